@@ -1,0 +1,149 @@
+"""Slices of a rank table: by relation, side, popularity, candidate-set size or any label column."""
+
+from __future__ import annotations
+
+import hashlib
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from kgprobe.aggregate.keyed import KeyedSums
+from kgprobe.errors import DataError, UsageError
+from kgprobe.ranks import RankFile, Ranks
+
+Floats = NDArray[np.float64]
+
+
+class Grouping(ABC):
+    """Gives every row a code, and every code a name."""
+
+    name: str
+
+    @abstractmethod
+    def codes(self, ranks: Ranks) -> Floats:
+        """The group of each row, as a number that is the same in every batch."""
+
+    @abstractmethod
+    def label(self, code: float) -> Any:
+        """What a person calls the group."""
+
+    def learn(self, source: Ranks | RankFile) -> None:  # noqa: B027 (most groupings have nothing to learn)
+        """Look at the whole table first, where the groups depend on it."""
+
+
+@dataclass
+class ByColumn(Grouping):
+    """One group for each value of a column, canonical or label.
+
+    Example:
+        >>> ranks = Ranks.from_columns(
+        ...     head=[0, 0], relation=[4, 5], tail=[1, 1], side=["tail"] * 2, rank=[1, 2], candidates=[9, 9]
+        ... )
+        >>> by = parse_grouping("relation")
+        >>> [by.label(code) for code in by.codes(ranks)]
+        [4, 5]
+    """
+
+    name: str
+    labels: dict[float, Any] = field(default_factory=dict)
+
+    def codes(self, ranks: Ranks) -> Floats:
+        """A number for each value that batches and machines agree on without talking: an id, or a fingerprint."""
+        column = ranks.column(self.name)
+        if pa.types.is_integer(column.type) and column.null_count == 0:
+            codes = ranks.numbers(self.name)
+            self.labels.update((code, int(code)) for code in np.unique(codes).tolist())
+            return codes
+        encoded = column.cast(pa.string()).combine_chunks().dictionary_encode()
+        values = encoded.dictionary.to_pylist()
+        fingerprints = [_fingerprint(value) for value in values]
+        self.labels.update(zip([*fingerprints, _NOT_RECORDED], [*values, None], strict=True))
+        which = encoded.indices.fill_null(len(values)).to_numpy()
+        return np.asarray(np.array([*fingerprints, _NOT_RECORDED])[which])
+
+    def label(self, code: float) -> Any:
+        """The value."""
+        return self.labels[code]
+
+
+_NOT_RECORDED = -1.0
+
+
+def _fingerprint(value: str) -> float:
+    digest = hashlib.blake2b(value.encode(), digest_size=6).digest()  # 48 bits: exact in a float64
+    return float(int.from_bytes(digest, "big"))
+
+
+@dataclass
+class ByQuantile(Grouping):
+    """Bands of a number with about equally many queries each; equal values stay together.
+
+    ``popularity`` is delta(e) * delta(r|e): the popularity of the triple as the paper's weight sees it.
+    """
+
+    name: str
+    bands: int
+    edges: Floats = field(default_factory=lambda: np.empty(0))
+
+    def learn(self, source: Ranks | RankFile) -> None:
+        """Find the band edges from the counts of the distinct values."""
+        seen = KeyedSums(keys=1, terms=1)
+        for batch in source.batches():
+            seen.add([self._values(batch)], np.ones((1, len(batch))))
+        order = np.argsort(seen.keys[0])
+        values, cumulative = seen.keys[0][order], np.cumsum(seen.sums[0][order])
+        if values.size == 0:
+            raise DataError("there is no query to group", remedy="check that the rank file has rows")
+        wanted = cumulative[-1] * np.arange(self.bands + 1) / self.bands
+        at = np.minimum(np.searchsorted(cumulative, wanted, side="left"), values.size - 1)
+        self.edges = np.unique(values[at])
+
+    def _values(self, ranks: Ranks) -> Floats:
+        needed = ("entity_popularity", "relation_popularity") if self.name == "popularity" else (self.name,)
+        values = np.prod([ranks.numbers(column) for column in needed], axis=0)
+        if np.isnan(values).any():
+            raise DataError(f"rows without {' or '.join(needed)} cannot be grouped by it", remedy="give --graph")
+        return np.asarray(values)
+
+    def codes(self, ranks: Ranks) -> Floats:
+        """The band of each row: above its lower edge, up to its upper edge; the lowest value is in the first."""
+        inner = self.edges[1:-1]
+        return np.searchsorted(inner, self._values(ranks), side="left").astype(np.float64)
+
+    def label(self, code: float) -> str:
+        """The band's number and limits, lowest first."""
+        low, high = self.edges[int(code)], self.edges[min(int(code) + 1, self.edges.size - 1)]
+        opening = "[" if code == 0 else "("
+        return f"{int(code) + 1}: {opening}{low:.4g}, {high:.4g}]"
+
+
+_QUANTILE = ("popularity", "entity_popularity", "relation_popularity", "candidates", "rank")
+
+
+def parse_grouping(text: str) -> Grouping:
+    """A grouping from its name: ``relation``, ``side``, ``popularity:5``, ``candidates:4`` or a label column.
+
+    Example:
+        >>> parse_grouping("popularity:5")
+        ByQuantile(name='popularity', bands=5, edges=array([], dtype=float64))
+    """
+    name, colon, bands = text.strip().partition(":")
+    if not colon:
+        if name in _QUANTILE:
+            raise UsageError(f"'{name}' needs a number of bands", remedy=f"for example {name}:5")
+        return ByColumn(name)
+    if name not in _QUANTILE:
+        raise UsageError(f"'{name}' cannot be cut into bands", [f"these can: {', '.join(_QUANTILE)}"])
+    if not bands.isdecimal() or int(bands) < 1:
+        raise UsageError(f"'{bands}' is not a number of bands", remedy=f"for example {name}:5")
+    return ByQuantile(name, int(bands))
+
+
+def parse_groupings(texts: Iterable[str]) -> list[Grouping]:
+    """Groupings from a list, each of which may hold several separated by commas."""
+    return [parse_grouping(part) for text in texts for part in text.split(",") if part.strip()]

@@ -1,0 +1,36 @@
+"""Commands about graphs: ``kgprobe graph stats``."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from kgprobe.cli.output import Format, print_rows
+
+app = typer.Typer(no_args_is_help=True)
+
+
+@app.callback()
+def graph() -> None:
+    """Look at knowledge graphs."""
+
+
+@app.command()
+def stats(
+    graphs: Annotated[
+        list[str],
+        typer.Argument(metavar="GRAPH...", help="Directories, or names found through KGPROBE_DATA."),
+    ],
+    format: Annotated[Format, typer.Option(help="How to write the result.")] = Format.table,  # noqa: A002
+) -> None:
+    """Sizes, degrees and faults: duplicates, overlapping splits, unseen entities, leakage."""
+    from kgprobe.graph import load_graph, statistics
+
+    rows = [statistics(load_graph(source)) for source in graphs]
+    if format is Format.table and len(rows) == 1:
+        # A single wide row is hard to read: one line for each property instead.
+        name, *properties = rows[0].items()
+        print_rows([{"graph": key, str(name[1]): value} for key, value in properties], format)
+    else:
+        print_rows(rows, format)

@@ -1,0 +1,64 @@
+"""The two errors that a user can cause, each with everything that is wrong and a way out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+
+class KgprobeError(Exception):
+    """What is wrong (all of it), and what to do about it.
+
+    Args:
+        title: One line that says what could not be done.
+        problems: Every problem found, one line each.
+        remedy: What the user can do next.
+
+    Example:
+        >>> print(DataError("ranks.csv: not a rank table", ["no column 'rank'"], "name it with --map rank=COLUMN"))
+        ranks.csv: not a rank table
+          - no column 'rank'
+        Remedy: name it with --map rank=COLUMN
+    """
+
+    exit_code = 1
+
+    def __init__(self, title: str, problems: Iterable[str] = (), remedy: str = "") -> None:
+        self.title = title
+        self.problems = list(problems)
+        self.remedy = remedy
+        super().__init__(title)
+
+    def __str__(self) -> str:
+        lines = [self.title, *(f"  - {problem}" for problem in self.problems)]
+        if self.remedy:
+            lines.append(f"Remedy: {self.remedy}")
+        return "\n".join(lines)
+
+
+class DataError(KgprobeError):
+    """The data cannot be used as it is (exit code 1)."""
+
+
+class UsageError(KgprobeError):
+    """The request makes no sense (exit code 2)."""
+
+    exit_code = 2
+
+
+def spans(numbers: Sequence[int], most: int = 40) -> str:
+    """Name many row or line numbers briefly, joining neighbours.
+
+    Example:
+        >>> spans([3, 7, 8, 9, 12])
+        '3, 7-9, 12'
+    """
+    pieces: list[str] = []
+    i = 0
+    while i < len(numbers) and len(pieces) < most:
+        j = i
+        while j + 1 < len(numbers) and numbers[j + 1] == numbers[j] + 1:
+            j += 1
+        pieces.append(str(numbers[i]) if i == j else f"{numbers[i]}-{numbers[j]}")
+        i = j + 1
+    rest = len(numbers) - i
+    return ", ".join(pieces) + (f" and {rest:,} more" if rest else "")

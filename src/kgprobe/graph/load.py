@@ -1,0 +1,83 @@
+"""Find a graph by directory or by name, and load it."""
+
+from __future__ import annotations
+
+import difflib
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kgprobe.errors import DataError
+
+if TYPE_CHECKING:
+    from kgprobe.graph.graph import KnowledgeGraph
+
+FAMILY_TREE = "family-tree"
+"""The name of the graph that is generated and needs no file."""
+
+
+def load_graph(source: str | os.PathLike[str]) -> KnowledgeGraph:
+    r"""Load the graph in a directory, or the one of that name.
+
+    A name is looked up in each directory of the path list KGPROBE_DATA, directly or under its ``graphs/``;
+    ``family-tree`` is generated. The directory may be in any of the formats that `kgprobe.graph.readers` has.
+
+    Example:
+        >>> import tempfile
+        >>> directory = Path(tempfile.mkdtemp()) / "tiny"
+        >>> directory.mkdir()
+        >>> _ = (directory / "train.txt").write_text("Ada\tknows\tBob\n")
+        >>> graph = load_graph(directory)
+        >>> graph.name, graph.entity_label([0, 1])
+        ('tiny', ['Ada', 'Bob'])
+    """
+    try:
+        return _load(source)
+    except OSError as error:  # a folder on the way that may not be entered, or a name that no folder can have
+        raise DataError(f"{source}: cannot be read", [str(error)], "name a folder that you may read") from None
+
+
+def _load(source: str | os.PathLike[str]) -> KnowledgeGraph:
+    from kgprobe.graph.readers.detect import read_directory
+
+    places = _places(Path(os.path.expanduser(source)))
+    directory = next((place for place in places if place.is_dir()), None)
+    if directory is not None:
+        return read_directory(directory, Path(os.path.abspath(directory)).name)
+    if os.fspath(source) == FAMILY_TREE:
+        from kgprobe.graph.family_tree import family_tree
+
+        return family_tree()
+    raise _not_found(os.fspath(source), places)
+
+
+def _places(path: Path) -> list[Path]:
+    """Where a graph of that name may be."""
+    if path.is_absolute():
+        return [path]
+    return [path, *(folder / path for root in _roots() for folder in (root, root / "graphs"))]
+
+
+def _roots() -> list[Path]:
+    listed = os.environ.get("KGPROBE_DATA", "").split(os.pathsep)
+    return [Path(os.path.expanduser(entry)) for entry in listed if entry]
+
+
+def _known_names() -> list[str]:
+    from kgprobe.graph.readers.detect import find_reader
+
+    folders = [folder for root in _roots() for folder in (root, root / "graphs") if folder.is_dir()]
+    names = {path.name for folder in folders for path in folder.iterdir() if path.is_dir() and find_reader(path)}
+    return sorted(names | {FAMILY_TREE})
+
+
+def _not_found(source: str, places: list[Path]) -> DataError:
+    files = [place for place in places if place.exists()]
+    problems = [f"{file} is a file" for file in files] or [f"no directory {place}" for place in places]
+    if not _roots():
+        problems.append("KGPROBE_DATA is not set, so there is no other place to look")
+    known = _known_names()
+    near = difflib.get_close_matches(Path(source).name, known, n=3, cutoff=0.5)
+    problems.append(f"nearest known graphs: {', '.join(near)}" if near else f"known graphs: {', '.join(known)}")
+    remedy = "name the directory of a graph, or set KGPROBE_DATA to the directory that holds graphs by name"
+    return DataError(f"{source}: no such graph", problems, remedy)

@@ -1,0 +1,1 @@
+"""Readers of graph directories, one file for each format."""

@@ -1,0 +1,177 @@
+"""All metrics by name, and the grammar of their names."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable
+from dataclasses import MISSING, fields
+from typing import Any
+
+from kgprobe.errors import UsageError
+from kgprobe.metrics.adjusted import AMR, AMRI, AMRR, WMR, ZMR, ZMRR, AdjustedHits, NormalisedWMR, ZHits
+from kgprobe.metrics.base import Metric
+from kgprobe.metrics.plain import (
+    GMR,
+    HMR,
+    IGMR,
+    IMR,
+    MR,
+    MRR,
+    PMRR,
+    HitsAtK,
+    IMedianRank,
+    LogMRR,
+    MADRank,
+    MedianRank,
+    StdRank,
+    VarRank,
+)
+from kgprobe.metrics.popularity import AdjustedProbe, Probe, RawProbe, StratHits, StratMRR, ZProbe
+
+METRICS: tuple[type[Metric], ...] = (
+    Probe,
+    RawProbe,
+    AdjustedProbe,
+    ZProbe,
+    MRR,
+    HitsAtK,
+    MR,
+    MedianRank,
+    GMR,
+    HMR,
+    PMRR,
+    LogMRR,
+    StratMRR,
+    StratHits,
+    WMR,
+    NormalisedWMR,
+    AMR,
+    AMRI,
+    AMRR,
+    AdjustedHits,
+    ZMR,
+    ZMRR,
+    ZHits,
+    IMR,
+    IGMR,
+    IMedianRank,
+    VarRank,
+    StdRank,
+    MADRank,
+)
+
+_FORM = re.compile(r"(?P<name>[^@()=,]+?)_?(?:@(?P<at>[^()]*))?(?:\((?P<inside>[^()]*)\))?")
+
+
+def _plain(text: str) -> str:
+    return re.sub(r"[\s_-]", "", text).lower()
+
+
+_BY_NAME = {_plain(alias): metric for metric in METRICS for alias in (metric.name, *metric.synonyms)}
+
+
+def usage(metric: type[Metric]) -> str:
+    """How a metric is written, with its defaults.
+
+    Example:
+        >>> usage(HitsAtK), usage(PMRR)
+        ('Hits@10', 'pMRR(p=1)')
+    """
+    return str(metric())
+
+
+def parse(text: str | Metric) -> Metric:
+    """The metric of a name; case, spaces, hyphens and underscores do not matter.
+
+    Example:
+        >>> str(parse("probe( beta=.4, Alpha=0.50 )")), str(parse("mean reciprocal rank")), str(parse("hits@1"))
+        ('PROBE(alpha=0.5,beta=0.4)', 'MRR', 'Hits@1')
+        >>> parse("MMR")
+        Traceback (most recent call last):
+        ...
+        kgprobe.errors.UsageError: unknown metric 'MMR'
+        Remedy: did you mean MR, MRR, GMR, HMR, WMR? 'kgprobe metrics' lists all
+    """
+    if isinstance(text, Metric):
+        return text
+    form = _FORM.fullmatch(text.strip())
+    if form is None:
+        raise UsageError(f"'{text}' is not the name of a metric", remedy="write for example PROBE(alpha=0.5,beta=0.4)")
+    metric, at = _find(form["name"], form["at"], text)
+    given = _arguments(metric, form["inside"], text)
+    if at is not None:
+        given[fields(metric)[0].name] = _number(metric, fields(metric)[0].name, at, text)  # type: ignore[arg-type]
+    return metric(**given)
+
+
+def parse_all(texts: Iterable[str | Metric]) -> list[Metric]:
+    """The metrics of several names without repeats; all that cannot be read is reported at once."""
+    metrics: dict[Metric, None] = {}
+    problems: list[UsageError] = []
+    for text in texts:
+        try:
+            metrics[parse(text)] = None
+        except UsageError as error:
+            problems.append(error)
+    if len(problems) == 1:
+        raise problems[0]
+    if problems:
+        lines = [". ".join(filter(None, [e.title, e.remedy])) for e in problems]
+        raise UsageError(f"{len(problems)} metrics cannot be read", lines, "'kgprobe metrics' lists all metrics")
+    return list(metrics)
+
+
+def _find(name: str, at: str | None, text: str) -> tuple[type[Metric], str | None]:
+    metric = _BY_NAME.get(_plain(name))
+    if metric is None and at is None:
+        # "Hits10" and "hits_at_10" are common spellings of Hits@10.
+        spelled = re.fullmatch(r"(.*?)(\d+)", name.strip())
+        candidate = _BY_NAME.get(_plain(spelled[1])) if spelled else None
+        if spelled and candidate and candidate.cutoff:
+            metric, at = candidate, spelled[2]
+    if metric is None:
+        raise UsageError(f"unknown metric '{text}'", remedy=f"{_nearest(name)}'kgprobe metrics' lists all")
+    if at is not None and not metric.cutoff:
+        raise UsageError(f"'{text}': {metric.name} takes no @", remedy=f"write {usage(metric)}")
+    if at is None and metric.cutoff:
+        raise UsageError(f"'{text}': {metric.name} needs a cut-off", remedy=f"write for example {usage(metric)}")
+    return metric, at
+
+
+def _nearest(name: str) -> str:
+    aliases = difflib.get_close_matches(_plain(name), _BY_NAME, n=12, cutoff=0.5)
+    likeness = {alias: difflib.SequenceMatcher(None, _plain(name), alias).ratio() for alias in aliases}
+    # The catalogue begins with what is reported most, so it decides between equally near names.
+    nearest = sorted(aliases, key=lambda alias: (-likeness[alias], METRICS.index(_BY_NAME[alias])))
+    names = list(dict.fromkeys(usage(_BY_NAME[alias]) for alias in nearest))[:5]
+    return f"did you mean {', '.join(names)}? " if names else ""
+
+
+def _arguments(metric: type[Metric], inside: str | None, text: str) -> dict[str, Any]:
+    known = {field.name: field for field in fields(metric)}  # type: ignore[arg-type]
+    open_names = [name for i, name in enumerate(known) if not (metric.cutoff and i == 0)]
+    given: dict[str, Any] = {}
+    for position, part in enumerate(filter(None, (p.strip() for p in (inside or "").split(",")))):
+        key, equals, value = part.partition("=")
+        key = key.strip().lower() if equals else (open_names[position] if position < len(open_names) else part)
+        value = value if equals else part
+        if key not in open_names:
+            takes = f"it takes {', '.join(open_names)}" if open_names else "it takes none"
+            raise UsageError(f"'{text}': {metric.name} has no parameter '{key}'", [takes])
+        if key in given:
+            raise UsageError(f"'{text}': {key} is given twice")
+        given[key] = _number(metric, key, value, text)
+    return given
+
+
+def _number(metric: type[Metric], key: str, value: str, text: str) -> float | int:
+    whole = metric.cutoff and key == fields(metric)[0].name  # type: ignore[arg-type]
+    try:
+        return int(value) if whole else float(value)
+    except ValueError:
+        kind = "a whole number" if whole else "a number"
+        raise UsageError(f"'{text}': {key} must be {kind}, not '{value.strip()}'") from None
+
+
+assert all(field.default is not MISSING for metric in METRICS for field in fields(metric))  # type: ignore[arg-type]

@@ -1,0 +1,73 @@
+"""Ranks to numbers in one call."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from kgprobe.aggregate import Tie, parse_groupings
+from kgprobe.graph import KnowledgeGraph
+from kgprobe.metrics.accumulator import RankAccumulator
+from kgprobe.metrics.base import Metric
+from kgprobe.metrics.scores import Score
+from kgprobe.ranks import RankFile, Ranks, validate
+
+
+def scores(
+    ranks: Ranks | RankFile,
+    metrics: Iterable[str | Metric],
+    *,
+    graph: KnowledgeGraph | None = None,
+    by: Iterable[str] = (),
+    macro: str | None = None,
+    tie: Tie | str = Tie.mean,
+    weight: str | None = None,
+) -> list[Score]:
+    """Evaluate a rank table or file, with groups, seeds and effective sample sizes.
+
+    Args:
+        ranks: A table, or a file, which is streamed.
+        metrics: Names or metric values.
+        graph: Where the popularity of the targets comes from; without it, the table's own columns are used.
+        by: Groupings such as ``relation``, ``side``, ``popularity:5`` or a label column.
+        macro: Average per ``relation``, ``entity`` or ``side`` first.
+        tie: How ties are scored: ``mean``, ``expected``, ``optimistic`` or ``pessimistic``.
+        weight: A label column with sample weights.
+
+    Example:
+        >>> table = Ranks.from_columns(
+        ...     head=[0, 0], relation=[0, 0], tail=[1, 1], side=["head", "tail"], rank=[1, 2], candidates=[5, 5]
+        ... )
+        >>> [(score.group["side"], score.value) for score in scores(table, ["MRR"], by=["side"])]
+        [('head', 1.0), ('tail', 0.5)]
+    """
+    validate(ranks, graph)
+    source = ranks if graph is None else ranks.with_popularity(graph.popularity)
+    groupings = parse_groupings(by)
+    for grouping in groupings:
+        grouping.learn(source)
+    accumulator = RankAccumulator(metrics, by=groupings, macro=macro, tie=tie, weight=weight)
+    for batch in source.batches():
+        accumulator.update(batch)
+    return accumulator.scores()
+
+
+def evaluate(
+    ranks: Ranks | RankFile,
+    metrics: Iterable[str | Metric],
+    *,
+    graph: KnowledgeGraph | None = None,
+    macro: str | None = None,
+    tie: Tie | str = Tie.mean,
+    weight: str | None = None,
+) -> dict[str, float]:
+    """The value of each metric by canonical name; see `scores` for the arguments and for more detail.
+
+    Example:
+        >>> table = Ranks.from_columns(
+        ...     head=[0, 0], relation=[0, 0], tail=[1, 1], side=["head", "tail"], rank=[1, 2], candidates=[5, 5]
+        ... )
+        >>> evaluate(table, ["MRR", "Hits@1", "PROBE(alpha=1)"])
+        {'MRR': 0.75, 'Hits@1': 0.5, 'PROBE(alpha=1,beta=0)': 0.6875}
+    """
+    found = scores(ranks, metrics, graph=graph, macro=macro, tie=tie, weight=weight)
+    return {str(score.metric): score.value for score in found}

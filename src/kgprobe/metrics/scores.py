@@ -1,0 +1,151 @@
+"""From sums to scores: weights applied, groups and macro cells averaged, seeds summarised."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kgprobe.aggregate import Grouping, KeyedSums, distinct, sum_by
+from kgprobe.metrics.base import DistributionMetric, MeanMetric, Metric, Statistic, Sums, Term
+
+Floats = NDArray[np.float64]
+CubeKey = tuple[tuple[str, ...], bool]
+
+
+@dataclass(frozen=True)
+class Score:
+    """The value of one metric on one group of queries.
+
+    Attributes:
+        metric: The metric.
+        value: Its value; with several seeds, the mean over them. NaN where no query is left.
+        std: Sample standard deviation over the seeds; None for a single one.
+        seeds: Number of training runs.
+        queries: Number of queries evaluated in a run (the largest, where runs differ).
+        effective: Effective number of queries, (sum w)^2 / sum w^2, mean over seeds.
+        left_out: Queries of a run that say nothing to this metric, having a single candidate.
+        group: The group's name by column.
+    """
+
+    metric: Metric
+    value: float
+    std: float | None
+    seeds: int
+    queries: int
+    effective: float
+    left_out: int
+    group: dict[str, Any] = field(default_factory=dict)
+
+
+class Cube:
+    """Sums that several metrics share: over the same queries, kept apart by the same columns.
+
+    Each cell is a combination of slice (seed, groups, macro cell) and of the columns that weights depend on.
+    """
+
+    COUNT, LEFT_OUT, WEIGHT, SQUARED, TERMS = range(5)
+
+    def __init__(
+        self, slices: int, columns: tuple[str, ...], needs_alternatives: bool, terms: tuple[Term, ...]
+    ) -> None:
+        self.slices, self.columns, self.needs_alternatives, self.terms = slices, columns, needs_alternatives, terms
+        self.sums = KeyedSums(slices + len(columns), self.TERMS + len(terms))
+
+    def add(self, keys: list[Floats], counted: NDArray[np.bool_], weight: Floats, values: list[Floats]) -> None:
+        """Add queries; those that do not count leave only a trace of their number."""
+        base = [counted.astype(np.float64), (~counted).astype(np.float64), weight, np.square(weight)]
+        weighted = [
+            np.where(counted, value, 0.0) * (np.square(weight) if statistic is Statistic.chance_variance else weight)
+            for (_, statistic), value in zip(self.terms, values, strict=True)
+        ]
+        self.sums.add(keys, np.stack(base + weighted))
+
+
+def finish(metric: Metric, cube: Cube, by: Sequence[Grouping]) -> list[Score]:
+    """The scores of a metric, one for each group."""
+    keys, sums = cube.sums.keys, cube.sums.sums
+    if sums.shape[1] == 0:
+        return [] if by else [Score(metric, math.nan, None, 0, 0, 0.0, 0)]
+    cells, cell = distinct(keys[: cube.slices], sums.shape[1])
+    size = len(cells[0])
+    values, weight, squared = _cell_values(metric, cube, keys[cube.slices :], sums, cell, size)
+    filled = sum_by(cell, sums[Cube.COUNT], size) > 0
+    runs, run = distinct(cells[: 1 + len(by)], size)
+
+    def per_run(amount: Floats) -> Floats:
+        return sum_by(run, np.where(filled, amount, 0.0), len(runs[0]))
+
+    with np.errstate(invalid="ignore", divide="ignore"):
+        macro_cells = per_run(np.ones(size))
+        value = per_run(values) / macro_cells
+        effective = np.square(macro_cells) / per_run(squared / np.square(weight))
+    count, left_out = (sum_by(run[cell], sums[row], len(runs[0])) for row in (Cube.COUNT, Cube.LEFT_OUT))
+    groups, group = distinct(runs[1:], len(value))
+    names = zip(*groups, strict=True) if groups else [()]
+    summaries = _over_seeds(group, value, effective, count, left_out)
+    return [
+        Score(metric, *summary, group={g.name: g.label(code) for g, code in zip(by, codes, strict=True)})
+        for codes, summary in zip(names, summaries, strict=True)
+    ]
+
+
+def _over_seeds(
+    group: NDArray[np.int64], value: Floats, effective: Floats, count: Floats, left_out: Floats
+) -> list[tuple[float, float | None, int, int, float, int]]:
+    """Value, deviation, seeds, queries, effective queries and those left out, of every group."""
+    size = int(group.max()) + 1
+    seeds = sum_by(group, np.ones_like(value), size)
+    mean = sum_by(group, value, size) / seeds
+    squares = sum_by(group, np.square(value - mean[group]), size)
+    most_count, most_left_out = np.zeros(size), np.zeros(size)
+    np.maximum.at(most_count, group, count)
+    np.maximum.at(most_left_out, group, left_out)
+    mean_effective = sum_by(group, effective, size) / seeds
+    return [
+        (
+            float(mean[g]),
+            math.sqrt(squares[g] / (seeds[g] - 1)) if seeds[g] > 1 else None,
+            int(seeds[g]),
+            int(most_count[g]),
+            float(mean_effective[g]),
+            int(most_left_out[g]),
+        )
+        for g in range(size)
+    ]
+
+
+def _cell_values(
+    metric: Metric, cube: Cube, columns: list[Floats], sums: Floats, cell: NDArray[np.int64], size: int
+) -> tuple[Floats, Floats, Floats]:
+    """Value, sum of weights and sum of squared weights of every cell."""
+    if isinstance(metric, DistributionMetric):
+        order = np.lexsort((columns[0], cell))
+        ends = np.cumsum(np.bincount(cell, minlength=size))[:-1]
+        parts = zip(np.split(columns[0][order], ends), np.split(sums[Cube.WEIGHT][order], ends), strict=True)
+        values = np.array([metric.of_distribution(rank, weight) for rank, weight in parts])
+        return values, sum_by(cell, sums[Cube.WEIGHT], size), sum_by(cell, sums[Cube.SQUARED], size)
+    assert isinstance(metric, MeanMetric)
+    w = metric.weighting.weights(dict(zip(cube.columns, columns, strict=True)), sums[Cube.COUNT])
+
+    def total(row: int, factor: Floats) -> Floats:
+        return sum_by(cell, factor * sums[row], size)
+
+    def term(statistic: Statistic, factor: Floats) -> Floats:
+        wanted = (metric.transformer, statistic)
+        known = wanted in cube.terms
+        return total(Cube.TERMS + cube.terms.index(wanted), factor) if known else np.full(size, np.nan)
+
+    collected = Sums(
+        weight=total(Cube.WEIGHT, w),
+        squared_weight=total(Cube.SQUARED, w * w),
+        score=term(Statistic.score, w),
+        chance_mean=term(Statistic.chance_mean, w),
+        chance_variance=term(Statistic.chance_variance, w * w),
+    )
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return metric.finish(collected), collected.weight, collected.squared_weight

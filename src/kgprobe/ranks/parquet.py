@@ -1,0 +1,154 @@
+"""Rank tables as Parquet files: read whole, streamed in batches, or written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from kgprobe.errors import DataError
+from kgprobe.files import replacing
+from kgprobe.ranks.checks import Checker
+from kgprobe.ranks.schema import RanksInfo, conform
+from kgprobe.ranks.table import BATCH_ROWS, Ranks
+
+if TYPE_CHECKING:
+    import pyarrow.parquet as pq
+
+    from kgprobe.graph import KnowledgeGraph, Popularity
+
+_ROW_GROUP = 1 << 20
+
+
+def write_ranks(ranks: Ranks, path: str | PathLike[str]) -> None:
+    """Write a rank table; the file appears under its name only when it is whole."""
+    import pyarrow.parquet as pq
+
+    with replacing(path) as temporary:
+        pq.write_table(ranks.to_arrow(), temporary, compression="zstd", row_group_size=_ROW_GROUP)
+
+
+class RankFile:
+    """A rank file on disk, streamed batch by batch so that its size does not matter.
+
+    A file without kgprobe's metadata takes its model name from the file name.
+    """
+
+    def __init__(self, path: str | PathLike[str]) -> None:
+        self.path = Path(path)
+        self._file = _open(self.path)
+        with _Naming(self.path):
+            info = RanksInfo.from_metadata(self._file.schema_arrow.metadata)
+            conform(self.empty_table())
+        self.info = info if info.model else replace(info, model=self.path.stem)
+        self._popularity: Popularity | None = None
+
+    def __len__(self) -> int:
+        return int(self._file.metadata.num_rows)
+
+    @property
+    def column_names(self) -> list[str]:
+        """The columns of the file."""
+        return list(self._file.schema_arrow.names)
+
+    def empty_table(self) -> pa.Table:
+        """The columns without rows."""
+        return self._file.schema_arrow.empty_table()
+
+    def with_popularity(self, popularity: Popularity) -> RankFile:
+        """The same file, whose batches have the popularity of their targets attached."""
+        other = RankFile(self.path)
+        other._popularity = popularity
+        return other
+
+    def batches(self, rows: int = BATCH_ROWS) -> Iterator[Ranks]:
+        """The rows in order, in slices, unchecked: `validate` checks."""
+        stream = self._file.iter_batches(batch_size=rows)
+        while True:
+            with _Naming(self.path):
+                try:
+                    batch = next(stream)
+                except StopIteration:
+                    return
+                except (OSError, pa.ArrowException) as error:
+                    raise _damaged(self.path, error) from None
+                ranks = Ranks(pa.Table.from_batches([batch]), self.info, validate=False)
+            yield ranks if self._popularity is None else ranks.with_popularity(self._popularity)
+
+
+def validate(source: Ranks | RankFile, graph: KnowledgeGraph | None = None) -> None:
+    """Read a table or file through and refuse it with everything that is wrong, in bounded memory."""
+
+    def tables() -> Iterator[pa.Table]:
+        return (batch.to_arrow() for batch in source.batches())
+
+    checker = Checker(len(source), graph)
+    for table in tables():
+        checker.add(table)
+    checker.raise_problems(
+        str(source.path) if isinstance(source, RankFile) else str(source.info.model or "ranks"), tables
+    )
+
+
+def read_ranks(path: str | PathLike[str]) -> Ranks:
+    """Read a whole rank file and check it.
+
+    Example:
+        >>> import tempfile
+        >>> path = Path(tempfile.mkdtemp()) / "mine.parquet"
+        >>> Ranks.from_columns(head=[0], relation=[0], tail=[1], side=["tail"], rank=[1], candidates=[9]).write(path)
+        >>> read_ranks(path)
+        Ranks(1 query, model='mine')
+    """
+    file = RankFile(path)
+    validate(file)
+    tables = [batch.to_arrow() for batch in file.batches()] or [file.empty_table()]
+    return Ranks(pa.concat_tables(tables).unify_dictionaries(), file.info, validate=False)
+
+
+class _Naming:
+    """Puts the file's name in front of an error that does not know it."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, DataError) and not error.title.startswith(str(self.path)):
+            raise DataError(f"{self.path}: {error.title}", error.problems, error.remedy) from None
+
+
+def _open(path: Path) -> pq.ParquetFile:
+    import pyarrow.parquet as pq
+
+    if not path.exists():
+        raise DataError(f"{path}: no such file", remedy="check the name and the folder")
+    if path.is_dir():
+        raise DataError(f"{path}: this is a folder, not a rank file", remedy="name the Parquet files in it")
+    if path.stat().st_size == 0:
+        raise DataError(f"{path}: the file is empty", remedy="write or copy it again")
+    try:
+        return pq.ParquetFile(path)
+    except (OSError, pa.ArrowException) as error:
+        raise _damaged(path, error) from None
+
+
+def _damaged(path: Path, error: Exception) -> DataError:
+    with path.open("rb") as file:
+        start = file.read(4)
+        file.seek(-4, 2) if path.stat().st_size >= 4 else None
+        end = file.read(4)
+    if start != b"PAR1":
+        return DataError(
+            f"{path}: this is not a Parquet file",
+            [f"it begins with {start!r}"],
+            "convert it with 'kgprobe import probe-json' or 'kgprobe import csv'",
+        )
+    problem = "its end is missing: it was cut off" if end != b"PAR1" else str(error).split("\n")[0]
+    return DataError(f"{path}: the Parquet file is damaged", [problem], "write or copy it again")

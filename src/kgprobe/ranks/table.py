@@ -1,0 +1,247 @@
+"""Ranks: the table that everything flows through, one row per query."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
+from os import PathLike
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import ArrayLike, NDArray
+
+from kgprobe.errors import DataError, UsageError
+from kgprobe.ranks.checks import Checker
+from kgprobe.ranks.schema import RanksInfo, conform
+
+if TYPE_CHECKING:
+    from kgprobe.graph import Popularity
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+BATCH_ROWS = 1 << 17
+
+
+class Ranks:
+    """Where the true answer of every query was ranked, among how many candidates.
+
+    Build one with `from_columns`, `read_ranks` or `rank`; the columns are described in the user guide.
+    A table is never changed: every method returns a new one.
+
+    Example:
+        >>> ranks = Ranks.from_columns(
+        ...     head=[0, 0], relation=[0, 0], tail=[1, 1], side=["head", "tail"], rank=[1, 2.5], candidates=[9, 8]
+        ... )
+        >>> len(ranks), ranks.rank.tolist(), ranks.target.tolist()
+        (2, [1.0, 2.5], [0, 1])
+    """
+
+    def __init__(self, table: pa.Table, info: RanksInfo | None = None, *, validate: bool = True) -> None:
+        self._table = conform(table)
+        self.info = info or RanksInfo()
+        if validate:
+            checker = Checker(len(self._table))
+            checker.add(self._table)
+            checker.raise_problems(self.info.model or "ranks", lambda: [self._table])
+
+    @classmethod
+    def from_columns(
+        cls,
+        *,
+        head: ArrayLike,
+        relation: ArrayLike,
+        tail: ArrayLike,
+        side: Sequence[str] | NDArray[Any],
+        rank: ArrayLike,
+        candidates: ArrayLike,
+        ties: ArrayLike | None = None,
+        entity_popularity: ArrayLike | None = None,
+        relation_popularity: ArrayLike | None = None,
+        seed: ArrayLike | int | None = None,
+        labels: Mapping[str, ArrayLike] | None = None,
+        info: RanksInfo | None = None,
+    ) -> Ranks:
+        """Make a table from arrays of equal length; ``labels`` are further columns to group by."""
+        given: dict[str, Any] = {
+            "head": head,
+            "relation": relation,
+            "tail": tail,
+            "side": side,
+            "rank": rank,
+            "candidates": candidates,
+            "ties": ties,
+            "entity_popularity": entity_popularity,
+            "relation_popularity": relation_popularity,
+            "seed": np.full(len(side), seed) if isinstance(seed, int) else seed,
+        }
+        given |= dict(labels or {})
+        columns = {name: pa.array(values) for name, values in given.items() if values is not None}
+        lengths = {name: len(column) for name, column in columns.items()}
+        if len(set(lengths.values())) > 1:
+            raise DataError("columns of different lengths", [f"{name}: {n} rows" for name, n in lengths.items()])
+        return cls(pa.table(columns), info)
+
+    def __len__(self) -> int:
+        return int(self._table.num_rows)
+
+    def __repr__(self) -> str:
+        model = f", model={self.info.model!r}" if self.info.model else ""
+        return f"Ranks({len(self):,} {'query' if len(self) == 1 else 'queries'}{model})"
+
+    @property
+    def column_names(self) -> list[str]:
+        """Canonical columns that are present, then label columns."""
+        return list(self._table.column_names)
+
+    def column(self, name: str) -> pa.ChunkedArray:
+        """A column as it is stored."""
+        if name not in self._table.column_names:
+            raise UsageError(f"there is no column '{name}'", [f"the columns are: {', '.join(self.column_names)}"])
+        return self._table.column(name)
+
+    def to_arrow(self) -> pa.Table:
+        """The table with its metadata."""
+        return self._table.replace_schema_metadata(self.info.to_metadata())
+
+    def numbers(self, name: str) -> Floats:
+        """A numeric column as float64; what is not recorded is NaN."""
+        if name not in self._table.column_names:
+            return np.full(len(self), np.nan)
+        return np.asarray(self._table.column(name).to_numpy(), dtype=np.float64)
+
+    def _ints(self, name: str) -> Ints:
+        return np.asarray(self._table.column(name).to_numpy(), dtype=np.int64)
+
+    @cached_property
+    def head(self) -> Ints:
+        """Head entity of the test triple."""
+        return self._ints("head")
+
+    @cached_property
+    def relation(self) -> Ints:
+        """Relation of the test triple."""
+        return self._ints("relation")
+
+    @cached_property
+    def tail(self) -> Ints:
+        """Tail entity of the test triple."""
+        return self._ints("tail")
+
+    @cached_property
+    def predicts_tail(self) -> NDArray[np.bool_]:
+        """Whether the tail was the side that was predicted."""
+        import pyarrow.compute as pc
+
+        return np.asarray(pc.equal(self._table.column("side").cast(pa.string()), "tail").to_numpy(), dtype=bool)
+
+    @cached_property
+    def target(self) -> Ints:
+        """The entity that was to be found."""
+        return np.where(self.predicts_tail, self.tail, self.head)
+
+    @cached_property
+    def rank(self) -> Floats:
+        """Mean rank of the target over its tie group."""
+        return self.numbers("rank")
+
+    @cached_property
+    def ties(self) -> Floats:
+        """How many other candidates have the target's score; NaN where the source did not record it."""
+        return self.numbers("ties")
+
+    @cached_property
+    def candidates(self) -> Floats:
+        """How many candidates the filter left, the target included."""
+        return self.numbers("candidates")
+
+    @cached_property
+    def seed(self) -> Ints | None:
+        """The training run of each row, where the table has several."""
+        return self._ints("seed") if "seed" in self._table.column_names else None
+
+    @property
+    def optimistic(self) -> Floats:
+        """The target before all that tie with it."""
+        return self.rank - self.ties / 2
+
+    @property
+    def pessimistic(self) -> Floats:
+        """The target behind all that tie with it."""
+        return self.rank + self.ties / 2
+
+    def batches(self, rows: int = BATCH_ROWS) -> Iterator[Ranks]:
+        """The table in slices, without copying."""
+        for start in range(0, len(self), rows):
+            yield Ranks(self._table.slice(start, rows), self.info, validate=False)
+
+    def filter(self, kept: NDArray[np.bool_]) -> Ranks:
+        """The rows that are marked."""
+        return Ranks(self._table.filter(pa.array(kept)), self.info, validate=False)
+
+    def with_popularity(self, popularity: Popularity) -> Ranks:
+        """Attach delta(e) and delta(r|e) of every target, replacing what is there."""
+        table = self._table
+        added = {
+            "entity_popularity": popularity.entity(self.target),
+            "relation_popularity": popularity.relation(self.relation, self.target),
+        }
+        for name, values in added.items():
+            column = pa.array(values)
+            if name in table.column_names:
+                table = table.set_column(table.column_names.index(name), name, column)
+            else:
+                table = table.append_column(name, column)
+        return Ranks(table, self.info, validate=False)
+
+    def with_info(self, **changes: Any) -> Ranks:
+        """The same rows with other facts about their origin.
+
+        Example:
+            >>> empty = Ranks.from_columns(head=[], relation=[], tail=[], side=[], rank=[], candidates=[])
+            >>> empty.with_info(model="mine")
+            Ranks(0 queries, model='mine')
+        """
+        return Ranks(self._table, replace(self.info, **changes), validate=False)
+
+    def write(self, path: str | PathLike[str]) -> None:
+        """Write a Parquet file; it appears under its name only when it is whole."""
+        from kgprobe.ranks.parquet import write_ranks
+
+        write_ranks(self, path)
+
+
+def concatenate(tables: Sequence[Ranks]) -> Ranks:
+    """One table of all rows; queries must be disjoint, origins that differ are dropped from the metadata.
+
+    Example:
+        >>> part = dict(relation=[0], tail=[1], side=["tail"], rank=[1], candidates=[9])
+        >>> len(concatenate([Ranks.from_columns(head=[0], **part), Ranks.from_columns(head=[1], **part)]))
+        2
+    """
+    if not tables:
+        raise UsageError("nothing to concatenate")
+    rows = pa.concat_tables([table._table for table in tables], promote_options="permissive")
+    differing: dict[str, Any] = {
+        name: None
+        for name in ("model", "graph", "graph_hash", "split", "filtered", "filter_hash")
+        if len({getattr(table.info, name) for table in tables}) > 1
+    }
+    return Ranks(rows.unify_dictionaries(), replace(tables[0].info, **differing))
+
+
+def merge_seeds(runs: Mapping[int, Ranks]) -> Ranks:
+    """One table of several training runs of a model, told apart by the column ``seed``.
+
+    Example:
+        >>> run = Ranks.from_columns(head=[0], relation=[0], tail=[1], side=["tail"], rank=[1], candidates=[9])
+        >>> merge_seeds({1: run, 2: run}).seed.tolist()
+        [1, 2]
+    """
+    marked = []
+    for seed, run in runs.items():
+        table = run._table.drop_columns(["seed"]) if "seed" in run.column_names else run._table
+        seeds = pa.array(np.full(len(run), seed, dtype=np.int64))
+        marked.append(Ranks(table.append_column("seed", seeds), run.info, validate=False))
+    return concatenate(marked)

@@ -1,0 +1,14 @@
+import os
+from pathlib import Path
+
+import pytest
+
+
+@pytest.fixture(scope="session")
+def data() -> Path:
+    """The directory that has graphs/ and published_ranks/."""
+    roots = [Path(entry) for entry in os.environ.get("KGPROBE_DATA", "").split(os.pathsep) if entry]
+    found = [root for root in roots if (root / "graphs" / "wn18rr").is_dir()]
+    if not found:
+        pytest.skip("KGPROBE_DATA names no directory with graphs/wn18rr")
+    return found[0]

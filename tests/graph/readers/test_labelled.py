@@ -1,0 +1,92 @@
+import gzip
+from pathlib import Path
+
+import pytest
+
+from kgprobe.errors import DataError
+from kgprobe.graph import KnowledgeGraph, load_graph
+
+
+def _write(directory: Path, **files: str) -> Path:
+    for name, content in files.items():
+        (directory / name.replace("__", ".")).write_text(content)
+    return directory
+
+
+def _export(graph: KnowledgeGraph, directory: Path, ending: str = ".txt", *, dictionaries: bool) -> None:
+    for split in graph.splits:
+        h, r, t = graph.triples(split).T
+        rows = zip(graph.entity_label(h), graph.relation_label(r), graph.entity_label(t), strict=True)
+        content = "".join("\t".join(row) + "\n" for row in rows).encode()
+        (directory / (split + ending)).write_bytes(gzip.compress(content) if ending.endswith("gz") else content)
+    if dictionaries:
+        for name, labels in (("entities", graph.entity_labels), ("relations", graph.relation_labels)):
+            (directory / f"{name}.dict").write_text("".join(f"{i}\t{x}\n" for i, x in enumerate(labels.to_pylist())))
+
+
+def test_ids_follow_sorted_labels_of_all_splits(tmp_path: Path) -> None:
+    graph = load_graph(_write(tmp_path, train__txt="NA\tr\tb\nb\tq\tnull\n", test__txt='a\tr\té"\n'))
+    assert graph.entity_label(range(5)) == ["NA", "a", "b", "null", 'é"']
+    assert graph.relation_label(range(2)) == ["q", "r"]
+    assert graph.triples("train").tolist() == [[0, 1, 2], [2, 0, 3]]
+    assert graph.triples("test").tolist() == [[1, 1, 4]]
+    assert "valid" not in graph.splits
+
+
+def test_dictionaries_give_the_ids(tmp_path: Path) -> None:
+    graph = load_graph(
+        _write(
+            tmp_path,
+            train__tsv="a\tr\tb\n",
+            entities__dict="0\tb\n2\tunused\n1\ta\n",
+            relations__dict="0\tr\n",
+        )
+    )
+    assert graph.triples("train").tolist() == [[1, 0, 0]]
+    assert graph.num_entities == 3
+
+
+def test_one_dictionary_is_enough(tmp_path: Path) -> None:
+    graph = load_graph(_write(tmp_path, train__txt="a\tr\tb\n", entities__dict="0\tb\n1\ta\n"))
+    assert graph.triples("train").tolist() == [[1, 0, 0]]
+    assert graph.relation_label([0]) == ["r"]
+
+
+@pytest.mark.parametrize(
+    ("name", "ending", "dictionaries"),
+    [("umls", ".txt", True), ("umls", ".tsv.gz", True), ("nations", ".tsv", False)],
+)
+def test_real_graphs_keep_their_hash(data: Path, tmp_path: Path, name: str, ending: str, dictionaries: bool) -> None:
+    graph = load_graph(data / "graphs" / name)
+    _export(graph, tmp_path, ending, dictionaries=dictionaries)
+    again = load_graph(tmp_path)
+    assert again.content_hash == graph.content_hash
+    assert again.entity_labels.to_pylist() == graph.entity_labels.to_pylist()
+
+
+def test_everything_wrong_in_all_files_is_reported(tmp_path: Path) -> None:
+    _write(
+        tmp_path,
+        train__txt="a\tr\tb\na r b\nx\tr\ty\n",
+        valid__txt="",
+        test__txt="a\tq\tb\n\na\tr\n",
+        test__tsv="a\tr\tb\n",
+        entities__dict="0\ta\n1\tb\n",
+        relations__dict="0\tr\n",
+    )
+    with pytest.raises(DataError) as caught:
+        load_graph(tmp_path)
+    assert caught.value.problems == [
+        "train.txt, line 2: 1 field, expected head<TAB>relation<TAB>tail: 'a r b'",
+        "train.txt, line 3: 'x' is not in entities.dict, 'y' is not in entities.dict: 'x\\tr\\ty'",
+        "valid.txt: empty",
+        "several files for one split: test.txt, test.tsv",
+        "test.txt, line 1: 'q' is not in relations.dict: 'a\\tq\\tb'",
+        "test.txt, line 3: 2 fields, expected head<TAB>relation<TAB>tail: 'a\\tr'",
+    ]
+
+
+def test_training_triples_are_needed(tmp_path: Path) -> None:
+    with pytest.raises(DataError) as caught:
+        load_graph(_write(tmp_path, test__txt="a\tr\tb\n"))
+    assert caught.value.problems == ["no train.txt or train.tsv or train.txt.gz or train.tsv.gz"]

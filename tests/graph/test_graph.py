@@ -1,0 +1,161 @@
+import hashlib
+import pickle
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import kgprobe.graph.graph as module
+from kgprobe.errors import DataError, UsageError
+from kgprobe.graph import KnowledgeGraph, TrainCounts
+
+TRAIN = [[0, 0, 1], [1, 1, 2], [2, 0, 2]]
+TEST = [[0, 1, 2]]
+
+
+def _counts() -> TrainCounts:
+    none = np.array([], dtype=np.int64)
+    return TrainCounts.from_pairs(np.array([1, 1, 0]), none, none, none, num_relations=2)
+
+
+def test_sizes_come_from_the_largest_ids_of_all_splits() -> None:
+    graph = KnowledgeGraph.from_triples(train=TRAIN, test=[[7, 4, 0]])
+    assert (graph.num_entities, graph.num_relations) == (8, 5)
+    assert KnowledgeGraph.from_triples().num_entities == 0
+
+
+def test_sizes_come_from_labels_where_there_are_any() -> None:
+    graph = KnowledgeGraph.from_triples(train=TRAIN, entity_labels=list("abcde"))
+    assert (graph.num_entities, graph.num_relations) == (5, 2)
+    assert graph.entity_label([4, 0]) == ["e", "a"]
+    assert graph.relation_label([1]) == ["1"]
+
+
+def test_splits_are_contiguous_int32_and_constant() -> None:
+    given = np.asfortranarray(TRAIN, dtype=np.int64)
+    graph = KnowledgeGraph.from_triples(train=given)
+    train = graph.triples("train")
+    assert train.dtype == np.int32
+    assert train.flags.c_contiguous
+    assert train.tolist() == TRAIN
+    with pytest.raises(ValueError, match="read-only"):
+        train[0, 0] = 5
+
+
+def test_the_array_of_the_caller_stays_writable() -> None:
+    given = np.array(TRAIN, dtype=np.int32)
+    KnowledgeGraph.from_triples(train=given)
+    given[0, 0] = 2
+
+
+def test_triples_of_splits() -> None:
+    graph = KnowledgeGraph.from_triples(train=TRAIN, test=TEST)
+    assert graph.triples().tolist() == TRAIN + TEST
+    assert graph.triples("test", "train").tolist() == TEST + TRAIN
+    assert graph.triples("valid").shape == (0, 3)
+    assert graph.has_train
+    with pytest.raises(UsageError, match="no split is called 'dev'") as caught:
+        graph.triples("train", "dev")
+    assert "train, valid, test" in caught.value.remedy
+
+
+def test_all_faults_are_reported_at_once() -> None:
+    with pytest.raises(DataError) as caught:
+        KnowledgeGraph(
+            "bad",
+            3,
+            1,
+            {
+                "train": np.array([[0, 1, 0]]),
+                "valid": np.zeros((2, 2), int),
+                "test": np.array([[-1, 0, 3]]),
+                "dev": [],
+            },
+            entity_labels=["a"],  # type: ignore[arg-type]
+        )
+    text = "\n".join(caught.value.problems)
+    for part in ("train relation", "valid: shape", "test head", "test tail", "'dev'", "1 labels for 3 ids"):
+        assert part in text
+    assert len(caught.value.problems) == 6
+
+
+def test_negative_ids_are_refused_where_sizes_are_inferred() -> None:
+    with pytest.raises(DataError, match="not a graph"):
+        KnowledgeGraph.from_triples(train=[[0, 0, -1]])
+
+
+def test_hash_is_the_documented_one() -> None:
+    graph = KnowledgeGraph.from_triples(train=TRAIN, test=TEST)
+    expected = hashlib.sha256()
+    expected.update(b"3 2\ntrain 3\n" + b"".join(i.to_bytes(8, "little") for row in TRAIN for i in row))
+    expected.update(b"valid 0\ntest 1\n" + b"".join(i.to_bytes(8, "little") for row in TEST for i in row))
+    assert graph.content_hash == expected.hexdigest()
+
+
+def test_hash_depends_on_content_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    original = KnowledgeGraph.from_triples(train=TRAIN, test=TEST).content_hash
+    twin = KnowledgeGraph.from_triples(
+        train=np.asfortranarray(TRAIN, dtype=np.uint16),
+        test=TEST,
+        valid=[],
+        name="other",
+        entity_labels=list("abc"),
+    )
+    monkeypatch.setattr(module, "_HASH_ROWS", 2)
+    assert twin.content_hash == original
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        KnowledgeGraph.from_triples(train=TRAIN[::-1], test=TEST),
+        KnowledgeGraph.from_triples(train=TRAIN, valid=TEST),
+        KnowledgeGraph.from_triples(train=TRAIN + TEST),
+        KnowledgeGraph.from_triples(train=TRAIN, test=TEST, num_entities=4),
+        KnowledgeGraph.from_triples(train=TRAIN, test=TEST, num_relations=3),
+    ],
+    ids=["order", "split", "no test", "entities", "relations"],
+)
+def test_hash_tells_graphs_apart(other: KnowledgeGraph) -> None:
+    assert other.content_hash != KnowledgeGraph.from_triples(train=TRAIN, test=TEST).content_hash
+
+
+def test_popularity_needs_training_triples() -> None:
+    with pytest.raises(DataError, match="popularity is not defined"):
+        _ = KnowledgeGraph.from_triples(test=TEST).popularity
+
+
+def test_counts_stand_in_for_training_triples() -> None:
+    graph = KnowledgeGraph("counted", 3, 2, {"test": np.array(TEST)}, train_counts=_counts())
+    assert graph.popularity.entity([0, 2]).tolist() == [0.5, 0.0]
+    assert not graph.has_train
+    assert graph.known_answers("test").count([0], [1], [2], [True]).tolist() == [1]
+    for splits in ((), ("train", "test")):
+        with pytest.raises(DataError, match="cannot be listed"):
+            graph.known_answers(*splits)
+
+
+def test_counts_beside_training_triples_are_refused() -> None:
+    with pytest.raises(DataError) as caught:
+        KnowledgeGraph("both", 3, 2, {"train": np.array(TRAIN)}, train_counts=_counts())
+    assert "stand in" in caught.value.problems[0]
+
+
+def test_known_answers_of_some_splits() -> None:
+    graph = KnowledgeGraph.from_triples(train=TRAIN, test=[[0, 0, 2]])
+    query = ([0], [0], [1], [True])
+    assert graph.known_answers().count(*query).tolist() == [2]
+    assert graph.known_answers("train").count(*query).tolist() == [1]
+
+
+def test_a_graph_survives_pickling() -> None:
+    graph = KnowledgeGraph.from_triples(train=TRAIN, test=TEST, entity_labels=list("abc"))
+    copy = pickle.loads(pickle.dumps(graph))
+    assert copy.content_hash == graph.content_hash
+    assert copy.entity_label([2]) == ["c"]
+
+
+def test_import_stays_light() -> None:
+    code = "import kgprobe.graph, sys; print([m for m in ('scipy', 'pyarrow', 'typer') if m in sys.modules])"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"

@@ -1,0 +1,94 @@
+import json
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kgprobe.errors import DataError
+from kgprobe.graph import Popularity, TrainCounts, load_graph
+
+ENTITIES, RELATIONS = 6, 3
+triples = st.lists(st.tuples(st.integers(0, 5), st.integers(0, 2), st.integers(0, 5)), max_size=40)
+
+
+@settings(max_examples=50, deadline=None)
+@given(triples)
+def test_every_pair_agrees_with_counting_by_hand(rows: list[tuple[int, int, int]]) -> None:
+    occurrences = [(h, r) for h, r, _ in rows] + [(t, r) for _, r, t in rows]
+    pairs, entities = Counter(occurrences), Counter(e for e, _ in occurrences)
+    train = np.array(rows, dtype=np.int32).reshape(-1, 3)
+    popularity = Popularity.from_triples(train, ENTITIES, RELATIONS)
+
+    expected = [entities[e] / (2 * len(rows)) if rows else 0.0 for e in range(ENTITIES)]
+    assert popularity.entity(np.arange(ENTITIES)).tolist() == expected
+    e, r = (grid.ravel() for grid in np.meshgrid(range(ENTITIES), range(RELATIONS)))
+    shares = [pairs[a, b] / entities[a] if entities[a] else 0.0 for a, b in zip(e.tolist(), r.tolist(), strict=True)]
+    assert popularity.relation(r, e).tolist() == shares
+
+
+def test_shapes_follow_the_request() -> None:
+    popularity = Popularity.from_triples(np.array([[0, 0, 1], [0, 1, 1]]), 2, 2)
+    assert popularity.entity([[0, 1], [1, 0]]).shape == (2, 2)
+    assert popularity.relation([[0], [1]], [0, 1]).tolist() == [[0.5, 0.5], [0.5, 0.5]]
+    assert popularity.entity(0).shape == ()
+    assert popularity.relation([], []).shape == (0,)
+
+
+def test_ids_outside_the_graph_are_refused() -> None:
+    popularity = Popularity.from_triples(np.array([[0, 0, 1]]), 2, 1)
+    with pytest.raises(DataError) as caught:
+        popularity.relation([0, 3], [-1, 0])
+    assert len(caught.value.problems) == 2
+    with pytest.raises(DataError, match="ids that the graph does not have"):
+        popularity.entity([2])
+
+
+def test_partial_counts_answer_what_they_know_and_refuse_the_rest() -> None:
+    counts = TrainCounts.from_pairs(
+        degree=np.array([3, 1, 0]),
+        entity=np.array([0]),
+        relation=np.array([1]),
+        count=np.array([2]),
+        num_relations=2,
+    )
+    popularity = Popularity.from_counts(counts)
+    assert popularity.entity([0, 1, 2]).tolist() == [0.75, 0.25, 0.0]
+    assert popularity.relation([1, 0, 1], [0, 2, 2]).tolist() == [2 / 3, 0.0, 0.0]
+    with pytest.raises(DataError, match="do not cover 2 of the") as caught:
+        popularity.relation([1, 0, 0, 1, 0], [0, 0, 0, 1, 2])
+    assert "(0, 0), (1, 1)" in caught.value.problems[0]
+
+
+def test_yago_counts_answer_for_all_test_pairs(data: Path) -> None:
+    folder = data / "graphs" / "yago3-10"
+    graph = load_graph(folder)
+    degree = pq.read_table(folder / "entity_train_degree.parquet").column("train_degree").to_pylist()
+    rows = pq.read_table(folder / "test_entity_relation_train_count.parquet").to_pylist()
+    counted = {(row["entity"], row["relation"]): row["train_count"] for row in rows}
+    pairs = [(e, r) for h, r, t in graph.triples("test").tolist() for e in (h, t)]
+    entities, relations = np.array(pairs).T
+    expected = [counted[pair] / degree[pair[0]] if degree[pair[0]] else 0.0 for pair in pairs]
+    assert graph.popularity.relation(relations, entities).tolist() == expected
+    assert graph.popularity.entity(entities).tolist() == [degree[e] / (2 * 1079040) for e, _ in pairs]
+
+
+def test_yago_counts_do_not_guess_other_pairs(data: Path) -> None:
+    graph = load_graph(data / "graphs" / "yago3-10")
+    head, relation, _ = graph.triples("valid").T
+    with pytest.raises(DataError, match="do not cover"):
+        graph.popularity.relation(relation, head)
+
+
+def test_popularity_published_with_the_ranks(data: Path) -> None:
+    """The authors' own file holds delta(r|e) and delta(e) of the given entity of each query."""
+    records = json.loads((data / "published_ranks" / "raw" / "RotatE_umls_1.json").read_text())
+    given_entity = [triple[2] if side == "h" else triple[0] for triple, side, *_ in records]
+    relation = [triple[1] for triple, *_ in records]
+    popularity = load_graph(data / "graphs" / "umls").popularity
+    assert len(records) > 6000
+    np.testing.assert_allclose(popularity.relation(relation, given_entity), [r[3] for r in records], rtol=1e-12)
+    np.testing.assert_allclose(popularity.entity(given_entity), [r[4] for r in records], rtol=1e-12)
