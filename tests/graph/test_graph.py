@@ -1,7 +1,5 @@
 import hashlib
 import pickle
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -154,8 +152,3 @@ def test_a_graph_survives_pickling() -> None:
     copy = pickle.loads(pickle.dumps(graph))
     assert copy.content_hash == graph.content_hash
     assert copy.entity_label([2]) == ["c"]
-
-
-def test_import_stays_light() -> None:
-    code = "import kgprobe.graph, sys; print([m for m in ('scipy', 'pyarrow', 'typer') if m in sys.modules])"
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"

@@ -55,14 +55,18 @@ class ByColumn(Grouping):
     def codes(self, ranks: Ranks) -> Floats:
         """A number for each value that batches and machines agree on without talking: an id, or a fingerprint."""
         column = ranks.column(self.name)
-        if pa.types.is_integer(column.type) and column.null_count == 0:
+        if self.name in _IDS:
             codes = ranks.numbers(self.name)
             self.labels.update((code, int(code)) for code in np.unique(codes).tolist())
             return codes
-        encoded = column.cast(pa.string()).combine_chunks().dictionary_encode()
+        if pa.types.is_nested(column.type):
+            raise UsageError(f"column '{self.name}' holds {column.type}, by which rows cannot be grouped")
+        plain = column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
+        encoded = plain.combine_chunks().dictionary_encode()
         values = encoded.dictionary.to_pylist()
-        fingerprints = [_fingerprint(value) for value in values]
-        self.labels.update(zip([*fingerprints, _NOT_RECORDED], [*values, None], strict=True))
+        fingerprints = [_fingerprint(str(value)) for value in values]
+        names = [value if isinstance(value, int | float | str) else str(value) for value in values]
+        self.labels.update(zip([*fingerprints, _NOT_RECORDED], [*names, None], strict=True))
         which = encoded.indices.fill_null(len(values)).to_numpy()
         return np.asarray(np.array([*fingerprints, _NOT_RECORDED])[which])
 
@@ -71,6 +75,7 @@ class ByColumn(Grouping):
         return self.labels[code]
 
 
+_IDS = ("head", "relation", "tail", "seed")
 _NOT_RECORDED = -1.0
 
 
@@ -101,7 +106,7 @@ class ByQuantile(Grouping):
             raise DataError("there is no query to group", remedy="check that the rank file has rows")
         wanted = cumulative[-1] * np.arange(self.bands + 1) / self.bands
         at = np.minimum(np.searchsorted(cumulative, wanted, side="left"), values.size - 1)
-        self.edges = np.unique(values[at])
+        self.edges = np.concatenate([values[:1], np.unique(values[at[1:-1]]), values[-1:]])
 
     def _values(self, ranks: Ranks) -> Floats:
         needed = ("entity_popularity", "relation_popularity") if self.name == "popularity" else (self.name,)
@@ -112,12 +117,16 @@ class ByQuantile(Grouping):
 
     def codes(self, ranks: Ranks) -> Floats:
         """The band of each row: above its lower edge, up to its upper edge; the lowest value is in the first."""
+        if self.edges.size == 0:
+            raise UsageError(
+                f"the bands of '{self.name}' are not known yet", remedy="call learn() with the whole table"
+            )
         inner = self.edges[1:-1]
         return np.searchsorted(inner, self._values(ranks), side="left").astype(np.float64)
 
     def label(self, code: float) -> str:
         """The band's number and limits, lowest first."""
-        low, high = self.edges[int(code)], self.edges[min(int(code) + 1, self.edges.size - 1)]
+        low, high = self.edges[int(code)], self.edges[int(code) + 1]
         opening = "[" if code == 0 else "("
         return f"{int(code) + 1}: {opening}{low:.4g}, {high:.4g}]"
 

@@ -10,20 +10,26 @@ import math
 import os
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from kgprobe.aggregate.keyed import distinct
 from kgprobe.aggregate.ties import Tie, tied_rank, tied_score
 from kgprobe.aggregate.weights import smallest_popularity
-from kgprobe.errors import DataError
+from kgprobe.errors import DataError, UsageError
 from kgprobe.ranks import RankFile, Ranks
 from kgprobe.transform import AffinePower
+from kgprobe.transform.power import SO_SMALL_THAT_LINEAR
 
 Floats = NDArray[np.float64]
 
 _CHUNK = 2048
+_STEPS_BETWEEN_RESTARTS = 32
+"""How often a row of powers is computed anew, so that rounding does not add up."""
+_NOT_SMALL = 1e-3
 _MOST_EXPONENT = 600.0
 """Beyond this, |alpha| ln E overflows the plain form and the transformer itself is asked."""
 
@@ -67,18 +73,18 @@ def surface(
         >>> surface(ranks, [1.0, 0.0], [0.0, 1.0]).round(4).tolist()
         [[0.6875, 0.4886], [0.7847, 0.6476]]
     """
-    alpha, beta = np.atleast_1d(np.asarray(alphas, float)), np.atleast_1d(np.asarray(betas, float))
-    if np.isnan(alpha).any() or not np.isfinite(beta).all():
-        raise DataError("alpha and beta must be numbers, and beta finite")
+    alpha, beta, tie = _axis("alpha", alphas), _axis("beta", betas), Tie(tie)
+    if not np.isfinite(beta).all():
+        raise UsageError("beta must be finite")
     weighted = bool((beta != 0).any())
-    eps = _epsilons(source, eps_e, eps_r) if weighted else None
+    shifts = _shifts(source, eps_e, eps_r) if weighted else ()
     totals: dict[int, list[Floats]] = {}
     left_out = 0
     for batch in source.batches(1 << 20):
         informative = batch.candidates > 1
         left_out += int((~informative).sum())
         for seed, rows in _by_seed(batch, informative):
-            part = _accumulate(rows, alpha, beta, Tie(tie), eps)
+            part = _accumulate(rows, alpha, beta, tie, shifts)
             totals[seed] = [a + b for a, b in zip(totals[seed], part, strict=True)] if seed in totals else part
     if not totals:
         raise DataError("no query with more than one candidate", remedy="check the rank file")
@@ -89,21 +95,53 @@ def surface(
     return result
 
 
-def _epsilons(source: Ranks | RankFile, eps_e: float | None, eps_r: float | None) -> tuple[float, float]:
-    smallest: dict[str, list[float]] = {"entity_popularity": [], "relation_popularity": []}
+def _axis(name: str, values: ArrayLike) -> Floats:
+    try:
+        axis = np.atleast_1d(np.asarray(values, dtype=np.float64))
+    except (TypeError, ValueError):
+        axis = np.array([np.nan])
+    if axis.ndim > 1 or axis.size == 0 or np.isnan(axis).any():
+        raise UsageError(f"{name} must be a list of numbers")
+    return axis
+
+
+@dataclass(frozen=True)
+class _Shift:
+    """What is added to a popularity column, and between which values the column lies."""
+
+    column: str
+    eps: float
+    least: float
+    most: float
+
+
+def _shifts(source: Ranks | RankFile, eps_e: float | None, eps_r: float | None) -> tuple[_Shift, ...]:
+    columns = ("entity_popularity", "relation_popularity")
+    found: dict[str, list[Floats]] = {column: [np.empty(0)] for column in columns}
     for batch in source.batches():
-        for column, found in smallest.items():
+        for column, extremes in found.items():
             values = batch.numbers(column)[batch.candidates > 1]
             if np.isnan(values).any():
                 raise DataError("beta other than 0 needs the popularity of the targets", remedy="give --graph")
-            found += values[values > 0].min(initial=np.inf, keepdims=True).tolist()
-    chosen = [
-        smallest_popularity(column, np.array([v for v in found if v < np.inf])) if given is None else given
-        for (column, found), given in zip(smallest.items(), (eps_e, eps_r), strict=True)
-    ]
-    if min(chosen) <= 0:
-        raise DataError("epsilon must be above 0", remedy="leave it out to use the smallest popularity above 0")
-    return chosen[0], chosen[1]
+            if values.size:
+                above = values[values > 0].min(initial=values.max())
+                extremes.append(np.array([values.min(), above, values.max()]))
+    return tuple(
+        _shift(column, np.concatenate(found[column]), eps) for column, eps in zip(columns, (eps_e, eps_r), strict=True)
+    )
+
+
+def _shift(column: str, extremes: Floats, given: float | None) -> _Shift:
+    eps = smallest_popularity(column, extremes) if given is None else given
+    if not 0 <= eps < math.inf:
+        raise UsageError(f"epsilon must be a number of at least 0, not {eps}")
+    least, most = extremes.min(initial=math.inf), extremes.max(initial=0.0)
+    if least + eps == 0:
+        raise DataError(
+            f"with epsilon 0 a query of {column.replace('_', ' ')} 0 would weigh infinitely much",
+            remedy="give a positive epsilon, or none to use the default",
+        )
+    return _Shift(column, eps, float(least), float(most))
 
 
 def _by_seed(batch: Ranks, kept: NDArray[np.bool_]) -> Iterator[tuple[int, Ranks]]:
@@ -115,9 +153,9 @@ def _by_seed(batch: Ranks, kept: NDArray[np.bool_]) -> Iterator[tuple[int, Ranks
         yield seed, batch.filter(kept & (seeds == seed))
 
 
-def _accumulate(ranks: Ranks, alpha: Floats, beta: Floats, tie: Tie, eps: tuple[float, float] | None) -> list[Floats]:
+def _accumulate(ranks: Ranks, alpha: Floats, beta: Floats, tie: Tie, shifts: Sequence[_Shift]) -> list[Floats]:
     """The sums of X W', of W and of W squared over a table."""
-    kernel = _Kernel(ranks, alpha, beta, tie, eps)
+    kernel = _Kernel(ranks, alpha, beta, tie, shifts)
     chunks = [slice(i, min(i + _CHUNK, len(ranks))) for i in range(0, len(ranks), _CHUNK)]
     workers = min(os.cpu_count() or 1, 1 + len(chunks) // 64)
     if workers == 1:
@@ -128,58 +166,96 @@ def _accumulate(ranks: Ranks, alpha: Floats, beta: Floats, tie: Tie, eps: tuple[
 
 
 class _Kernel:
-    """Everything that depends on the table alone, so that a chunk costs exponentials and a matrix product."""
+    """Everything that depends on the table alone, so that a chunk costs a few powers and a matrix product."""
 
-    def __init__(self, ranks: Ranks, alpha: Floats, beta: Floats, tie: Tie, eps: tuple[float, float] | None) -> None:
+    def __init__(self, ranks: Ranks, alpha: Floats, beta: Floats, tie: Tie, shifts: Sequence[_Shift]) -> None:
+        alpha = np.where(np.abs(alpha) < SO_SMALL_THAT_LINEAR, 0.0, alpha)
         self.alpha, self.beta = alpha, beta
         self.rank = tied_rank(ranks, tie)
-        sizes, self.size = np.unique(ranks.candidates, return_inverse=True)
-        overflows = np.isinf(alpha) | (np.abs(alpha) * math.log(sizes[-1]) > _MOST_EXPONENT)
+        (sizes,), self.size = distinct([ranks.candidates], len(ranks))
+        overflows = np.isinf(alpha) | (np.abs(alpha) * math.log(sizes.max()) > _MOST_EXPONENT)
         asked = np.flatnonzero(overflows | (tie is Tie.expected)).tolist()
         self.exact = {i: 1 - tied_score(AffinePower(float(alpha[i])), ranks, tie) for i in asked}
-        self.scale = {i: _scale(float(a), sizes) for i, a in enumerate(alpha) if i not in self.exact}
-        self.popularity: tuple[tuple[Floats, float], ...] = ()
-        if eps is not None:
-            columns = (ranks.numbers("entity_popularity"), ranks.numbers("relation_popularity"))
-            self.popularity = tuple(zip(columns, eps, strict=True))
-        # The largest weight that a query can have, so that none overflows: popularity 0, or 1 where beta is negative.
-        self.log_largest = beta * np.where(beta > 0, sum(math.log(e) for _, e in self.popularity), 0.0)
+        self.scale = np.stack([_scale(float(a), sizes) if i not in self.exact else sizes for i, a in enumerate(alpha)])
+        self.popularity = [(ranks.numbers(shift.column), shift.eps) for shift in shifts]
+        # Popularity is taken relative to the least, so that no weight overflows but of a large negative beta.
+        self.log_least = sum(math.log(shift.least + shift.eps) for shift in shifts)
+        log_most = sum(math.log(shift.most + shift.eps) for shift in shifts)
+        self.log_heaviest = np.maximum(-beta, 0) * (log_most - self.log_least)
 
     def sums(self, chunks: Sequence[slice]) -> list[Floats]:
         """The three sums over some chunks of rows."""
-        x, w = np.empty((self.alpha.size, _CHUNK)), np.empty((self.beta.size, _CHUNK))
-        product, weight, squared = np.zeros((x.shape[0], w.shape[0])), np.zeros(w.shape[0]), np.zeros(w.shape[0])
+        alphas, betas = self.alpha.size, self.beta.size
+        x, scale, w = np.empty((alphas, _CHUNK)), np.empty((alphas, _CHUNK)), np.empty((betas, _CHUNK))
+        product, weight, squared = np.zeros((alphas, betas)), np.zeros(betas), np.zeros(betas)
         for rows in chunks:
-            X, W = x[:, : rows.stop - rows.start], w[:, : rows.stop - rows.start]
-            self._losses(rows, X)
+            X, S, W = (buffer[:, : rows.stop - rows.start] for buffer in (x, scale, w))
+            self._losses(rows, X, S)
             self._weights(rows, W)
             product += X @ W.T
             weight += W.sum(axis=1)
             squared += np.einsum("bi,bi->b", W, W)
         return [product, weight, squared]
 
-    def _losses(self, rows: slice, X: Floats) -> None:
+    def _losses(self, rows: slice, X: Floats, S: Floats) -> None:
         log_rank = np.log(self.rank[rows])
         with np.errstate(over="ignore", invalid="ignore"):  # the rows that overflow are overwritten
-            np.multiply.outer(-self.alpha, log_rank, out=X)
-            np.expm1(X, out=X)
-        size = self.size[rows]
-        for i, scale in self.scale.items():
-            if self.alpha[i] == 0:
-                X[i] = log_rank
-            X[i] *= scale.take(size)
+            powers_less_one(-self.alpha, log_rank, X)
+            X[self.alpha == 0] = log_rank
+            X *= np.take(self.scale, self.size[rows], axis=1, out=S, mode="clip")
         for i, values in self.exact.items():
             X[i] = values[rows]
 
     def _weights(self, rows: slice, W: Floats) -> None:
-        if not self.popularity:
-            W[:] = 1
-            return
-        log_popularity = sum(np.log(values[rows] + eps) for values, eps in self.popularity)
-        np.multiply.outer(-self.beta, log_popularity, out=W)
-        W += self.log_largest[:, None]
-        np.exp(W, out=W)
+        log_popularity = np.full(W.shape[1], -self.log_least)
+        for values, eps in self.popularity:
+            log_popularity += np.log(values[rows] + eps)
+        if self.log_heaviest.max() < _MOST_EXPONENT / 2:  # so that the squares do not overflow either
+            powers(-self.beta, log_popularity, W)
+        else:
+            np.multiply.outer(-self.beta, log_popularity, out=W)
+            np.exp(W - self.log_heaviest[:, None], out=W)
 
 
 def _scale(alpha: float, sizes: Floats) -> Floats:
     return 1 / np.log(sizes) if alpha == 0 else 1 / np.expm1(-alpha * np.log(sizes))
+
+
+def powers(exponents: Floats, log_base: Floats, out: Floats) -> None:
+    """``out[k] = base ** exponents[k]``; over even steps each row is the one before times a common factor.
+
+    Example:
+        >>> out = np.empty((3, 1))
+        >>> powers(np.array([0.0, 1.0, 2.0]), np.log([3.0]), out)
+        >>> out.ravel().round(12).tolist()
+        [1.0, 3.0, 9.0]
+    """
+    # A row that overflowed or vanished would take all that follow along.
+    in_range = np.abs(exponents).max() * np.abs(log_base).max() < _MOST_EXPONENT
+    if not (in_range and _even_steps(exponents)):
+        np.multiply.outer(exponents, log_base, out=out)
+        np.exp(out, out=out)
+        return
+    factor = np.exp((exponents[1] - exponents[0]) * log_base)
+    for k in range(len(exponents)):
+        if k % _STEPS_BETWEEN_RESTARTS == 0:
+            np.exp(exponents[k] * log_base, out=out[k])
+        else:
+            np.multiply(out[k - 1], factor, out=out[k])
+
+
+def powers_less_one(exponents: Floats, log_base: Floats, out: Floats) -> None:
+    """``out[k] = base ** exponents[k] - 1``, without cancellation where the exponent is small."""
+    if _even_steps(exponents) and np.abs(exponents[exponents != 0]).min(initial=1.0) >= _NOT_SMALL:
+        powers(exponents, log_base, out)
+        out -= 1
+    else:
+        np.multiply.outer(exponents, log_base, out=out)
+        np.expm1(out, out=out)
+
+
+def _even_steps(exponents: Floats) -> bool:
+    if len(exponents) < 3 or not np.isfinite(exponents).all():
+        return False
+    steps = np.diff(exponents)
+    return bool(np.abs(steps - steps[0]).max() <= 1e-14 * np.abs(exponents).max())

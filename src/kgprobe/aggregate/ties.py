@@ -8,7 +8,7 @@ from enum import StrEnum
 import numpy as np
 from numpy.typing import NDArray
 
-from kgprobe.errors import DataError
+from kgprobe.errors import DataError, UsageError
 from kgprobe.ranks import Ranks
 from kgprobe.transform import Transformer
 
@@ -22,6 +22,10 @@ class Tie(StrEnum):
     expected = "expected"
     optimistic = "optimistic"
     pessimistic = "pessimistic"
+
+    @classmethod
+    def _missing_(cls, value: object) -> Tie:
+        raise UsageError(f"tie '{value}' is not known", [f"it can be {', '.join(cls)}"])
 
 
 def tied_rank(ranks: Ranks, tie: Tie) -> Floats:

@@ -149,7 +149,7 @@ def smallest_popularity(column: str, popularity: Floats) -> float:
     positive = popularity[popularity > 0]
     if positive.size == 0:
         raise DataError(
-            f"no evaluated query has a {column.replace('_', ' ')} above 0",
+            f"no evaluated query has any {column.replace('_', ' ')} above 0",
             ["the default epsilon is the smallest such value"],
             "check that --graph is the graph that was trained on, or give eps_e and eps_r",
         )
@@ -158,6 +158,8 @@ def smallest_popularity(column: str, popularity: Floats) -> float:
 
 def _log_shifted(column: str, popularity: Floats, count: Floats, eps: float | None) -> Floats:
     evaluated = count > 0
+    if np.isnan(popularity[evaluated]).any():
+        raise DataError(f"{column.replace('_', ' ')} is not recorded in every row", remedy="attach it from the graph")
     shift = smallest_popularity(column, popularity[evaluated]) if eps is None else eps
     if shift == 0 and (popularity[evaluated] == 0).any():
         raise DataError(

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from kgprobe.aggregate import Grouping, Tie, tied_rank, tied_score
-from kgprobe.aggregate.groups import ByColumn
+from kgprobe.aggregate import Grouping, Tie, distinct, tied_rank, tied_score
+from kgprobe.aggregate.groups import ByColumn, ByQuantile
+from kgprobe.aggregate.settled import Population, SettledWeight
+from kgprobe.aggregate.weights import Columns
 from kgprobe.errors import DataError, UsageError
-from kgprobe.metrics.base import DistributionMetric, Metric, Statistic, Term
+from kgprobe.metrics.base import DistributionMetric, MeanMetric, Metric, Statistic, Term
 from kgprobe.metrics.catalogue import parse_all
 from kgprobe.metrics.scores import Cube, CubeKey, Score, finish
 from kgprobe.ranks import Ranks
@@ -30,6 +33,7 @@ class RankAccumulator:
         macro: Average per relation, entity or side first; None is the mean over queries.
         tie: How ties are scored.
         weight: A label column with sample weights that multiply the metrics' own.
+        references: Extremes of the whole table (see `settled`), where it can be looked at before: saves memory.
 
     Example:
         >>> part = dict(relation=[0], tail=[1], side=["tail"], candidates=[9])
@@ -49,15 +53,14 @@ class RankAccumulator:
         macro: str | None = None,
         tie: Tie | str = Tie.mean,
         weight: str | None = None,
+        references: Mapping[Population, Columns] | None = None,
     ) -> None:
         if macro is not None and macro not in MACRO:
             raise UsageError(f"macro '{macro}' is not known", [f"it can be {', '.join(MACRO)}"])
         self.metrics = parse_all(metrics)
         self.by, self.macro, self.weight = list(by), macro, weight
-        try:
-            self.tie = Tie(tie)
-        except ValueError:
-            raise UsageError(f"tie '{tie}' is not known", [f"it can be {', '.join(Tie)}"]) from None
+        self._references = dict(references or {})
+        self.tie = Tie(tie)
         unfit = [str(m) for m in self.metrics if isinstance(m, DistributionMetric)]
         if self.tie is Tie.expected and unfit:
             raise UsageError(f"no exact expectation over ties is known for {', '.join(unfit)}", remedy="use tie 'mean'")
@@ -70,32 +73,48 @@ class RankAccumulator:
     def _build_cubes(self) -> dict[CubeKey, Cube]:
         terms: dict[CubeKey, dict[Term, None]] = {}
         for metric in self.metrics:
-            terms.setdefault((metric.columns, metric.needs_alternatives), {}).update(dict.fromkeys(metric.terms))
+            terms.setdefault(self._cube_key(metric), {}).update(dict.fromkeys(metric.terms))
         slices = 1 + len(self.by) + (self.macro is not None)
-        return {key: Cube(slices, *key, tuple(wanted)) for key, wanted in terms.items()}
+        return {key: Cube(slices, key, tuple(wanted)) for key, wanted in terms.items()}
+
+    def _cube_key(self, metric: Metric) -> CubeKey:
+        if isinstance(metric, MeanMetric):
+            reference = self._references.get((metric.columns, metric.needs_alternatives))
+            if reference is not None:
+                return CubeKey((), metric.needs_alternatives, SettledWeight(metric.weighting, reference))
+        return CubeKey(metric.columns, metric.needs_alternatives)
 
     def update(self, ranks: Ranks) -> None:
         """Add the queries of a table."""
         slices = self._slices(ranks)
         sample_weight = self._sample_weight(ranks)
         score: Callable[[Term], Floats] = cache(lambda term: _statistic(ranks, term, self.tie))
+        parts: list[tuple[Cube, list[Floats], NDArray[np.bool_], Floats, list[Floats]]] = []
         for cube in self._cubes.values():
-            counted = (ranks.candidates > 1) | (not cube.needs_alternatives)
+            counted = (ranks.candidates > 1) | (not cube.key.needs_alternatives)
             weight = np.where(counted, sample_weight, 0.0)
-            keys = [*slices, *(_key(ranks, column, self.tie) for column in cube.columns)]
-            cube.add(keys, counted, weight, [score(term) for term in cube.terms])
+            if cube.key.settled is not None:
+                columns = {name: read_column(ranks, name)[counted] for name in cube.key.settled.weighting.columns}
+                weight[counted] *= cube.key.settled(columns)
+            keys = [*slices, *(_key(ranks, column, self.tie) for column in cube.key.columns)]
+            parts.append((cube, keys, counted, weight, [score(term) for term in cube.terms]))
+        for cube, keys, counted, weight, values in parts:  # only now: a table that is refused leaves no trace
+            cube.add(keys, counted, weight, values)
 
     def merge(self, other: RankAccumulator) -> None:
         """Add all that another accumulator with the same settings has collected."""
-        mine = (self.metrics, [g.name for g in self.by], self.macro, self.tie, self.weight)
-        theirs = (other.metrics, [g.name for g in other.by], other.macro, other.tie, other.weight)
-        if mine != theirs:
+        if self._settings != other._settings:
             raise UsageError("accumulators with different settings do not merge")
         for key, cube in self._cubes.items():
             cube.sums.merge(other._cubes[key].sums)
         for grouping, source in zip(self.by, other.by, strict=True):
             if isinstance(grouping, ByColumn) and isinstance(source, ByColumn):
                 grouping.labels.update(source.labels)
+
+    @property
+    def _settings(self) -> tuple[object, ...]:
+        edges = [grouping.edges.tolist() if isinstance(grouping, ByQuantile) else None for grouping in self.by]
+        return self.metrics, [g.name for g in self.by], edges, self.macro, self.tie, self.weight
 
     def compute(self) -> dict[str, float]:
         """The value of every metric by canonical name; groups need `scores`."""
@@ -106,9 +125,7 @@ class RankAccumulator:
     def scores(self) -> list[Score]:
         """Everything that is known, group by group in ascending order, metric by metric."""
         found = [
-            score
-            for metric in self.metrics
-            for score in finish(metric, self._cubes[metric.columns, metric.needs_alternatives], self.by)
+            score for metric in self.metrics for score in finish(metric, self._cubes[self._cube_key(metric)], self.by)
         ]
         return sorted(found, key=lambda score: [_sortable(name) for name in score.group.values()])
 
@@ -120,7 +137,10 @@ class RankAccumulator:
     def _sample_weight(self, ranks: Ranks) -> Floats:
         if self.weight is None:
             return np.ones(len(ranks))
-        weight = np.asarray(ranks.column(self.weight).to_numpy(), dtype=np.float64)
+        try:
+            weight = np.asarray(ranks.column(self.weight).to_numpy(), dtype=np.float64)
+        except (TypeError, ValueError):
+            raise DataError(f"column '{self.weight}' holds weights that are no numbers") from None
         if not (np.isfinite(weight) & (weight >= 0)).all():
             raise DataError(f"column '{self.weight}' holds weights that are negative or no numbers")
         return weight
@@ -131,13 +151,19 @@ def _macro_key(ranks: Ranks, macro: str) -> Floats:
     return keys[macro].astype(np.float64)
 
 
-def _sortable(value: Any) -> tuple[int, float, str]:
-    return (0, float(value), "") if isinstance(value, int | float) else (1, 0.0, str(value))
+def _sortable(value: Any) -> tuple[int, float, list[str | int]]:
+    """Numbers before text, and numbers within text by their size: band 2 comes before band 10."""
+    if isinstance(value, int | float):
+        return 0, float(value), []
+    return 1, 0.0, [int(part) if part.isdecimal() else part for part in re.split(r"(\d+)", str(value))]
 
 
 def _key(ranks: Ranks, column: str, tie: Tie) -> Floats:
-    if column == "rank":
-        return tied_rank(ranks, tie)
+    return tied_rank(ranks, tie) if column == "rank" else read_column(ranks, column)
+
+
+def read_column(ranks: Ranks, column: str) -> Floats:
+    """A column that weights depend on, which must be recorded in every row."""
     values = ranks.numbers(column)
     unknown = int(np.isnan(values).sum())
     if unknown:
@@ -153,5 +179,6 @@ def _statistic(ranks: Ranks, term: Term, tie: Tie) -> Floats:
     transformer, statistic = term
     if statistic is Statistic.score:
         return tied_score(transformer, ranks, tie)
-    mean, variance = transformer.chance(ranks.candidates)
-    return mean if statistic is Statistic.chance_mean else variance
+    (sizes,), which = distinct([ranks.candidates], len(ranks))
+    mean, variance = transformer.chance(sizes)
+    return (mean if statistic is Statistic.chance_mean else variance)[which]

@@ -52,7 +52,7 @@ class AMRR(IndexMetric):
     name: ClassVar[str] = "AMRR"
     synonyms: ClassVar[tuple[str, ...]] = (
         "adjusted mrr",
-        "adjusted_mrr",
+        "adjusted_mean_reciprocal_rank",
         "aihmr",
         "adjusted_inverse_harmonic_mean_rank",
     )
@@ -69,7 +69,7 @@ class AdjustedHits(IndexMetric, HitsAtK):
     """Hits@k on the scale on which chance is 0 and perfection 1."""
 
     name: ClassVar[str] = "AHits"
-    synonyms: ClassVar[tuple[str, ...]] = ("ahk", "adjusted hits", "adjusted_hits_at", "adjusted_hits")
+    synonyms: ClassVar[tuple[str, ...]] = ("ahk", "ah", "ah_at", "ahits_at", "adjusted hits", "adjusted_hits_at")
     facts: ClassVar[Facts] = Facts("Adjusted hits at k", -math.inf, 1, True, HOYT)
 
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from kgprobe.aggregate import Tie, parse_groupings
+from kgprobe.aggregate import PopularityWeight, Tie, parse_groupings
+from kgprobe.aggregate.settled import references
 from kgprobe.graph import KnowledgeGraph
-from kgprobe.metrics.accumulator import RankAccumulator
-from kgprobe.metrics.base import Metric
+from kgprobe.metrics.accumulator import RankAccumulator, read_column
+from kgprobe.metrics.base import MeanMetric, Metric
+from kgprobe.metrics.catalogue import parse_all
 from kgprobe.metrics.scores import Score
 from kgprobe.ranks import RankFile, Ranks, validate
 
@@ -45,10 +47,16 @@ def scores(
     groupings = parse_groupings(by)
     for grouping in groupings:
         grouping.learn(source)
-    accumulator = RankAccumulator(metrics, by=groupings, macro=macro, tie=tie, weight=weight)
+    wanted = parse_all(metrics)
+    settled = references(source, {(m.columns, m.needs_alternatives) for m in wanted if _by_popularity(m)}, read_column)
+    accumulator = RankAccumulator(wanted, by=groupings, macro=macro, tie=tie, weight=weight, references=settled)
     for batch in source.batches():
         accumulator.update(batch)
     return accumulator.scores()
+
+
+def _by_popularity(metric: Metric) -> bool:
+    return isinstance(metric, MeanMetric) and isinstance(metric.weighting, PopularityWeight) and bool(metric.columns)
 
 
 def evaluate(

@@ -109,14 +109,15 @@ class HitsAtK(MeanMetric):
     """Share of the queries whose target is among the first k."""
 
     name: ClassVar[str] = "Hits"
-    synonyms: ClassVar[tuple[str, ...]] = ("h", "hits_at", "hits at")
+    synonyms: ClassVar[tuple[str, ...]] = ("h", "hits_at", "h_at")
     facts: ClassVar[Facts] = Facts("Hits at k", 0, 1, True, BORDES)
     cutoff: ClassVar[bool] = True
     k: int = 10
 
     def __post_init__(self) -> None:
-        if self.k < 1:
-            raise UsageError(f"{self.name}@{self.k}: k must be at least 1")
+        if self.k < 1 or not float(self.k).is_integer():
+            raise UsageError(f"{self.name}@{self.k}: k must be a whole number of at least 1")
+        object.__setattr__(self, "k", int(self.k))
 
     @property
     def transformer(self) -> Transformer:

@@ -10,11 +10,26 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kgprobe.aggregate import Grouping, KeyedSums, distinct, sum_by
+from kgprobe.aggregate import Grouping, KeyedSums, Uniform, distinct, sum_by
+from kgprobe.aggregate.settled import SettledWeight
 from kgprobe.metrics.base import DistributionMetric, MeanMetric, Metric, Statistic, Sums, Term
 
 Floats = NDArray[np.float64]
-CubeKey = tuple[tuple[str, ...], bool]
+
+
+@dataclass(frozen=True)
+class CubeKey:
+    """What metrics must have in common to share sums.
+
+    Attributes:
+        columns: The columns by which the sums are kept apart, to be weighed at the end.
+        needs_alternatives: Whether queries with a single candidate are left out.
+        settled: The weights, where they are known from the start.
+    """
+
+    columns: tuple[str, ...]
+    needs_alternatives: bool
+    settled: SettledWeight | None = None
 
 
 @dataclass(frozen=True)
@@ -25,7 +40,7 @@ class Score:
         metric: The metric.
         value: Its value; with several seeds, the mean over them. NaN where no query is left.
         std: Sample standard deviation over the seeds; None for a single one.
-        seeds: Number of training runs.
+        seeds: Number of training runs with any query to evaluate.
         queries: Number of queries evaluated in a run (the largest, where runs differ).
         effective: Effective number of queries, (sum w)^2 / sum w^2, mean over seeds.
         left_out: Queries of a run that say nothing to this metric, having a single candidate.
@@ -50,11 +65,9 @@ class Cube:
 
     COUNT, LEFT_OUT, WEIGHT, SQUARED, TERMS = range(5)
 
-    def __init__(
-        self, slices: int, columns: tuple[str, ...], needs_alternatives: bool, terms: tuple[Term, ...]
-    ) -> None:
-        self.slices, self.columns, self.needs_alternatives, self.terms = slices, columns, needs_alternatives, terms
-        self.sums = KeyedSums(slices + len(columns), self.TERMS + len(terms))
+    def __init__(self, slices: int, key: CubeKey, terms: tuple[Term, ...]) -> None:
+        self.slices, self.key, self.terms = slices, key, terms
+        self.sums = KeyedSums(slices + len(key.columns), self.TERMS + len(terms))
 
     def add(self, keys: list[Floats], counted: NDArray[np.bool_], weight: Floats, values: list[Floats]) -> None:
         """Add queries; those that do not count leave only a trace of their number."""
@@ -74,7 +87,7 @@ def finish(metric: Metric, cube: Cube, by: Sequence[Grouping]) -> list[Score]:
     cells, cell = distinct(keys[: cube.slices], sums.shape[1])
     size = len(cells[0])
     values, weight, squared = _cell_values(metric, cube, keys[cube.slices :], sums, cell, size)
-    filled = sum_by(cell, sums[Cube.COUNT], size) > 0
+    filled = sum_by(cell, sums[Cube.WEIGHT], size) > 0
     runs, run = distinct(cells[: 1 + len(by)], size)
 
     def per_run(amount: Floats) -> Floats:
@@ -99,12 +112,14 @@ def _over_seeds(
 ) -> list[tuple[float, float | None, int, int, float, int]]:
     """Value, deviation, seeds, queries, effective queries and those left out, of every group."""
     size = int(group.max()) + 1
-    seeds = sum_by(group, np.ones_like(value), size)
-    mean = sum_by(group, value, size) / seeds
-    squares = sum_by(group, np.square(value - mean[group]), size)
     most_count, most_left_out = np.zeros(size), np.zeros(size)
     np.maximum.at(most_count, group, count)
     np.maximum.at(most_left_out, group, left_out)
+    evaluated = (count > 0) | (most_count == 0)[group]  # a run without a query says nothing, unless none has any
+    group, value, effective = group[evaluated], value[evaluated], effective[evaluated]
+    seeds = sum_by(group, np.ones_like(value), size)
+    mean = sum_by(group, value, size) / seeds
+    squares = sum_by(group, np.square(value - mean[group]), size)
     mean_effective = sum_by(group, effective, size) / seeds
     return [
         (
@@ -127,10 +142,11 @@ def _cell_values(
         order = np.lexsort((columns[0], cell))
         ends = np.cumsum(np.bincount(cell, minlength=size))[:-1]
         parts = zip(np.split(columns[0][order], ends), np.split(sums[Cube.WEIGHT][order], ends), strict=True)
-        values = np.array([metric.of_distribution(rank, weight) for rank, weight in parts])
+        values = np.array([metric.of_distribution(rank, w) if w.any() else math.nan for rank, w in parts])
         return values, sum_by(cell, sums[Cube.WEIGHT], size), sum_by(cell, sums[Cube.SQUARED], size)
     assert isinstance(metric, MeanMetric)
-    w = metric.weighting.weights(dict(zip(cube.columns, columns, strict=True)), sums[Cube.COUNT])
+    weighting = Uniform() if cube.key.settled else metric.weighting
+    w = weighting.weights(dict(zip(cube.key.columns, columns, strict=True)), sums[Cube.COUNT])
 
     def total(row: int, factor: Floats) -> Floats:
         return sum_by(cell, factor * sums[row], size)

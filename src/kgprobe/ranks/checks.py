@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from kgprobe.graph import KnowledgeGraph
 
 Flags = NDArray[np.bool_]
-_ROWS_NAMED = 8
+ROWS_NAMED = 8
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,9 @@ class Rows:
         return np.asarray(self.table.column(name).to_numpy(), dtype=np.float64)
 
     def missing(self, name: str) -> Flags:
-        """Where a required value is absent."""
+        """Where a value is absent; nowhere in a column that the table does not have."""
+        if name not in self.table.column_names:
+            return np.zeros(self.table.num_rows, dtype=bool)
         return np.asarray(self.table.column(name).is_null().to_numpy(), dtype=bool)
 
     def unknown_side(self) -> Flags:
@@ -53,6 +55,7 @@ Rule = tuple[str, Callable[[Rows], Flags]]
 # Comparisons with NaN are false, so a value that is not recorded breaks no rule but its own.
 RULES: tuple[Rule, ...] = (
     *((f"{name} is missing", lambda rows, name=name: rows.missing(name)) for name in REQUIRED),
+    ("seed is missing, though the table has seeds", lambda rows: rows.missing("seed")),
     ("rank is not a number", lambda rows: np.isnan(rows["rank"]) & ~rows.missing("rank")),
     ("rank is below 1", lambda rows: rows["rank"] < 1),
     ("rank is larger than the number of candidates", lambda rows: rows["rank"] > rows["candidates"]),
@@ -77,22 +80,24 @@ RULES: tuple[Rule, ...] = (
 )
 
 
-def graph_rules(graph: KnowledgeGraph) -> tuple[Rule, ...]:
-    """What must hold besides when the graph is known."""
+def entity_rules(entities: int) -> tuple[Rule, ...]:
+    """What must hold besides when the number of entities is known."""
     return (
         (
-            f"an entity id is outside the graph (0..{graph.num_entities - 1})",
-            lambda rows: (rows["head"] >= graph.num_entities) | (rows["tail"] >= graph.num_entities),
+            f"an entity id is outside the graph (0..{entities - 1})",
+            lambda rows: (rows["head"] >= entities) | (rows["tail"] >= entities),
         ),
-        (
-            f"a relation id is outside the graph (0..{graph.num_relations - 1})",
-            lambda rows: rows["relation"] >= graph.num_relations,
-        ),
-        (
-            f"more candidates than the graph has entities ({graph.num_entities})",
-            lambda rows: rows["candidates"] > graph.num_entities,
-        ),
+        (f"more candidates than the graph has entities ({entities})", lambda rows: rows["candidates"] > entities),
     )
+
+
+def graph_rules(graph: KnowledgeGraph) -> tuple[Rule, ...]:
+    """What must hold besides when the graph is known."""
+    relation_rule: Rule = (
+        f"a relation id is outside the graph (0..{graph.num_relations - 1})",
+        lambda rows: rows["relation"] >= graph.num_relations,
+    )
+    return (*entity_rules(graph.num_entities), relation_rule)
 
 
 @dataclass
@@ -103,7 +108,7 @@ class _Violation:
     def add(self, flags: Flags, offset: int) -> None:
         found = np.flatnonzero(flags)
         self.count += found.size
-        self.rows += (found[: _ROWS_NAMED - len(self.rows)] + offset).tolist()
+        self.rows += (found[: ROWS_NAMED - len(self.rows)] + offset).tolist()
 
 
 class Checker:
@@ -123,8 +128,8 @@ class Checker:
         Remedy: rows count from 1; correct or remove them
     """
 
-    def __init__(self, rows: int, graph: KnowledgeGraph | None = None) -> None:
-        self._rules = RULES + (graph_rules(graph) if graph else ())
+    def __init__(self, rows: int, graph: KnowledgeGraph | None = None, *, further: tuple[Rule, ...] = ()) -> None:
+        self._rules = RULES + (graph_rules(graph) if graph else ()) + further
         self._violations = [_Violation() for _ in self._rules]
         self._hashes = np.empty(rows, dtype=np.uint64)
         self._seen = 0
@@ -137,13 +142,13 @@ class Checker:
         with np.errstate(invalid="ignore"):
             for (_, broken), violation in zip(self._rules, self._violations, strict=True):
                 violation.add(broken(rows), self._seen + 1)
-        self._hashes[self._seen : self._seen + table.num_rows] = query_hashes(table)
+        self._hashes[self._seen : self._seen + table.num_rows] = query_hashes(table, self._seen)
         self._seen += table.num_rows
 
     def problems(self, again: Callable[[], Iterable[pa.Table]]) -> list[str]:
         """Every kind of violation with its count and first rows; ``again`` yields the same batches once more."""
         named = zip(self._rules, self._violations, strict=True)
-        found = [_describe(name, v.count, v.rows) for (name, _), v in named if v.count]
+        found = [describe(name, v.count, v.rows) for (name, _), v in named if v.count]
         hashes = self._hashes[: self._seen]
         hashes.sort()  # in place: at 8 bytes a row, a copy is what would break the memory bound
         repeated = np.unique(hashes[1:][hashes[1:] == hashes[:-1]])
@@ -158,36 +163,49 @@ class Checker:
 def _duplicates(tables: Iterable[pa.Table], repeated: NDArray[np.uint64]) -> list[str]:
     rows: list[NDArray[np.int64]] = []
     hashes: list[NDArray[np.uint64]] = []
-    offset = 1
+    offset = 0
     for table in tables:
-        fingerprints = query_hashes(table)
+        fingerprints = query_hashes(table, offset)
         found = np.flatnonzero(np.isin(fingerprints, repeated))
-        rows.append(found + offset)
+        rows.append(found + offset + 1)
         hashes.append(fingerprints[found])
         offset += table.num_rows
     row = np.concatenate(rows)
     _, first = np.unique(np.concatenate(hashes), return_index=True)
     extra = np.delete(row, first)
-    return [_describe("the same query (and seed) occurs again", extra.size, extra[:_ROWS_NAMED].tolist())]
+    return [describe("the same query (and seed) occurs again", extra.size, extra[:ROWS_NAMED].tolist())]
 
 
-def _describe(name: str, count: int, rows: list[int]) -> str:
+def describe(name: str, count: int, rows: list[int]) -> str:
+    """A violation in one line, with how often it occurs and the first of its rows.
+
+    Example:
+        >>> describe("rank is below 1", 3, [4, 5])
+        'rank is below 1: 3 rows (rows 4-5, ...)'
+    """
     more = ", ..." if count > len(rows) else ""
     word = "row" if count == 1 else "rows"
     return f"{name}: {count:,} {word} ({word} {spans(rows)}{more})"
 
 
-def query_hashes(table: pa.Table) -> NDArray[np.uint64]:
-    """A 64-bit fingerprint of each query: two different ones among n agree with probability about n^2 / 2^65."""
-    tail_side = table.column("side").cast(pa.string()).to_numpy(zero_copy_only=False) == "tail"
-    columns: Iterable[NDArray[Any]] = [
-        *(table.column(name).fill_null(0).to_numpy() for name in ("head", "relation", "tail")),
-        tail_side,
-        *([table.column("seed").fill_null(0).to_numpy()] if "seed" in table.column_names else []),
-    ]
+def query_hashes(table: pa.Table, offset: int = 0) -> NDArray[np.uint64]:
+    """A 64-bit fingerprint of each query: two different ones among n agree with probability about n^2 / 2^65.
+
+    A row that does not say which query it is (a null id, an unknown side) equals no other: it is hashed by its
+    position, which ``offset`` makes unique in a table that comes in batches.
+    """
+    import pyarrow.compute as pc
+
+    side = pc.index_in(table.column("side").cast(pa.string()), pa.array(["head", "tail"]))
+    columns = [*(table.column(name) for name in ("head", "relation", "tail")), side]
+    columns += [table.column("seed")] if "seed" in table.column_names else []
     state = np.zeros(table.num_rows, dtype=np.uint64)
     for column in columns:
-        state = _mix(state ^ (np.asarray(column).astype(np.int64).view(np.uint64) + np.uint64(0x9E3779B97F4A7C15)))
+        values = column.fill_null(0).to_numpy().astype(np.int64).view(np.uint64)
+        state = _mix(state ^ (values + np.uint64(0x9E3779B97F4A7C15)))
+    if any(column.null_count for column in columns):
+        unclear = np.any([column.is_null().to_numpy() for column in columns], axis=0)
+        state[unclear] = _mix(np.flatnonzero(unclear).astype(np.uint64) + np.uint64(offset))
     return state
 
 

@@ -127,12 +127,16 @@ class _Naming:
 def _open(path: Path) -> pq.ParquetFile:
     import pyarrow.parquet as pq
 
-    if not path.exists():
-        raise DataError(f"{path}: no such file", remedy="check the name and the folder")
-    if path.is_dir():
-        raise DataError(f"{path}: this is a folder, not a rank file", remedy="name the Parquet files in it")
-    if path.stat().st_size == 0:
-        raise DataError(f"{path}: the file is empty", remedy="write or copy it again")
+    try:
+        if not path.exists():
+            raise DataError(f"{path}: no such file", remedy="check the name and the folder")
+        if path.is_dir():
+            raise DataError(f"{path}: this is a folder, not a rank file", remedy="name the Parquet files in it")
+        with path.open("rb") as file:
+            if not file.read(1):
+                raise DataError(f"{path}: the file is empty", remedy="write or copy it again")
+    except OSError as error:  # may not be read, or a name that no file can have
+        raise DataError(f"{path}: cannot be read", [str(error)], "check the name and who may read it") from None
     try:
         return pq.ParquetFile(path)
     except (OSError, pa.ArrowException) as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
@@ -12,6 +13,7 @@ import pyarrow as pa
 from kgprobe.errors import DataError
 
 SIDES = pa.dictionary(pa.int8(), pa.string())
+_MOST_SIDES = 127
 
 REQUIRED: dict[str, pa.DataType] = {
     "head": pa.int64(),
@@ -94,6 +96,31 @@ class RanksInfo:
         return cls(**known)
 
 
+def table_of(given: Mapping[str, Any], labels: Mapping[str, Any]) -> pa.Table:
+    """Arrays and lists as a table, naming every one that is no column; what is None is left out.
+
+    Example:
+        >>> table_of({"rank": [1, 2], "ties": [0, float("nan")]}, labels={"kind": None})["ties"].to_pylist()
+        [0, None]
+    """
+    problems = [f"label '{name}' has the name of a column that is not a label" for name in labels if name in COLUMNS]
+    columns: dict[str, pa.Array] = {}
+    for name, values in (dict(labels) | dict(given)).items():
+        if values is None:
+            continue
+        try:
+            # In a column that may be null, NaN is how NumPy says so; elsewhere it is a mistake to be named.
+            columns[name] = pa.array(values, from_pandas=name in OPTIONAL)
+        except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+            problems.append(f"column '{name}' is not a list of values of one kind: {str(error).splitlines()[0]}")
+    lengths = {name: len(column) for name, column in columns.items()}
+    if len(set(lengths.values())) > 1:
+        problems.append("different lengths: " + ", ".join(f"{name} {n:,}" for name, n in lengths.items()))
+    if problems:
+        raise DataError("these columns are no rank table", problems)
+    return pa.table(columns)
+
+
 def conform(table: pa.Table) -> pa.Table:
     """Bring a table's columns to their canonical types, naming everything that stands in the way.
 
@@ -112,12 +139,11 @@ def conform(table: pa.Table) -> pa.Table:
         Remedy: the columns found are: rank; rename them, or use 'kgprobe import' with --map
     """
     problems = [f"column '{name}' is missing" for name in REQUIRED if name not in table.column_names]
-    problems += [
-        f"column '{name}' occurs twice" for name in set(table.column_names) if table.column_names.count(name) > 1
-    ]
+    twice = [name for name in dict.fromkeys(table.column_names) if table.column_names.count(name) > 1]
+    problems += [f"column '{name}' occurs twice" for name in twice]
     columns: dict[str, pa.ChunkedArray] = {}
     for name in [*COLUMNS, *(n for n in table.column_names if n not in COLUMNS)]:
-        if name not in table.column_names or problems:
+        if name not in table.column_names or name in twice:
             continue
         column, wanted = table.column(name), COLUMNS.get(name)
         try:
@@ -142,8 +168,11 @@ def _cast(column: pa.ChunkedArray, wanted: pa.DataType) -> pa.ChunkedArray:
         return column.cast(wanted)
     strings = column.cast(pa.string())
     encoded = strings.dictionary_encode()
+    distinct = len(encoded.chunk(0).dictionary) if encoded.num_chunks else 0
+    if distinct > _MOST_SIDES:  # more than the index type can tell apart, let alone the two that are known
+        raise pa.ArrowInvalid(f"it has {distinct:,} different values")
     return encoded if encoded.type == wanted else encoded.cast(wanted)
 
 
 def _plain(wanted: pa.DataType | None) -> str:
-    return "text" if wanted == SIDES else str(wanted)
+    return "'head' or 'tail'" if wanted == SIDES else str(wanted)

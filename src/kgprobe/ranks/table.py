@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from kgprobe.errors import DataError, UsageError
 from kgprobe.ranks.checks import Checker
-from kgprobe.ranks.schema import RanksInfo, conform
+from kgprobe.ranks.schema import RanksInfo, conform, table_of
 
 if TYPE_CHECKING:
     from kgprobe.graph import Popularity
@@ -76,12 +76,7 @@ class Ranks:
             "relation_popularity": relation_popularity,
             "seed": np.full(len(side), seed) if isinstance(seed, int) else seed,
         }
-        given |= dict(labels or {})
-        columns = {name: pa.array(values) for name, values in given.items() if values is not None}
-        lengths = {name: len(column) for name, column in columns.items()}
-        if len(set(lengths.values())) > 1:
-            raise DataError("columns of different lengths", [f"{name}: {n} rows" for name, n in lengths.items()])
-        return cls(pa.table(columns), info)
+        return cls(table_of(given, labels or {}), info)
 
     def __len__(self) -> int:
         return int(self._table.num_rows)
@@ -222,13 +217,19 @@ def concatenate(tables: Sequence[Ranks]) -> Ranks:
     """
     if not tables:
         raise UsageError("nothing to concatenate")
-    rows = pa.concat_tables([table._table for table in tables], promote_options="permissive")
+    try:
+        rows = pa.concat_tables([table._table for table in tables], promote_options="permissive")
+    except pa.ArrowException as error:  # canonical columns have canonical types, so it is a label column
+        raise DataError("the label columns of these tables do not go together", [str(error).split("\n")[0]]) from None
+    infos = [table.info for table in tables]
     differing: dict[str, Any] = {
         name: None
         for name in ("model", "graph", "graph_hash", "split", "filtered", "filter_hash")
-        if len({getattr(table.info, name) for table in tables}) > 1
+        if len({getattr(info, name) for info in infos}) > 1
     }
-    return Ranks(rows.unify_dictionaries(), replace(tables[0].info, **differing))
+    first = infos[0]
+    settings = {k: v for k, v in first.settings.items() if all(k in i.settings and i.settings[k] == v for i in infos)}
+    return Ranks(rows.unify_dictionaries(), replace(first, **differing, settings=settings))
 
 
 def merge_seeds(runs: Mapping[int, Ranks]) -> Ranks:

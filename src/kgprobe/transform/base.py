@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from typing import ClassVar
 
@@ -53,6 +54,9 @@ class Transformer(ABC):
             >>> mean.item(), variance.item()
             (2.5, 1.25)
         """
+        if math.isinf(self.steepness):  # every score is 0 or 1 (or infinite)
+            mean = self.mean_over(np.ones_like(candidates), candidates, candidates)
+            return mean, mean * np.abs(1 - mean)
         sizes, which = np.unique(candidates, return_inverse=True)
         first = np.ones_like(sizes)
         mean = self.mean_over(first, sizes, sizes)

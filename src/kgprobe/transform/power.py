@@ -10,7 +10,7 @@ import numpy as np
 
 from kgprobe.transform.base import Floats, Transformer
 
-_SO_SMALL_THAT_LINEAR = 1e-18
+SO_SMALL_THAT_LINEAR = 1e-18
 """Below this, |alpha| ln E cannot be told from 0 in double precision for any candidate count."""
 
 
@@ -84,7 +84,7 @@ class AffinePower(Transformer):
             return np.where(log_span == 0, np.nan, np.where(rank == 1, 1.0, 0.0))
         if alpha == -math.inf:
             return np.where(log_span == 0, np.nan, np.where(log_left > 0, 1.0, 0.0))
-        if abs(alpha) < _SO_SMALL_THAT_LINEAR:
+        if abs(alpha) < SO_SMALL_THAT_LINEAR:
             return log_left / log_span
         if alpha < 0:
             return np.expm1(alpha * log_left) / np.expm1(alpha * log_span)

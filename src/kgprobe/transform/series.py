@@ -32,6 +32,8 @@ _GREGORY = np.array(
 )
 _NODES, _NODE_WEIGHTS = np.polynomial.legendre.leggauss(16)
 _E_FOLDS_PER_PANEL = 4.0
+_SHORT_SHARE = 2.0**-15
+"""A run so short for its ranks is added up: rounded quadrature nodes would show in scores that fall to 0 within it."""
 _CELLS = 1 << 20
 """Function values held in memory at a time."""
 
@@ -55,7 +57,7 @@ def mean_over_range(f: Function, first: Floats, last: Floats, candidates: Floats
     first, last, candidates = np.broadcast_arrays(first, last, candidates)
     lead = int(64 + 8 * steepness)
     result = np.empty(first.shape)
-    short = last - first < 2 * lead
+    short = last - first < np.maximum(2 * lead, last * _SHORT_SHARE)
     result[short] = _direct(f, first[short], last[short], candidates[short])
     result[~short] = _long(f, first[~short], last[~short], candidates[~short], lead, steepness)
     return result
@@ -94,10 +96,10 @@ def _long(f: Function, first: Floats, last: Floats, candidates: Floats, lead: in
 
 
 def _gregory(f: Function, first: Floats, last: Floats, candidates: Floats, panels: int) -> Floats:
-    low, width = np.log(first), np.log(last / first) / panels
-    corner = low + width * np.arange(panels)
+    width = np.log1p((last - first) / first) / panels
+    corner = width * np.arange(panels)
     u = (corner[:, :, None] + width[:, :, None] * (_NODES + 1) / 2).reshape(len(first), -1)
-    x = np.exp(u)
+    x = first + first * np.expm1(u)
     total = (f(x, candidates) * x * np.tile(_NODE_WEIGHTS, panels)).sum(axis=1) * width[:, 0] / 2
     steps = np.arange(_GREGORY.size)
     ends = f(np.concatenate([first + steps, last - steps], axis=1), candidates)

@@ -1,0 +1,52 @@
+# Everything installs into .venv from constraints.txt; nothing else is needed but Python, pip and make.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+ifneq ($(wildcard ../shared/data),)
+KGPROBE_DATA ?= $(abspath ../shared/data)
+export KGPROBE_DATA
+endif
+
+.PHONY: help install demo test lint bench docs clean
+
+help:
+	@echo "make demo   set up, and do the main job on the built-in graph"
+	@echo "make test   set up, and run the tests"
+	@echo "make install | lint | bench | docs | clean"
+
+$(BIN)/python:
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.core: $(BIN)/python pyproject.toml constraints.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e .
+	touch $@
+
+$(VENV)/.dev: $(VENV)/.core
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	touch $@
+
+install: $(VENV)/.core
+
+demo: install
+	$(BIN)/kgprobe demo
+
+test: $(VENV)/.dev
+	$(BIN)/python -m pytest -q -n 2
+
+lint: $(VENV)/.dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench: $(VENV)/.dev
+	$(BIN)/python benchmarks/surface.py
+	$(BIN)/python benchmarks/stream.py
+	$(BIN)/python benchmarks/popularity.py
+	$(BIN)/python benchmarks/family_tree.py
+
+docs: $(VENV)/.dev
+	$(BIN)/python -c "from kgprobe.metrics.reference import reference_page; print(reference_page(), end='')" > docs/metrics.md
+
+clean:
+	rm -rf $(VENV) demo build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

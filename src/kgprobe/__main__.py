@@ -1,0 +1,5 @@
+"""``python -m kgprobe`` is ``kgprobe``."""
+
+from kgprobe.cli.main import main
+
+main()

@@ -1,0 +1,142 @@
+"""``kgprobe eval``: metrics of rank files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from kgprobe.aggregate.ties import Tie
+from kgprobe.cli.output import Format, Row, note, print_rows
+from kgprobe.errors import DataError, KgprobeError
+
+if TYPE_CHECKING:
+    from kgprobe.graph import KnowledgeGraph
+    from kgprobe.metrics import Metric, Score
+
+DEFAULT_METRICS = ["PROBE(alpha=1,beta=0)", "PROBE(alpha=0,beta=0)", "MRR", "Hits@1", "Hits@3", "Hits@10", "MR", "AMRI"]
+_FEW = 0.05
+
+RanksArgument = Annotated[list[Path], typer.Argument(metavar="RANKS...", help="Rank files (Parquet).")]
+GraphOption = Annotated[
+    str | None,
+    typer.Option("--graph", "-g", metavar="GRAPH", help="Directory or name of the graph; gives the popularity."),
+]
+TieOption = Annotated[Tie, typer.Option(help="How ties are scored.")]
+FormatOption = Annotated[Format, typer.Option("--format", "-f", help="How results are written.")]
+
+
+def evaluate(
+    ranks: RanksArgument,
+    metric: Annotated[
+        list[str] | None, typer.Option("--metric", "-m", help="A metric; may be repeated. 'kgprobe metrics' lists all.")
+    ] = None,
+    graph: GraphOption = None,
+    by: Annotated[
+        list[str] | None,
+        typer.Option(help="Groups: relation, side, popularity:5, candidates:4, a label column; comma-separated."),
+    ] = None,
+    macro: Annotated[str | None, typer.Option(help="Average per relation, entity or side first.")] = None,
+    tie: TieOption = Tie.mean,
+    weight: Annotated[str | None, typer.Option(help="A column of the file with a weight for each query.")] = None,
+    format: FormatOption = Format.table,  # noqa: A002
+) -> None:
+    """Evaluate rank files by any metrics."""
+    from kgprobe.metrics import parse_all
+
+    metrics = parse_all(metric or DEFAULT_METRICS)
+    knowledge = load(graph)
+    rows: list[Row] = []
+    for path, found in each_file(ranks, lambda path: _evaluate(path, metrics, knowledge, by or [], macro, tie, weight)):
+        model, scores = found
+        rows += [_row(path, model, score, tie, macro, knowledge) for score in scores]
+        _remark(path, scores)
+    print_rows(_for_people(rows) if format in (Format.table, Format.markdown, Format.latex) else rows, format)
+
+
+def load(graph: str | None) -> KnowledgeGraph | None:
+    """The graph of the option, if it is given."""
+    if graph is None:
+        return None
+    from kgprobe.graph import load_graph
+
+    return load_graph(graph)
+
+
+def each_file(paths: Sequence[Path], work: Any) -> Iterator[tuple[Path, Any]]:
+    """Work on every file first, so that the problems of all of them are reported together."""
+    done, errors = [], []
+    for path in paths:
+        try:
+            done.append((path, work(path)))
+        except DataError as error:
+            errors.append(error)
+        except KgprobeError:
+            raise
+    if len(errors) == 1:
+        raise errors[0]
+    if errors:
+        lines = [line for error in errors for line in [error.title, *(f"  {problem}" for problem in error.problems)]]
+        raise DataError(f"{len(errors)} of {len(paths)} files cannot be used", lines, errors[0].remedy)
+    yield from done
+
+
+def _evaluate(
+    path: Path,
+    metrics: Sequence[Metric],
+    graph: KnowledgeGraph | None,
+    by: Sequence[str],
+    macro: str | None,
+    tie: Tie,
+    weight: str | None,
+) -> tuple[str | None, list[Score]]:
+    from kgprobe.metrics import scores
+    from kgprobe.ranks import RankFile
+
+    file = RankFile(path)
+    return file.info.model, scores(file, metrics, graph=graph, by=by, macro=macro, tie=tie, weight=weight)
+
+
+def _row(
+    path: Path, model: str | None, score: Score, tie: Tie, macro: str | None, graph: KnowledgeGraph | None
+) -> dict[str, Any]:
+    group = dict(score.group)
+    if graph is not None and graph.relation_labels is not None and "relation" in group:
+        group["relation_label"] = graph.relation_label([group["relation"]])[0]
+    return {
+        "ranks": str(path),
+        "model": model,
+        **group,
+        "metric": str(score.metric),
+        "value": score.value,
+        "std": score.std,
+        "seeds": score.seeds,
+        "queries": score.queries,
+        "effective": score.effective,
+        "left_out": score.left_out,
+        "tie": str(tie),
+        "macro": macro,
+    }
+
+
+def _for_people(rows: list[Row]) -> list[Row]:
+    """Drop what says nothing: columns that are empty everywhere, or the same in every row and known."""
+    uninteresting = {
+        "ranks": len({row["ranks"] for row in rows}) == len({row["model"] for row in rows}),
+        "std": all(row["std"] is None for row in rows),
+        "seeds": all(row["seeds"] == 1 for row in rows),
+        "left_out": all(row["left_out"] == 0 for row in rows),
+        "tie": all(row["tie"] == Tie.mean for row in rows),
+        "macro": all(row["macro"] is None for row in rows),
+    }
+    return [{key: value for key, value in row.items() if not uninteresting.get(key, False)} for row in rows]
+
+
+def _remark(path: Path, scores: Sequence[Score]) -> None:
+    if left_out := max((score.left_out for score in scores), default=0):
+        note(f"{path}: {left_out:,} queries with a single candidate are left out of candidate-size-aware metrics")
+    for score in scores:
+        if not score.group and score.effective < _FEW * score.queries:
+            note(f"{path}: {score.metric} rests on {score.effective:,.0f} effective of {score.queries:,} queries")

@@ -1,0 +1,68 @@
+"""The command line: one file for each command, errors without a traceback."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Annotated
+
+import typer
+
+from kgprobe.cli import graph
+from kgprobe.cli.check import check
+from kgprobe.cli.demo import demo
+from kgprobe.cli.eval import evaluate
+from kgprobe.cli.import_ import import_ranks
+from kgprobe.cli.metrics import metrics
+from kgprobe.cli.output import note
+from kgprobe.cli.properties import properties
+from kgprobe.cli.surface import surface
+from kgprobe.errors import KgprobeError
+
+app = typer.Typer(
+    name="kgprobe",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command("eval")(evaluate)
+app.command("surface")(surface)
+app.command("check")(check)
+app.command("import")(import_ranks)
+app.command("metrics")(metrics)
+app.command("properties")(properties)
+app.command("demo")(demo)
+app.add_typer(graph.app, name="graph")
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from kgprobe.ranks.schema import package_version
+
+        print(package_version())
+        raise typer.Exit
+
+
+@app.callback()
+def kgprobe(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """How good is a knowledge graph completion model, from the perspective you need?"""
+
+
+def main() -> None:
+    """Run the command line; exit 0 when all is well, 1 for bad data, 2 for bad usage."""
+    try:
+        app()
+    except KgprobeError as error:
+        note(f"Error: {error}")
+        sys.exit(error.exit_code)
+    except KeyboardInterrupt:
+        note("interrupted")
+        sys.exit(130)
+    except BrokenPipeError:
+        # The reader of our output went away, as in `kgprobe eval ... | head`.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(0)

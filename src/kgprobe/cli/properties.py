@@ -1,0 +1,67 @@
+"""``kgprobe properties``: the paper's six properties, tested on every metric."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from kgprobe.cli.eval import FormatOption
+from kgprobe.cli.output import Format, print_rows
+
+if TYPE_CHECKING:
+    from kgprobe.metrics.properties import PropertyResult
+
+_LEGEND = """
+yes  no counterexample in {searched:,} comparisons    no  see the counterexamples
++    only as the definition is tested here; taken literally it fails, see the notes
+*    differs from the paper's table ({differ} of the {claims} verdicts that both have)"""
+
+
+def properties(
+    metric: Annotated[
+        list[str] | None, typer.Option("--metric", "-m", help="Only this metric; may be repeated.")
+    ] = None,
+    format: FormatOption = Format.table,  # noqa: A002
+) -> None:
+    """Test metrics for the paper's six properties by search for counterexamples."""
+    from kgprobe.metrics.properties import check_properties
+
+    results = check_properties(metric or None)
+    if format is Format.table:
+        _print_for_people(results)
+    else:
+        print_rows([result.row() for result in results], format)
+
+
+def _print_for_people(results: Sequence[PropertyResult]) -> None:
+    matrix: dict[str, dict[str, str]] = {}
+    for result in results:
+        matrix.setdefault(str(result.metric), {})[result.about.short] = _mark(result)
+    print_rows([{"metric": name, **marks} for name, marks in matrix.items()], Format.table)
+    compared = [result for result in results if result.agrees is not None]
+    differing = [result for result in compared if not result.agrees]
+    print(_LEGEND.format(searched=sum(r.searched for r in results), differ=len(differing), claims=len(compared)))
+    _print_section("Where the paper's table says otherwise", differing, "why", lambda result: result.reason)
+    _print_section(
+        "Counterexamples", results, "counterexample", lambda r: r.counterexample.text if r.counterexample else ""
+    )
+    _print_section("Notes", results, "note", lambda result: result.note)
+
+
+def _mark(result: PropertyResult) -> str:
+    return ("yes" if result.holds else "no") + "+" * bool(result.literal) + "*" * (result.agrees is False)
+
+
+def _print_section(
+    title: str, results: Sequence[PropertyResult], column: str, text: Callable[[PropertyResult], str]
+) -> None:
+    rows = [
+        {"metric": str(result.metric), "property": result.about.short, column: text(result)}
+        for result in results
+        if text(result)
+    ]
+    if rows:
+        print(f"\n{title}")
+        print_rows(rows, Format.table)

@@ -1,0 +1,100 @@
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kgprobe.aggregate import KeyedSums, distinct, sum_by
+
+ROWS = st.lists(
+    st.tuples(st.sampled_from([0.0, 1.0, 2.5]), st.sampled_from([-1.0, 7.0]), st.integers(-50, 50)), max_size=30
+)
+
+
+def columns(rows):
+    return [np.array([row[i] for row in rows], dtype=float) for i in range(3)]
+
+
+@settings(max_examples=60, deadline=None)
+@given(ROWS)
+def test_distinct_finds_every_combination_once(rows):
+    a, b, _ = columns(rows)
+    values, which = distinct([a, b], len(rows))
+    found = list(zip(values[0].tolist(), values[1].tolist(), strict=True))
+    assert len(found) == len(set(found)) == len({row[:2] for row in rows})
+    assert [found[i] for i in which] == [row[:2] for row in rows]
+
+
+def test_distinct_without_columns_is_one_combination():
+    values, which = distinct([], 3)
+    assert values == []
+    assert which.tolist() == [0, 0, 0]
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 4), st.floats(-1e12, 1e12)), max_size=40))
+def test_sum_by_is_the_sum_of_each_group(rows):
+    which, amount = np.array([g for g, _ in rows], dtype=np.int64), np.array([x for _, x in rows], dtype=float)
+    wanted = [math.fsum(x for g, x in rows if g == group) for group in range(5)]
+    scale = float(np.abs(amount).max(initial=0))
+    assert sum_by(which, amount, 5) == pytest.approx(wanted, rel=1e-15, abs=1e-15 * scale)
+
+
+def test_long_sums_do_not_drift():
+    rng = np.random.default_rng(0)
+    amount = rng.random(300_000)
+    found = sum_by(np.zeros(amount.size, dtype=np.int64), amount, 1).item()
+    assert found == pytest.approx(math.fsum(amount.tolist()), rel=1e-15)
+
+
+@pytest.mark.parametrize("odd", [math.inf, math.nan])
+def test_sums_of_what_is_not_finite(odd):
+    found = sum_by(np.array([0, 1, 1]), np.array([1.0, odd, 2.0]), 2)
+    assert found[0] == 1
+    assert str(found[1]) == str(odd)
+
+
+def state(sums: KeyedSums) -> dict[tuple[float, ...], list[float]]:
+    return dict(zip(zip(*(key.tolist() for key in sums.keys), strict=True), sums.sums.T.tolist(), strict=True))
+
+
+@settings(max_examples=60, deadline=None)
+@given(ROWS, st.lists(st.integers(0, 3), min_size=30, max_size=30), st.permutations(range(4)))
+def test_any_split_in_any_order_gives_the_same_sums(rows, part_of, order):
+    whole = KeyedSums(keys=2, terms=2)
+    a, b, x = columns(rows)
+    whole.add([a, b], np.stack([np.ones(len(rows)), x]))
+
+    merged = KeyedSums(keys=2, terms=2)
+    for part in order:
+        a, b, x = columns([row for row, owner in zip(rows, part_of, strict=False) if owner == part])
+        piece = KeyedSums(keys=2, terms=2)
+        piece.add([a, b], np.stack([np.ones(len(x)), x]))
+        merged.merge(piece)
+    assert state(merged) == state(whole)
+
+
+def test_without_keys_there_is_one_sum():
+    sums = KeyedSums(keys=0, terms=1)
+    sums.add([], np.array([[1.0, 2.0]]))
+    sums.add([], np.array([[4.0]]))
+    assert sums.sums.tolist() == [[7.0]]
+
+
+def test_merging_leaves_the_other_as_it_was():
+    one, other = KeyedSums(1, 1), KeyedSums(1, 1)
+    other.add([np.array([1.0])], np.array([[5.0]]))
+    one.merge(other)
+    one.add([np.array([1.0])], np.array([[1.0]]))
+    assert (one.sums.tolist(), other.sums.tolist()) == ([[6.0]], [[5.0]])
+
+
+def test_many_combinations_over_many_batches():
+    sums = KeyedSums(keys=1, terms=1)
+    batches = [np.arange(start, start + 40_000) % 150_000 for start in range(0, 200_000, 20_000)]
+    for batch in batches:
+        sums.add([batch.astype(float)], np.ones((1, batch.size)))
+    wanted = np.bincount(np.concatenate(batches))
+    assert sums.keys[0].size == 150_000
+    assert (sums.sums[0] == wanted[sums.keys[0].astype(int)]).all()

@@ -1,0 +1,111 @@
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+
+from kgprobe import evaluate, scores
+from kgprobe.transform import AffinePower, Hits, Identity, Power
+from support import random_ranks, tables, with_columns
+
+RANKS = with_columns(random_ranks(3), rank=[1.0, 2.5, 4.0], ties=[0, 1, 0], candidates=[4, 10, 5])
+
+
+@pytest.mark.parametrize(
+    ("name", "wanted"),
+    [
+        ("AMR", 7.5 / (2.5 + 5.5 + 3)),
+        ("AMRI", 1 - (7.5 - 3) / (11 - 3)),
+        ("AHits@2", (1 / 3 - (1 / 2 + 1 / 5 + 2 / 5) / 3) / (1 - (1 / 2 + 1 / 5 + 2 / 5) / 3)),
+        ("ZMR", (11 - 7.5) / math.sqrt((15 + 99 + 24) / 12)),
+        ("ZHits@2", (1 - 1.1) / math.sqrt(0.25 + 0.16 + 0.24)),
+        ("WMR", math.exp((9 * math.log(2.5) + 4 * math.log(4)) / 16)),
+    ],
+)
+def test_by_hand(name, wanted):
+    assert evaluate(RANKS, [name])[name] == pytest.approx(wanted, rel=1e-13)
+
+
+@settings(max_examples=40, deadline=None)
+@given(tables())
+def test_adjusted_and_z_scored_metrics_from_their_definition(ranks):
+    kinds = {"AMRR": Power(1.0), "AHits@3": Hits(3), "AMRI": Identity(), "APROBE(alpha=0.5,beta=0)": AffinePower(0.5)}
+    z = {"AMRR": "ZMRR", "AHits@3": "ZHits@3", "AMRI": "ZMR", "APROBE(alpha=0.5,beta=0)": "ZPROBE(alpha=0.5,beta=0)"}
+    found = evaluate(ranks, [*kinds, *z.values()])
+    for name, transformer in kinds.items():
+        every = [transformer(np.arange(1, n + 1), np.full(int(n), n)) for n in ranks.candidates]
+        mean = np.mean([scores.mean() for scores in every])
+        deviation = math.sqrt(sum(scores.var() for scores in every)) / len(ranks)
+        value = transformer(ranks.rank, ranks.candidates).mean()
+        sign = 1 if transformer.higher_is_better else -1
+        if abs(1 - mean) > 1e-9:
+            assert found[name] == pytest.approx((value - mean) / (1 - mean), rel=1e-10, abs=1e-13)
+            assert found[z[name]] == pytest.approx(sign * (value - mean) / deviation, rel=1e-9, abs=1e-12)
+
+
+@settings(max_examples=40, deadline=None)
+@given(tables())
+def test_chance_is_zero_on_average(ranks):
+    """Every query at every rank at once: exactly the uniform distribution."""
+    size = int(ranks.candidates[0])
+    everywhere = with_columns(
+        random_ranks(size), rank=np.arange(1.0, size + 1), ties=[0] * size, candidates=[size] * size
+    )
+    names = [
+        "AMRI",
+        "AMRR",
+        "ZMR",
+        "ZMRR",
+        "APROBE(alpha=0.3,beta=0)",
+        "ZPROBE(alpha=-2,beta=0)",
+        "APROBE(alpha=inf,beta=0)",
+    ]
+    assert evaluate(everywhere, names) == pytest.approx(dict.fromkeys(names, 0), abs=1e-10)
+    assert evaluate(everywhere, ["AMR"])["AMR"] == pytest.approx(1, rel=1e-13)
+
+
+def test_adjusted_probe_at_minus_one_is_the_mean_of_the_index_of_every_query():
+    ranks = random_ranks(40)
+    index = 1 - 2 * (ranks.rank - 1) / (ranks.candidates - 1)
+    found = evaluate(ranks, ["APROBE(alpha=-1,beta=0)"])["APROBE(alpha=-1,beta=0)"]
+    assert found == pytest.approx(index.mean(), rel=1e-12)
+
+
+@settings(max_examples=40, deadline=None)
+@given(tables(smallest=1))
+def test_normalised_wmr_holds_wmr_against_the_worst(ranks):
+    worst = with_columns(ranks, rank=ranks.candidates, ties=np.zeros(len(ranks), dtype=int))
+    found, worst_wmr = evaluate(ranks, ["WMR", "nWMR"]), evaluate(worst, ["WMR"])["WMR"]
+    assert found["nWMR"] == pytest.approx(1 - math.log(found["WMR"]) / math.log(worst_wmr), rel=1e-11, abs=1e-14)
+
+
+def test_wmr_by_hand_leaves_out_what_weighs_nothing():
+    ranks = with_columns(random_ranks(3), rank=[1.0, 3.0, 2.0], ties=[0] * 3, candidates=[1, 5, 3])
+    (score,) = scores(ranks, ["WMR"])
+    assert score.value == pytest.approx(math.exp((4 * math.log(3) + 2 * math.log(2)) / 6), rel=1e-14)
+    assert (score.queries, score.left_out) == (2, 1)
+    assert score.effective == pytest.approx(36 / 20, rel=1e-14)
+
+
+@pytest.mark.parametrize(
+    "name", ["AMR", "AMRI", "AMRR", "AHits@1", "ZMR", "ZMRR", "ZHits@1", "WMR", "nWMR", "PROBE", "ZPROBE"]
+)
+def test_a_single_candidate_is_left_out_and_counted(name):
+    ranks = with_columns(random_ranks(5), rank=[1.0, 1, 2, 3, 4], ties=[0] * 5, candidates=[1, 9, 9, 9, 9])
+    (score,) = scores(ranks, [name])
+    (wanted,) = scores(type(ranks)(ranks.to_arrow().slice(1)), [name])
+    assert score.value == pytest.approx(wanted.value, rel=1e-14)
+    assert (score.queries, score.left_out) == (4, 1)
+
+
+@pytest.mark.parametrize("name", ["MRR", "MR", "Hits@10", "MedianRank", "rawPROBE", "StratMRR"])
+def test_plain_metrics_keep_a_single_candidate(name):
+    ranks = with_columns(random_ranks(2), rank=[1.0, 4.0], ties=[0, 0], candidates=[1, 9], entity_popularity=[0.1, 0.2])
+    (score,) = scores(ranks, [name])
+    assert (score.queries, score.left_out) == (2, 0)
+
+
+def test_a_sure_hit_has_no_adjusted_value():
+    ranks = with_columns(random_ranks(3), rank=[1.0, 2, 3], ties=[0] * 3, candidates=[3, 4, 5])
+    found = evaluate(ranks, ["AHits@10", "ZHits@10"])
+    assert all(math.isnan(value) for value in found.values())

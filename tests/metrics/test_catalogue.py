@@ -1,0 +1,162 @@
+import random
+import re
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kgprobe import METRICS, UsageError, evaluate, parse
+from kgprobe.metrics import parse_all
+from kgprobe.metrics.plain import MRR, HitsAtK
+from kgprobe.metrics.popularity import Probe
+from support import metrics, random_ranks
+
+
+@settings(max_examples=200, deadline=None)
+@given(metrics())
+def test_names_round_trip(metric):
+    again = parse(str(metric))
+    assert again == metric
+    assert hash(again) == hash(metric)
+    assert str(again) == str(metric)
+    assert type(again) is type(metric)
+
+
+@settings(max_examples=100, deadline=None)
+@given(metrics(), st.randoms(use_true_random=False))
+def test_case_spaces_and_order_do_not_matter(metric, chance):
+    assert parse(mangled(str(metric), chance)) == metric
+
+
+def mangled(name: str, chance: random.Random) -> str:
+    head, bracket, inside = name.partition("(")
+    parts = inside.removesuffix(")").split(",") if bracket else []
+    chance.shuffle(parts)
+    text = head + (f"({','.join(parts)})" if bracket else "")
+    text = "".join(chance.choice([c.upper(), c.lower()]) for c in text)
+    for mark in "@(,=)":
+        text = text.replace(mark, " " * chance.randrange(3) + mark + " " * chance.randrange(3))
+    return f" {text} "
+
+
+@settings(max_examples=100, deadline=None)
+@given(metrics(), metrics())
+def test_equal_metrics_are_those_of_equal_name(one, other):
+    assert (one == other) == (str(one) == str(other))
+    assert len({one, other}) == len({str(one), str(other)})
+
+
+@pytest.mark.parametrize("metric", METRICS, ids=lambda metric: metric.name)
+def test_every_synonym_is_understood(metric):
+    at = "@7" if metric.cutoff else ""
+    for synonym in (metric.name, *metric.synonyms):
+        assert type(parse(f"{synonym}{at}")) is metric
+
+
+def test_no_two_metrics_share_a_name():
+    owners: dict[str, set[str]] = {}
+    for metric in METRICS:
+        for alias in (metric.name, *metric.synonyms):
+            owners.setdefault(re.sub(r"[\s_-]", "", alias).lower(), set()).add(metric.name)
+    assert [names for names in owners.values() if len(names) > 1] == []
+
+
+@pytest.mark.parametrize("text", ["hits@10", "Hits10", "hits_at_10", "H@10", "hits at 10", "HITS_AT@10", "Hits @ 10"])
+def test_common_spellings_of_hits(text):
+    assert parse(text) == HitsAtK(10)
+
+
+@pytest.mark.parametrize(
+    ("text", "canonical"),
+    [
+        ("PROBE", "PROBE(alpha=1,beta=0)"),
+        ("probe(0.5, .4)", "PROBE(alpha=0.5,beta=0.4)"),
+        ("PROBE(beta_e=0.2, beta_r=0.20)", "PROBE(alpha=1,beta=0.2)"),
+        ("PROBE(beta_r=1)", "PROBE(alpha=1,beta_e=0,beta_r=1)"),
+        ("PROBE(alpha=-inf,eps=1e-5)", "PROBE(alpha=-inf,beta=0,eps=1e-05)"),
+        ("PROBE(eps_e=0.1)", "PROBE(alpha=1,beta=0,eps_e=0.1)"),
+        ("StratHits@5(0.5)", "StratHits@5(beta_e=0.5,beta_r=0)"),
+        ("p-mrr(0.33)", "pMRR(p=0.33)"),
+        ("adjusted_hits_at_3", "AHits@3"),
+    ],
+)
+def test_canonical_names(text, canonical):
+    assert str(parse(text)) == canonical
+
+
+def test_a_metric_is_its_own_parse():
+    metric = Probe(alpha=0.25)
+    assert parse(metric) is metric
+
+
+def test_repeats_are_dropped_in_order():
+    assert parse_all(["mrr", Probe(), "MRR", "probe(alpha=1)"]) == [MRR(), Probe()]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("MMR", "unknown metric 'MMR'"),
+        ("", "not the name of a metric"),
+        ("PROBE(alpha=1", "not the name of a metric"),
+        ("PROBE(alpha=sharp)", "alpha must be a number, not 'sharp'"),
+        ("PROBE(alpha=)", "alpha must be a number, not ''"),
+        ("PROBE(alpha=nan)", "alpha must be a number"),
+        ("PROBE(beta=inf)", "must be a finite number"),
+        ("PROBE(eps=-0.1)", "must not be negative"),
+        ("PROBE(gamma=1)", "has no parameter 'gamma'"),
+        ("PROBE(alpha=1,alpha=2)", "alpha is given twice"),
+        ("PROBE(beta=0.5,0.1)", "beta is given twice"),
+        ("PROBE(beta=1,beta_e=2)", "beta sets both beta_e and beta_r"),
+        ("PROBE(eps=1,eps_r=2)", "eps sets both eps_e and eps_r"),
+        ("PROBE(1,2,3,4,5,6,7,8)", "has no parameter '8'"),
+        ("Hits", "needs a cut-off"),
+        ("Hits@", "k must be a whole number"),
+        ("Hits@1.5", "k must be a whole number"),
+        ("Hits@0", "k must be a whole number of at least 1"),
+        ("Hits@10(k=3)", "has no parameter 'k'"),
+        ("MRR@10", "takes no @"),
+        ("MRR(2)", "it takes none"),
+        ("pMRR(p=0)", "p must be above 0"),
+        ("pMRR(p=inf)", "must be a finite number"),
+        ("StratMRR(beta_e=nan)", "must be a finite number"),
+        ("StratHits@3(beta_r=inf)", "must be a finite number"),
+    ],
+)
+def test_names_that_make_no_sense(text, message):
+    with pytest.raises(UsageError) as caught:
+        parse(text)
+    assert message in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "near"),
+    [("MMR", "MRR"), ("Hit@10", "Hits@10"), ("PROB", "PROBE"), ("median ranks", "MedianRank"), ("AMRII", "AMRI")],
+)
+def test_the_nearest_names_are_suggested(text, near):
+    with pytest.raises(UsageError, match="unknown metric") as caught:
+        parse(text)
+    assert near in caught.value.remedy
+
+
+def test_all_bad_names_are_reported_at_once():
+    with pytest.raises(UsageError, match="3 metrics cannot be read") as caught:
+        evaluate(random_ranks(2), ["MMR", "MRR", "Hits@x", "PROBE(alpha=?)"])
+    text = str(caught.value)
+    assert all(part in text for part in ("MMR", "did you mean", "Hits@x", "PROBE(alpha=?)"))
+
+
+def test_a_single_bad_name_keeps_its_own_message():
+    with pytest.raises(UsageError, match="unknown metric 'MMR'"):
+        evaluate(random_ranks(2), ["MMR", "MRR"])
+
+
+@pytest.mark.parametrize("k", [0, -1, 2.5, float("inf"), float("nan")])
+def test_a_cut_off_is_a_whole_number(k):
+    with pytest.raises(UsageError, match="whole number"):
+        HitsAtK(k)
+
+
+def test_a_whole_float_is_a_cut_off_too():
+    assert str(HitsAtK(3.0)) == "Hits@3"
+    assert HitsAtK(3.0) == HitsAtK(3)

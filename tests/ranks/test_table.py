@@ -1,0 +1,154 @@
+from collections.abc import Callable
+from itertools import pairwise
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kgprobe.errors import DataError, UsageError
+from kgprobe.graph import KnowledgeGraph
+from kgprobe.ranks import Ranks, RanksInfo, concatenate, merge_seeds
+
+Make = Callable[..., Ranks]
+
+
+def test_the_target_is_the_entity_of_the_predicted_side(make: Make) -> None:
+    ranks = make()
+    assert ranks.predicts_tail.tolist() == [False, True, False, True]
+    assert ranks.target.tolist() == [0, 1, 1, 2]
+
+
+def test_ties_spread_the_rank_to_both_sides(make: Make) -> None:
+    ranks = make(ties=[0, 3, None, 2])
+    assert ranks.optimistic.tolist()[:2] + ranks.optimistic.tolist()[3:] == [1, 1, 3]
+    assert ranks.pessimistic.tolist()[:2] + ranks.pessimistic.tolist()[3:] == [1, 4, 5]
+    assert np.isnan(ranks.ties[2])
+    assert np.isnan(ranks.optimistic[2])
+
+
+def test_what_is_not_recorded_is_nan_or_none(make: Make) -> None:
+    ranks = make()
+    assert ranks.seed is None
+    for values in (ranks.ties, ranks.numbers("entity_popularity"), ranks.numbers("nothing")):
+        assert np.isnan(values).tolist() == [True] * 4
+
+
+def test_one_seed_is_that_of_every_row(make: Make) -> None:
+    seed = make(seed=7).seed
+    assert seed is not None
+    assert seed.tolist() == [7] * 4
+
+
+def test_a_column_that_is_not_there_is_a_usage_error(make: Make) -> None:
+    assert make(labels={"kind": list("abcd")}).column("kind").to_pylist() == list("abcd")
+    with pytest.raises(UsageError, match="no column 'kind'") as caught:
+        make().column("kind")
+    assert "head, relation, tail, side, rank, candidates" in str(caught.value)
+
+
+def test_columns_of_different_lengths_are_refused(make: Make) -> None:
+    with pytest.raises(DataError) as caught:
+        make(rank=[1])
+    (problem,) = caught.value.problems
+    assert "different lengths" in problem
+    assert "rank 1" in problem
+
+
+def test_slices_are_the_table(make: Make) -> None:
+    ranks = make(labels={"kind": list("abcd")})
+    parts = list(ranks.batches(3))
+    assert [len(part) for part in parts] == [3, 1]
+    assert [row for part in parts for row in part.to_arrow().to_pylist()] == ranks.to_arrow().to_pylist()
+
+
+def test_marked_rows_are_kept(make: Make) -> None:
+    ranks = make(info=RanksInfo(model="m")).filter(np.array([True, False, False, True]))
+    assert ranks.rank.tolist() == [1, 4]
+    assert ranks.info.model == "m"
+
+
+def test_popularity_is_that_of_the_target_and_replaces_what_was_there(make: Make, graph: KnowledgeGraph) -> None:
+    ranks = make(entity_popularity=[0.9] * 4, labels={"kind": list("abcd")})
+    attached = ranks.with_popularity(graph.popularity)
+    assert attached.numbers("entity_popularity").tolist() == [2 / 8, 2 / 8, 2 / 8, 3 / 8]
+    assert attached.numbers("relation_popularity").tolist() == [1, 1 / 2, 1 / 2, 2 / 3]
+    assert ranks.numbers("entity_popularity").tolist() == [0.9] * 4
+    assert attached.column_names[-3:] == ["entity_popularity", "relation_popularity", "kind"]
+
+
+def test_changed_facts_leave_the_original_alone(make: Make) -> None:
+    ranks = make(info=RanksInfo(model="a", graph="g"))
+    assert ranks.with_info(model="b").info == RanksInfo(model="b", graph="g")
+    assert ranks.info.model == "a"
+
+
+def test_the_table_says_what_it_is(make: Make) -> None:
+    assert repr(make()) == "Ranks(4 queries)"
+    assert repr(make(info=RanksInfo(model="m")).filter(np.arange(4) == 0)) == "Ranks(1 query, model='m')"
+
+
+def test_metadata_travel_with_the_arrow_table(make: Make) -> None:
+    info = RanksInfo(model="m", filtered=("train",))
+    assert RanksInfo.from_metadata(make(info=info).to_arrow().schema.metadata) == info
+
+
+@given(st.lists(st.integers(0, 40), max_size=4))
+def test_pieces_put_together_again_are_the_whole(cuts: list[int]) -> None:
+    n = 40
+    whole = Ranks.from_columns(
+        head=np.arange(n),
+        relation=np.zeros(n, dtype=int),
+        tail=np.ones(n, dtype=int),
+        side=np.where(np.arange(n) % 3, "tail", "head"),
+        rank=np.arange(n) / 2 + 1,
+        candidates=np.full(n, 99),
+        ties=np.where(np.arange(n) % 4, np.arange(n) % 2, np.nan),
+        labels={"kind": pa.array([f"k{i % 5}" for i in range(n)]).dictionary_encode()},
+    )
+    edges = [0, *sorted(cuts), n]
+    pieces = [whole.filter((np.arange(n) >= a) & (np.arange(n) < b)) for a, b in pairwise(edges)]
+    assert concatenate(pieces).to_arrow().to_pylist() == whole.to_arrow().to_pylist()
+
+
+def test_a_column_that_one_table_lacks_is_null_there(make: Make) -> None:
+    both = concatenate([make(ties=[0] * 4), make(head=[5, 5, 6, 6])])
+    assert both.column("ties").to_pylist() == [0] * 4 + [None] * 4
+
+
+def test_facts_on_which_tables_differ_are_forgotten(make: Make) -> None:
+    one = RanksInfo(model="a", graph="g", filtered=("train",), settings={"format": "csv", "source": "x"})
+    two = RanksInfo(model="b", graph="g", filtered=("train", "test"), settings={"format": "csv", "source": "y"})
+    info = concatenate([make(info=one), make(head=[5, 5, 6, 6], info=two)]).info
+    assert info == RanksInfo(graph="g", settings={"format": "csv"})
+
+
+def test_tables_that_share_a_query_are_refused(make: Make) -> None:
+    with pytest.raises(DataError, match="not usable") as caught:
+        concatenate([make(), make()])
+    assert caught.value.problems == ["the same query (and seed) occurs again: 4 rows (rows 5-8)"]
+
+
+def test_tables_with_and_without_seeds_do_not_go_together(make: Make) -> None:
+    with pytest.raises(DataError) as caught:
+        concatenate([make(seed=1), make()])
+    assert caught.value.problems == ["seed is missing, though the table has seeds: 4 rows (rows 5-8)"]
+
+
+def test_labels_of_different_kinds_do_not_go_together(make: Make) -> None:
+    with pytest.raises(DataError, match="label columns") as caught:
+        concatenate([make(labels={"kind": [1] * 4}), make(head=[5, 5, 6, 6], labels={"kind": ["a"] * 4})])
+    assert "kind" in caught.value.problems[0]
+
+
+def test_nothing_cannot_be_concatenated() -> None:
+    with pytest.raises(UsageError):
+        concatenate([])
+
+
+def test_runs_are_told_apart_by_their_seed(make: Make) -> None:
+    merged = merge_seeds({3: make(seed=8), 1: make(rank=[2, 2, 2, 2])})
+    assert merged.seed is not None
+    assert merged.seed.tolist() == [3] * 4 + [1] * 4
+    assert merged.rank.tolist() == [1, 2.5, 3, 4, 2, 2, 2, 2]
