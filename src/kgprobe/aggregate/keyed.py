@@ -24,6 +24,9 @@ def distinct(columns: Sequence[Floats], rows: int) -> tuple[list[Floats], Codes]
     which = np.zeros(rows, dtype=np.int64)
     values: list[Floats] = []
     for column in columns:
+        if rows and (column == column[0]).all():  # a constant, such as the seed of a single run, tells nothing apart
+            values.append(np.full(len(values[0]) if values else 1, column[0]))
+            continue
         encoded = pa.array(column).dictionary_encode()
         own = np.asarray(encoded.dictionary.to_numpy(zero_copy_only=False), dtype=np.float64)
         pairs = pa.array(which * len(own) + encoded.indices.to_numpy()).dictionary_encode()
@@ -110,4 +113,6 @@ def _reduce(keys: Sequence[Floats], terms: Floats) -> tuple[list[Floats], Floats
         return [], terms.sum(axis=1, keepdims=True)
     values, which = distinct(keys, terms.shape[1])
     size = len(values[0])
+    if size == 1:
+        return values, terms.sum(axis=1, keepdims=True)
     return values, np.stack([sum_by(which, term, size) for term in terms])

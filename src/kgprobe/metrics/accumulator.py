@@ -19,6 +19,7 @@ from kgprobe.metrics.base import DistributionMetric, MeanMetric, Metric, Statist
 from kgprobe.metrics.catalogue import parse_all
 from kgprobe.metrics.scores import Cube, CubeKey, Score, finish
 from kgprobe.ranks import Ranks
+from kgprobe.transform import Transformer
 
 Floats = NDArray[np.float64]
 MACRO = ("relation", "entity", "side")
@@ -88,7 +89,15 @@ class RankAccumulator:
         """Add the queries of a table."""
         slices = self._slices(ranks)
         sample_weight = self._sample_weight(ranks)
-        score: Callable[[Term], Floats] = cache(lambda term: _statistic(ranks, term, self.tie))
+        chance: Callable[[Transformer], tuple[Floats, Floats]] = cache(lambda transformer: _chance(ranks, transformer))
+
+        @cache
+        def statistic(term: Term) -> Floats:
+            transformer, wanted = term
+            if wanted is Statistic.score:
+                return tied_score(transformer, ranks, self.tie)
+            return chance(transformer)[wanted is Statistic.chance_variance]
+
         parts: list[tuple[Cube, list[Floats], NDArray[np.bool_], Floats, list[Floats]]] = []
         for cube in self._cubes.values():
             counted = (ranks.candidates > 1) | (not cube.key.needs_alternatives)
@@ -97,7 +106,7 @@ class RankAccumulator:
                 columns = {name: read_column(ranks, name)[counted] for name in cube.key.settled.weighting.columns}
                 weight[counted] *= cube.key.settled(columns)
             keys = [*slices, *(_key(ranks, column, self.tie) for column in cube.key.columns)]
-            parts.append((cube, keys, counted, weight, [score(term) for term in cube.terms]))
+            parts.append((cube, keys, counted, weight, [statistic(term) for term in cube.terms]))
         for cube, keys, counted, weight, values in parts:  # only now: a table that is refused leaves no trace
             cube.add(keys, counted, weight, values)
 
@@ -114,7 +123,8 @@ class RankAccumulator:
     @property
     def _settings(self) -> tuple[object, ...]:
         edges = [grouping.edges.tolist() if isinstance(grouping, ByQuantile) else None for grouping in self.by]
-        return self.metrics, [g.name for g in self.by], edges, self.macro, self.tie, self.weight
+        settled = {key: {name: v.tolist() for name, v in row.items()} for key, row in self._references.items()}
+        return self.metrics, [g.name for g in self.by], edges, self.macro, self.tie, self.weight, settled
 
     def compute(self) -> dict[str, float]:
         """The value of every metric by canonical name; groups need `scores`."""
@@ -175,10 +185,7 @@ def read_column(ranks: Ranks, column: str) -> Floats:
     return values
 
 
-def _statistic(ranks: Ranks, term: Term, tie: Tie) -> Floats:
-    transformer, statistic = term
-    if statistic is Statistic.score:
-        return tied_score(transformer, ranks, tie)
+def _chance(ranks: Ranks, transformer: Transformer) -> tuple[Floats, Floats]:
     (sizes,), which = distinct([ranks.candidates], len(ranks))
     mean, variance = transformer.chance(sizes)
-    return (mean if statistic is Statistic.chance_mean else variance)[which]
+    return mean[which], variance[which]

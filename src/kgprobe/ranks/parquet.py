@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from kgprobe.graph import KnowledgeGraph, Popularity
 
 _ROW_GROUP = 1 << 20
+_BUFFER = 1 << 20
 
 
 def write_ranks(ranks: Ranks, path: str | PathLike[str]) -> None:
@@ -138,7 +139,8 @@ def _open(path: Path) -> pq.ParquetFile:
     except OSError as error:  # may not be read, or a name that no file can have
         raise DataError(f"{path}: cannot be read", [str(error)], "check the name and who may read it") from None
     try:
-        return pq.ParquetFile(path)
+        # Without these the reader keeps every byte of the file that it has seen.
+        return pq.ParquetFile(path, pre_buffer=False, buffer_size=_BUFFER)
     except (OSError, pa.ArrowException) as error:
         raise _damaged(path, error) from None
 
