@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kgprobe import DataError, RankFile, Ranks, Surface, UsageError, evaluate, scores, surface
-from kgprobe.aggregate.surface import powers
+from kgprobe.aggregate.surface import Powers
 from kgprobe.metrics.popularity import Probe
 from support import random_ranks, tables, take, with_columns
 
@@ -105,7 +105,7 @@ def test_seeds_are_averaged_not_pooled():
 def test_rounding_does_not_add_up_over_many_steps():
     exponents, base = np.linspace(-3, 3, 3001), np.linspace(1.1, 60, 50)
     found = np.empty((exponents.size, base.size))
-    powers(exponents, np.log(base), found)
+    Powers(exponents).fill(np.log(base), found)
     assert np.abs(found / base ** exponents[:, None] - 1).max() < 8e-14
 
 

@@ -171,6 +171,7 @@ class _Kernel:
     def __init__(self, ranks: Ranks, alpha: Floats, beta: Floats, tie: Tie, shifts: Sequence[_Shift]) -> None:
         alpha = np.where(np.abs(alpha) < SO_SMALL_THAT_LINEAR, 0.0, alpha)
         self.alpha, self.beta = alpha, beta
+        self.rank_powers, self.weight_powers = Powers(-alpha), Powers(-beta)
         self.rank = tied_rank(ranks, tie)
         (sizes,), self.size = distinct([ranks.candidates], len(ranks))
         overflows = np.isinf(alpha) | (np.abs(alpha) * math.log(sizes.max()) > _MOST_EXPONENT)
@@ -200,7 +201,7 @@ class _Kernel:
     def _losses(self, rows: slice, X: Floats, S: Floats) -> None:
         log_rank = np.log(self.rank[rows])
         with np.errstate(over="ignore", invalid="ignore"):  # the rows that overflow are overwritten
-            powers_less_one(-self.alpha, log_rank, X)
+            self.rank_powers.fill_less_one(log_rank, X)
             X[self.alpha == 0] = log_rank
             X *= np.take(self.scale, self.size[rows], axis=1, out=S, mode="clip")
         for i, values in self.exact.items():
@@ -211,7 +212,7 @@ class _Kernel:
         for values, eps in self.popularity:
             log_popularity += np.log(values[rows] + eps)
         if self.log_heaviest.max() < _MOST_EXPONENT / 2:  # so that the squares do not overflow either
-            powers(-self.beta, log_popularity, W)
+            self.weight_powers.fill(log_popularity, W)
         else:
             np.multiply.outer(-self.beta, log_popularity, out=W)
             np.exp(W - self.log_heaviest[:, None], out=W)
@@ -221,41 +222,43 @@ def _scale(alpha: float, sizes: Floats) -> Floats:
     return 1 / np.log(sizes) if alpha == 0 else 1 / np.expm1(-alpha * np.log(sizes))
 
 
-def powers(exponents: Floats, log_base: Floats, out: Floats) -> None:
-    """``out[k] = base ** exponents[k]``; over even steps each row is the one before times a common factor.
+class Powers:
+    """``base ** exponents[k]`` for many bases; over even steps each row is the one before times a common factor.
 
     Example:
         >>> out = np.empty((3, 1))
-        >>> powers(np.array([0.0, 1.0, 2.0]), np.log([3.0]), out)
+        >>> Powers(np.array([0.0, 1.0, 2.0])).fill(np.log([3.0]), out)
         >>> out.ravel().round(12).tolist()
         [1.0, 3.0, 9.0]
     """
-    # A row that overflowed or vanished would take all that follow along.
-    in_range = np.abs(exponents).max() * np.abs(log_base).max() < _MOST_EXPONENT
-    if not (in_range and _even_steps(exponents)):
-        np.multiply.outer(exponents, log_base, out=out)
-        np.exp(out, out=out)
-        return
-    factor = np.exp((exponents[1] - exponents[0]) * log_base)
-    for k in range(len(exponents)):
-        if k % _STEPS_BETWEEN_RESTARTS == 0:
-            np.exp(exponents[k] * log_base, out=out[k])
+
+    def __init__(self, exponents: Floats) -> None:
+        self.exponents = exponents
+        steps = np.diff(exponents)
+        finite = len(exponents) > 2 and bool(np.isfinite(exponents).all())
+        self.even = finite and bool(np.abs(steps - steps[0]).max() <= 1e-14 * np.abs(exponents).max())
+        self.largest = float(np.abs(exponents).max(initial=0.0))
+        self.smallest = float(np.abs(exponents[exponents != 0]).min(initial=1.0))
+
+    def fill(self, log_base: Floats, out: Floats) -> None:
+        """Write the powers into ``out``, an array [exponents, bases]."""
+        # A row that overflowed or vanished would take all that follow along.
+        if not self.even or self.largest * np.abs(log_base).max() >= _MOST_EXPONENT:
+            np.multiply.outer(self.exponents, log_base, out=out)
+            np.exp(out, out=out)
+            return
+        factor = np.exp((self.exponents[1] - self.exponents[0]) * log_base)
+        for k, exponent in enumerate(self.exponents):
+            if k % _STEPS_BETWEEN_RESTARTS == 0:
+                np.exp(exponent * log_base, out=out[k])
+            else:
+                np.multiply(out[k - 1], factor, out=out[k])
+
+    def fill_less_one(self, log_base: Floats, out: Floats) -> None:
+        """Write the powers less 1, without cancellation where the exponent is small."""
+        if self.even and self.smallest >= _NOT_SMALL:
+            self.fill(log_base, out)
+            out -= 1
         else:
-            np.multiply(out[k - 1], factor, out=out[k])
-
-
-def powers_less_one(exponents: Floats, log_base: Floats, out: Floats) -> None:
-    """``out[k] = base ** exponents[k] - 1``, without cancellation where the exponent is small."""
-    if _even_steps(exponents) and np.abs(exponents[exponents != 0]).min(initial=1.0) >= _NOT_SMALL:
-        powers(exponents, log_base, out)
-        out -= 1
-    else:
-        np.multiply.outer(exponents, log_base, out=out)
-        np.expm1(out, out=out)
-
-
-def _even_steps(exponents: Floats) -> bool:
-    if len(exponents) < 3 or not np.isfinite(exponents).all():
-        return False
-    steps = np.diff(exponents)
-    return bool(np.abs(steps - steps[0]).max() <= 1e-14 * np.abs(exponents).max())
+            np.multiply.outer(self.exponents, log_base, out=out)
+            np.expm1(out, out=out)

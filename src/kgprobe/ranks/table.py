@@ -78,6 +78,12 @@ class Ranks:
         }
         return cls(table_of(given, labels or {}), info)
 
+    def _with(self, table: pa.Table, info: RanksInfo | None = None) -> Ranks:
+        """A table made of this one, which needs no second look."""
+        other = object.__new__(Ranks)
+        other._table, other.info = table, info or self.info
+        return other
+
     def __len__(self) -> int:
         return int(self._table.num_rows)
 
@@ -169,11 +175,11 @@ class Ranks:
     def batches(self, rows: int = BATCH_ROWS) -> Iterator[Ranks]:
         """The table in slices, without copying."""
         for start in range(0, len(self), rows):
-            yield Ranks(self._table.slice(start, rows), self.info, validate=False)
+            yield self._with(self._table.slice(start, rows))
 
     def filter(self, kept: NDArray[np.bool_]) -> Ranks:
         """The rows that are marked."""
-        return Ranks(self._table.filter(pa.array(kept)), self.info, validate=False)
+        return self._with(self._table.filter(pa.array(kept)))
 
     def with_popularity(self, popularity: Popularity) -> Ranks:
         """Attach delta(e) and delta(r|e) of every target, replacing what is there."""
@@ -198,7 +204,7 @@ class Ranks:
             >>> empty.with_info(model="mine")
             Ranks(0 queries, model='mine')
         """
-        return Ranks(self._table, replace(self.info, **changes), validate=False)
+        return self._with(self._table, replace(self.info, **changes))
 
     def write(self, path: str | PathLike[str]) -> None:
         """Write a Parquet file; it appears under its name only when it is whole."""
