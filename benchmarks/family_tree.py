@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import argparse
 import multiprocessing
-import os
-import platform
 import resource
 import sys
 import time
@@ -20,9 +18,9 @@ from concurrent.futures import ProcessPoolExecutor
 import numpy as np
 
 from kgprobe.graph.family_tree import facts, family_tree, grow_people
+from machine import MIB, describe
 
 PEOPLE_PER_TREE = 300
-MIB = 2**20
 
 
 def peak_bytes() -> int:
@@ -64,8 +62,7 @@ def main() -> None:
     parser.add_argument("--people", type=int, action="append", help="about how many people (may be repeated)")
     sizes = parser.parse_args().people or [6_000, 100_000, 1_000_000]
 
-    print(f"{platform.processor() or platform.machine()}, {os.cpu_count()} cores, {platform.system()}, ", end="")
-    print(f"Python {platform.python_version()}, NumPy {np.__version__}")
+    print(describe())
     titles = ["people", "facts", "grow s", "derive s", "graph s", "facts/s", "x copy", "peak MiB", "x facts' bytes"]
     print("".join(f"{title:>15}" for title in titles))
     fresh = multiprocessing.get_context("spawn")

@@ -6,8 +6,6 @@ Usage: python benchmarks/popularity.py [--triples 10000000]
 from __future__ import annotations
 
 import argparse
-import os
-import platform
 import resource
 import time
 from collections import Counter
@@ -16,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kgprobe.graph import Popularity
+from machine import describe
 
 RELATIONS = 500
 SUBSAMPLE = 20
@@ -71,8 +70,7 @@ def main() -> None:
     if not np.array_equal(np.column_stack(ours), by_hand):
         raise SystemExit("the two disagree")
 
-    python = f"Python {platform.python_version()}, NumPy {np.__version__}"
-    print(f"machine: {platform.machine()}, {os.cpu_count()} CPUs, {python}")
+    print(describe())
     pairs = len(popularity.counts.pair_keys)
     print(f"{n:,} triples, {num_entities:,} entities, {RELATIONS:,} relations, {pairs:,} pairs")
     print(f"build    {built - start:8.2f} s")

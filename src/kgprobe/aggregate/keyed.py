@@ -29,6 +29,10 @@ def distinct(columns: Sequence[Floats], rows: int) -> tuple[list[Floats], Codes]
             continue
         encoded = pa.array(column).dictionary_encode()
         own = np.asarray(encoded.dictionary.to_numpy(zero_copy_only=False), dtype=np.float64)
+        if all(len(value) == 1 for value in values):  # nothing was told apart so far
+            values = [np.full(len(own), value[0]) for value in values] + [own]
+            which = encoded.indices.to_numpy().astype(np.int64)
+            continue
         pairs = pa.array(which * len(own) + encoded.indices.to_numpy()).dictionary_encode()
         combination = pairs.dictionary.to_numpy()
         before, last = np.divmod(combination, max(len(own), 1))

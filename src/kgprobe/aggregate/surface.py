@@ -120,12 +120,13 @@ def _shifts(source: Ranks | RankFile, eps_e: float | None, eps_r: float | None) 
     found: dict[str, list[Floats]] = {column: [np.empty(0)] for column in columns}
     for batch in source.batches():
         for column, extremes in found.items():
-            values = batch.numbers(column)[batch.candidates > 1]
-            if np.isnan(values).any():
-                raise DataError("beta other than 0 needs the popularity of the targets", remedy="give --graph")
+            counted = batch.candidates > 1
+            values = batch.numbers(column) if counted.all() else batch.numbers(column)[counted]
             if values.size:
-                above = values[values > 0].min(initial=values.max())
-                extremes.append(np.array([values.min(), above, values.max()]))
+                most = values.max()
+                extremes.append(np.array([values.min(), values.min(where=values > 0, initial=most), most]))
+            if np.isnan(extremes[-1]).any():
+                raise DataError("beta other than 0 needs the popularity of the targets", remedy="give --graph")
     return tuple(
         _shift(column, np.concatenate(found[column]), eps) for column, eps in zip(columns, (eps_e, eps_r), strict=True)
     )
