@@ -109,8 +109,8 @@ def test_rounding_does_not_add_up_over_many_steps():
     assert np.abs(found / base ** exponents[:, None] - 1).max() < 8e-14
 
 
-def test_a_large_table_in_several_threads():
-    ranks = random_ranks(150_000, largest=40_000)
+def test_a_large_table_in_several_batches():
+    ranks = random_ranks(300_000, largest=40_000)
     found = surface(ranks, [1.0, 0.0, -0.5], [0.0, 0.5])
     assert found == pytest.approx(point_by_point(ranks, [1.0, 0.0, -0.5], [0.0, 0.5]), rel=1e-12)
 

@@ -7,10 +7,8 @@ small enough to stay in the cache, so the pass runs at the speed of the exponent
 from __future__ import annotations
 
 import math
-import os
-from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -26,12 +24,13 @@ from kgprobe.transform.power import SO_SMALL_THAT_LINEAR
 
 Floats = NDArray[np.float64]
 
-_CHUNK = 2048
+_BATCH, _CHUNK = 1 << 18, 2048
+"""Rows that share their tables of powers, and rows whose part of a matrix product stays in the cache."""
+_TABLE_ROWS = 1 << 16
 _STEPS_BETWEEN_RESTARTS = 32
 """How often a row of powers is computed anew, so that rounding does not add up."""
-_NOT_SMALL = 1e-3
 _MOST_EXPONENT = 600.0
-"""Beyond this, |alpha| ln E overflows the plain form and the transformer itself is asked."""
+"""Beyond this a power overflows, or a product of two does."""
 
 
 class Surface(np.ndarray[tuple[int, int], np.dtype[np.float64]]):
@@ -76,15 +75,14 @@ def surface(
     alpha, beta, tie = _axis("alpha", alphas), _axis("beta", betas), Tie(tie)
     if not np.isfinite(beta).all():
         raise UsageError("beta must be finite")
-    weighted = bool((beta != 0).any())
-    shifts = _shifts(source, eps_e, eps_r) if weighted else ()
+    popularity = _popularity(source, eps_e, eps_r) if (beta != 0).any() else None
     totals: dict[int, list[Floats]] = {}
     left_out = 0
-    for batch in source.batches(1 << 20):
+    for batch in source.batches(_BATCH):
         informative = batch.candidates > 1
         left_out += int((~informative).sum())
         for seed, rows in _by_seed(batch, informative):
-            part = _accumulate(rows, alpha, beta, tie, shifts)
+            part = _Kernel(rows, alpha, beta, tie, popularity).sums()
             totals[seed] = [a + b for a, b in zip(totals[seed], part, strict=True)] if seed in totals else part
     if not totals:
         raise DataError("no query with more than one candidate", remedy="check the rank file")
@@ -106,43 +104,48 @@ def _axis(name: str, values: ArrayLike) -> Floats:
 
 
 @dataclass(frozen=True)
-class _Shift:
-    """What is added to a popularity column, and between which values the column lies."""
+class _Popularity:
+    """What is added to each popularity column, and the range of the log of their product over the whole table."""
 
-    column: str
-    eps: float
-    least: float
-    most: float
+    eps: dict[str, float]
+    least: float = math.inf
+    most: float = -math.inf
+
+    def logs(self, ranks: Ranks, rows: slice | NDArray[np.bool_] = slice(None)) -> Floats:
+        """The log of the product of both columns."""
+        return np.asarray(sum(np.log(ranks.numbers(column)[rows] + eps) for column, eps in self.eps.items()))
 
 
-def _shifts(source: Ranks | RankFile, eps_e: float | None, eps_r: float | None) -> tuple[_Shift, ...]:
-    columns = ("entity_popularity", "relation_popularity")
-    found: dict[str, list[Floats]] = {column: [np.empty(0)] for column in columns}
+def _popularity(source: Ranks | RankFile, eps_e: float | None, eps_r: float | None) -> _Popularity:
+    given = {"entity_popularity": eps_e, "relation_popularity": eps_r}
+    smallest: dict[str, list[Floats]] = {column: [np.empty(0)] for column in given}
     for batch in source.batches():
-        for column, extremes in found.items():
-            counted = batch.candidates > 1
-            values = batch.numbers(column) if counted.all() else batch.numbers(column)[counted]
-            if values.size:
-                most = values.max()
-                extremes.append(np.array([values.min(), values.min(where=values > 0, initial=most), most]))
-            if np.isnan(extremes[-1]).any():
-                raise DataError("beta other than 0 needs the popularity of the targets", remedy="give --graph")
-    return tuple(
-        _shift(column, np.concatenate(found[column]), eps) for column, eps in zip(columns, (eps_e, eps_r), strict=True)
+        counted = batch.candidates > 1
+        for column, found in smallest.items():
+            values = batch.numbers(column)
+            found.append(values.min(where=counted & (values > 0), initial=np.inf, keepdims=True))
+            found.append(values.min(where=counted, initial=np.inf, keepdims=True))
+    known = _Popularity(
+        {column: _epsilon(column, np.concatenate(smallest[column]), eps) for column, eps in given.items()}
     )
+    for batch in source.batches():
+        logs = known.logs(batch)[batch.candidates > 1]
+        known = replace(known, least=logs.min(initial=known.least), most=logs.max(initial=known.most))
+    return known
 
 
-def _shift(column: str, extremes: Floats, given: float | None) -> _Shift:
-    eps = smallest_popularity(column, extremes) if given is None else given
+def _epsilon(column: str, smallest: Floats, given: float | None) -> float:
+    if np.isnan(smallest).any():
+        raise DataError("beta other than 0 needs the popularity of the targets", remedy="give --graph")
+    eps = smallest_popularity(column, smallest[smallest < np.inf]) if given is None else given
     if not 0 <= eps < math.inf:
         raise UsageError(f"epsilon must be a number of at least 0, not {eps}")
-    least, most = extremes.min(initial=math.inf), extremes.max(initial=0.0)
-    if least + eps == 0:
+    if eps == 0 and (smallest == 0).any():
         raise DataError(
             f"with epsilon 0 a query of {column.replace('_', ' ')} 0 would weigh infinitely much",
             remedy="give a positive epsilon, or none to use the default",
         )
-    return _Shift(column, eps, float(least), float(most))
+    return eps
 
 
 def _by_seed(batch: Ranks, kept: NDArray[np.bool_]) -> Iterator[tuple[int, Ranks]]:
@@ -154,73 +157,76 @@ def _by_seed(batch: Ranks, kept: NDArray[np.bool_]) -> Iterator[tuple[int, Ranks
         yield seed, batch.filter(kept & (seeds == seed))
 
 
-def _accumulate(ranks: Ranks, alpha: Floats, beta: Floats, tie: Tie, shifts: Sequence[_Shift]) -> list[Floats]:
-    """The sums of X W', of W and of W squared over a table."""
-    kernel = _Kernel(ranks, alpha, beta, tie, shifts)
-    chunks = [slice(i, min(i + _CHUNK, len(ranks))) for i in range(0, len(ranks), _CHUNK)]
-    workers = min(os.cpu_count() or 1, 1 + len(chunks) // 64)
-    if workers == 1:
-        return kernel.sums(chunks)
-    with ThreadPoolExecutor(workers) as pool:
-        parts = list(pool.map(kernel.sums, [chunks[k::workers] for k in range(workers)]))
-    return [np.sum([part[i] for part in parts], axis=0) for i in range(3)]
-
-
 class _Kernel:
-    """Everything that depends on the table alone, so that a chunk costs a few powers and a matrix product."""
+    """Tables of powers of everything that occurs, so that a chunk costs a few look-ups and a matrix product."""
 
-    def __init__(self, ranks: Ranks, alpha: Floats, beta: Floats, tie: Tie, shifts: Sequence[_Shift]) -> None:
+    def __init__(self, ranks: Ranks, alpha: Floats, beta: Floats, tie: Tie, popularity: _Popularity | None) -> None:
         alpha = np.where(np.abs(alpha) < SO_SMALL_THAT_LINEAR, 0.0, alpha)
-        self.alpha, self.beta = alpha, beta
-        self.rank_powers, self.weight_powers = Powers(-alpha), Powers(-beta)
-        self.rank = tied_rank(ranks, tie)
-        (sizes,), self.size = distinct([ranks.candidates], len(ranks))
-        overflows = np.isinf(alpha) | (np.abs(alpha) * math.log(sizes.max()) > _MOST_EXPONENT)
+        each_rank, self.rank = _indexed(tied_rank(ranks, tie))
+        each_size, self.size = _indexed(ranks.candidates)
+        overflows = np.isinf(alpha) | (np.abs(alpha) * math.log(each_size.max()) > _MOST_EXPONENT)
         asked = np.flatnonzero(overflows | (tie is Tie.expected)).tolist()
         self.exact = {i: 1 - tied_score(AffinePower(float(alpha[i])), ranks, tie) for i in asked}
-        self.scale = np.stack([_scale(float(a), sizes) if i not in self.exact else sizes for i, a in enumerate(alpha)])
-        self.popularity = [(ranks.numbers(shift.column), shift.eps) for shift in shifts]
-        # Popularity is taken relative to the least, so that no weight overflows but of a large negative beta.
-        self.log_least = sum(math.log(shift.least + shift.eps) for shift in shifts)
-        log_most = sum(math.log(shift.most + shift.eps) for shift in shifts)
-        self.log_heaviest = np.maximum(-beta, 0) * (log_most - self.log_least)
+        with np.errstate(
+            over="ignore", divide="ignore", invalid="ignore"
+        ):  # only in tables of what is overwritten or does not occur
+            self.gain = _powers_less_one(each_rank, alpha)
+            self.scale = 1 / _powers_less_one(each_size, alpha)
+        self.weight_powers = Powers(-beta)
+        # Relative to the rarest query of the table, whose weight is then 1, none overflows but of a negative beta.
+        self.log_popularity = popularity.logs(ranks) - popularity.least if popularity else np.zeros(len(ranks))
+        span = popularity.most - popularity.least if popularity else 0.0
+        self.log_heaviest = np.maximum(-beta, 0) * span
 
-    def sums(self, chunks: Sequence[slice]) -> list[Floats]:
-        """The three sums over some chunks of rows."""
-        alphas, betas = self.alpha.size, self.beta.size
-        x, scale, w = np.empty((alphas, _CHUNK)), np.empty((alphas, _CHUNK)), np.empty((betas, _CHUNK))
+    def sums(self) -> list[Floats]:
+        """The sums of X W', of W and of W squared over the table.
+
+        One thread: the chunks are so small that threads wait for each other longer than they work.
+        """
+        alphas, betas = self.gain.shape[1], self.log_heaviest.size
+        x, scale, w = np.empty((_CHUNK, alphas)), np.empty((_CHUNK, alphas)), np.empty((betas, _CHUNK))
         product, weight, squared = np.zeros((alphas, betas)), np.zeros(betas), np.zeros(betas)
-        for rows in chunks:
-            X, S, W = (buffer[:, : rows.stop - rows.start] for buffer in (x, scale, w))
-            self._losses(rows, X, S)
+        ones = np.ones(_CHUNK)
+        for start in range(0, len(self.rank), _CHUNK):
+            rows = slice(start, min(start + _CHUNK, len(self.rank)))
+            size = rows.stop - rows.start
+            X, S, W = x[:size], scale[:size], w[:, :size]
+            np.take(self.gain, self.rank[rows], axis=0, out=X, mode="clip")
+            np.take(self.scale, self.size[rows], axis=0, out=S, mode="clip")
+            with np.errstate(over="ignore", invalid="ignore"):  # the columns that overflow are overwritten
+                X *= S
+            for i, values in self.exact.items():
+                X[:, i] = values[rows]
             self._weights(rows, W)
-            product += X @ W.T
-            weight += W.sum(axis=1)
+            product += X.T @ W.T
+            weight += W @ ones[:size]
             squared += np.einsum("bi,bi->b", W, W)
         return [product, weight, squared]
 
-    def _losses(self, rows: slice, X: Floats, S: Floats) -> None:
-        log_rank = np.log(self.rank[rows])
-        with np.errstate(over="ignore", invalid="ignore"):  # the rows that overflow are overwritten
-            self.rank_powers.fill_less_one(log_rank, X)
-            X[self.alpha == 0] = log_rank
-            X *= np.take(self.scale, self.size[rows], axis=1, out=S, mode="clip")
-        for i, values in self.exact.items():
-            X[i] = values[rows]
-
     def _weights(self, rows: slice, W: Floats) -> None:
-        log_popularity = np.full(W.shape[1], -self.log_least)
-        for values, eps in self.popularity:
-            log_popularity += np.log(values[rows] + eps)
         if self.log_heaviest.max() < _MOST_EXPONENT / 2:  # so that the squares do not overflow either
-            self.weight_powers.fill(log_popularity, W)
+            self.weight_powers.fill(self.log_popularity[rows], W)
         else:
-            np.multiply.outer(-self.beta, log_popularity, out=W)
+            np.multiply.outer(self.weight_powers.exponents, self.log_popularity[rows], out=W)
             np.exp(W - self.log_heaviest[:, None], out=W)
 
 
-def _scale(alpha: float, sizes: Floats) -> Floats:
-    return 1 / np.log(sizes) if alpha == 0 else 1 / np.expm1(-alpha * np.log(sizes))
+def _indexed(values: Floats) -> tuple[Floats, NDArray[np.int64]]:
+    """All values that occur (and maybe others), and which of them each row has."""
+    doubled = 2 * values
+    least, most = doubled.min(), doubled.max()
+    if most - least < _TABLE_ROWS and (doubled == np.floor(doubled)).all():
+        return np.arange(least, most + 1) / 2, (doubled - least).astype(np.int64)
+    (found,), which = distinct([values], len(values))
+    return found, which
+
+
+def _powers_less_one(base: Floats, alpha: Floats) -> Floats:
+    """``base ** -alpha - 1``, an array [bases, alphas]; for alpha 0 its limit after division by -alpha."""
+    logs = np.log(base)
+    result = np.expm1(np.multiply.outer(logs, -alpha))
+    result[:, alpha == 0] = logs[:, None]
+    return np.asarray(result)
 
 
 class Powers:
@@ -235,11 +241,9 @@ class Powers:
 
     def __init__(self, exponents: Floats) -> None:
         self.exponents = exponents
+        self.largest = float(np.abs(exponents).max())
         steps = np.diff(exponents)
-        finite = len(exponents) > 2 and bool(np.isfinite(exponents).all())
-        self.even = finite and bool(np.abs(steps - steps[0]).max() <= 1e-14 * np.abs(exponents).max())
-        self.largest = float(np.abs(exponents).max(initial=0.0))
-        self.smallest = float(np.abs(exponents[exponents != 0]).min(initial=1.0))
+        self.even = len(exponents) > 2 and bool(np.abs(steps - steps[0]).max() <= 1e-14 * self.largest)
 
     def fill(self, log_base: Floats, out: Floats) -> None:
         """Write the powers into ``out``, an array [exponents, bases]."""
@@ -254,12 +258,3 @@ class Powers:
                 np.exp(exponent * log_base, out=out[k])
             else:
                 np.multiply(out[k - 1], factor, out=out[k])
-
-    def fill_less_one(self, log_base: Floats, out: Floats) -> None:
-        """Write the powers less 1, without cancellation where the exponent is small."""
-        if self.even and self.smallest >= _NOT_SMALL:
-            self.fill(log_base, out)
-            out -= 1
-        else:
-            np.multiply.outer(self.exponents, log_base, out=out)
-            np.expm1(out, out=out)
