@@ -46,7 +46,7 @@ bench: $(VENV)/.dev
 	$(BIN)/python benchmarks/family_tree.py
 
 docs: $(VENV)/.dev
-	$(BIN)/python -c "from kgprobe.metrics.reference import reference_page; print(reference_page(), end='')" > docs/metrics.md
+	$(BIN)/python docs/generate.py
 
 clean:
 	rm -rf $(VENV) demo build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from kgprobe import DataError, KnowledgeGraph, RankFile, Ranks, evaluate, parse, scores
+from kgprobe import DataError, KnowledgeGraph, RankAccumulator, RankFile, Ranks, evaluate, parse, scores
 from support import EVERYTHING, random_ranks, with_columns
 
 
@@ -93,3 +93,19 @@ def test_a_bad_file_is_refused_with_everything_that_is_wrong(tmp_path):
         scores(RankFile(tmp_path / "bad.parquet"), ["MRR"])
     text = str(caught.value)
     assert all(part in text for part in ("bad.parquet", "rank is below 1", "not a number", "larger than the number"))
+
+
+def test_a_large_beta_rests_on_the_rarest_query_even_where_entity_and_relation_are_rare_apart():
+    ranks = Ranks.from_columns(
+        head=[0, 1],
+        relation=[0, 0],
+        tail=[1, 0],
+        side=["tail", "tail"],
+        rank=[1, 3],
+        candidates=[9, 9],
+        entity_popularity=[1e-6, 0.5],
+        relation_popularity=[1.0, 1e-4],
+    )
+    accumulator = RankAccumulator(["PROBE(beta=60)"])
+    accumulator.update(ranks)
+    assert evaluate(ranks, "PROBE(beta=60)") == accumulator.compute() == {"PROBE(alpha=1,beta=60)": 1.0}

@@ -48,7 +48,7 @@ class RankAccumulator:
 
     def __init__(
         self,
-        metrics: Iterable[str | Metric],
+        metrics: str | Metric | Iterable[str | Metric],
         *,
         by: Sequence[Grouping] = (),
         macro: str | None = None,

@@ -105,8 +105,14 @@ def parse(text: str | Metric) -> Metric:
     return metric(**given)
 
 
-def parse_all(texts: Iterable[str | Metric]) -> list[Metric]:
-    """The metrics of several names without repeats; all that cannot be read is reported at once."""
+def parse_all(texts: str | Metric | Iterable[str | Metric]) -> list[Metric]:
+    """The metrics of one or several names without repeats; all that cannot be read is reported at once.
+
+    Example:
+        >>> [str(metric) for metric in parse_all(["mrr", "MRR", "hits@3"])], str(parse_all("mr")[0])
+        (['MRR', 'Hits@3'], 'MR')
+    """
+    texts = [texts] if isinstance(texts, str | Metric) else texts
     metrics: dict[Metric, None] = {}
     problems: list[UsageError] = []
     for text in texts:

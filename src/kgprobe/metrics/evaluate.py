@@ -13,10 +13,12 @@ from kgprobe.metrics.catalogue import parse_all
 from kgprobe.metrics.scores import Score
 from kgprobe.ranks import RankFile, Ranks, validate
 
+_MODERATE_BETA = 5.0
+
 
 def scores(
     ranks: Ranks | RankFile,
-    metrics: Iterable[str | Metric],
+    metrics: str | Metric | Iterable[str | Metric],
     *,
     graph: KnowledgeGraph | None = None,
     by: Iterable[str] = (),
@@ -48,20 +50,24 @@ def scores(
     for grouping in groupings:
         grouping.learn(source)
     wanted = parse_all(metrics)
-    settled = references(source, {(m.columns, m.needs_alternatives) for m in wanted if _by_popularity(m)}, read_column)
+    settled = references(source, {(m.columns, m.needs_alternatives) for m in wanted if _can_settle(m)}, read_column)
     accumulator = RankAccumulator(wanted, by=groupings, macro=macro, tie=tie, weight=weight, references=settled)
     for batch in source.batches():
         accumulator.update(batch)
     return accumulator.scores()
 
 
-def _by_popularity(metric: Metric) -> bool:
-    return isinstance(metric, MeanMetric) and isinstance(metric.weighting, PopularityWeight) and bool(metric.columns)
+def _can_settle(metric: Metric) -> bool:
+    weighting = metric.weighting if isinstance(metric, MeanMetric) else None
+    if not isinstance(weighting, PopularityWeight) or not weighting.columns:
+        return False
+    # A larger beta could leave nothing but zeros beside a heaviest weight that no query has.
+    return max(abs(weighting.beta_e), abs(weighting.beta_r)) <= _MODERATE_BETA
 
 
 def evaluate(
     ranks: Ranks | RankFile,
-    metrics: Iterable[str | Metric],
+    metrics: str | Metric | Iterable[str | Metric],
     *,
     graph: KnowledgeGraph | None = None,
     macro: str | None = None,
