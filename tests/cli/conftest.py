@@ -1,4 +1,3 @@
-import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -81,13 +80,3 @@ def seeded_file(tmp_path: Path) -> Path:
     runs = {seed: kp.Ranks.from_columns(**_queries(rank=rank)) for seed, rank in ranks.items()}  # type: ignore[arg-type]
     kp.merge_seeds(runs).write(path)
     return path
-
-
-@pytest.fixture(scope="session")
-def data() -> Path:
-    """The directory that has graphs/ and published_ranks/."""
-    roots = [Path(entry) for entry in os.environ.get("KGPROBE_DATA", "").split(os.pathsep) if entry]
-    found = [root for root in roots if (root / "published_ranks" / "wn18rr").is_dir()]
-    if not found:
-        pytest.skip("KGPROBE_DATA names no directory with published_ranks/wn18rr")
-    return found[0]

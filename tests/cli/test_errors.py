@@ -19,7 +19,7 @@ def write(tmp_path: Path, queries):
     return file
 
 
-def refused(done, code: int, *said: str) -> None:
+def assert_refused(done, code: int, *said: str) -> None:
     assert done.code == code
     assert done.out == ""
     assert "Traceback" not in done.err
@@ -48,16 +48,16 @@ def test_files_that_are_no_parquet(kgprobe, tmp_path: Path, ranks_file: Path, co
     for name, content in files.items():
         if content is not None:
             (tmp_path / name).write_bytes(content)
-        refused(kgprobe(command, tmp_path / name), 1, name, said[name])
+        assert_refused(kgprobe(command, tmp_path / name), 1, name, said[name])
     together = kgprobe(command, *(tmp_path / name for name in files))
-    refused(together, 1, "5 of 5 files", *files)
+    assert_refused(together, 1, "5 of 5 files", *files)
 
 
 def test_all_problems_of_a_table_at_once(kgprobe, write) -> None:
     bad = write(rank=[float("nan"), 0.0, -3.0, 99.0], side=["head", "left", "head", "tail"],
         ties=None, head=[0, 0, 0, 0], tail=[2, 2, 2, 2], relation=[0, 0, 0, 0],
     )  # fmt: skip
-    refused(
+    assert_refused(
         kgprobe("eval", bad), 1, "rank is not a number: 1 row (row 1)", "rank is below 1: 2 rows (rows 2-3)",
         "rank is larger than the number of candidates: 1 row (row 4)", "side is neither 'head' nor 'tail'",
         "the same query (and seed) occurs again: 1 row (row 3)", "Remedy",
@@ -69,29 +69,29 @@ def test_wrong_columns(kgprobe, tmp_path: Path) -> None:
     pq.write_table(
         pa.table({"h": [1], "rank": ["first"], "side": [1.5], "relation": [0], "head": [0], "tail": [0]}), path
     )
-    refused(kgprobe("eval", path), 1, "column 'candidates' is missing", "kgprobe import")
+    assert_refused(kgprobe("eval", path), 1, "column 'candidates' is missing", "kgprobe import")
 
 
 def test_ids_outside_the_graph(kgprobe, write, graph_dir: Path) -> None:
     path = write(head=[0, 0, 9, 9], relation=[0, 0, 7, 7], candidates=[3, 3, 3, 40])
-    refused(
+    assert_refused(
         kgprobe("eval", path, "--graph", graph_dir), 1, "an entity id is outside the graph (0..3): 2 rows",
         "a relation id is outside the graph (0..1): 2 rows", "more candidates than the graph has entities (4): 1 row",
     )  # fmt: skip
 
 
 def test_beta_without_popularity(kgprobe, ranks_file: Path) -> None:
-    refused(kgprobe("eval", ranks_file, "-m", "PROBE(beta=0.4)"), 1, "popularity is not recorded", "--graph")
-    refused(kgprobe("surface", ranks_file, "--beta", "0.4"), 1, "popularity", "--graph")
+    assert_refused(kgprobe("eval", ranks_file, "-m", "PROBE(beta=0.4)"), 1, "popularity is not recorded", "--graph")
+    assert_refused(kgprobe("surface", ranks_file, "--beta", "0.4"), 1, "popularity", "--graph")
 
 
 def test_malformed_graph_lines(kgprobe, ranks_file: Path, graph_dir: Path) -> None:
     (graph_dir / "train.txt").write_text("e0\tlikes\te1\ne0 likes e1\ne0\tlikes\te1\te2\ne0\tlikes\te99\n")
-    refused(kgprobe("eval", ranks_file, "--graph", graph_dir), 1, "train.txt", "2", "3", "e99")
+    assert_refused(kgprobe("eval", ranks_file, "--graph", graph_dir), 1, "train.txt", "2", "3", "e99")
 
 
 def test_unknown_graph(kgprobe, ranks_file: Path) -> None:
-    refused(kgprobe("eval", ranks_file, "--graph", "wn18rrr"), 1, "wn18rrr", "KGPROBE_DATA")
+    assert_refused(kgprobe("eval", ranks_file, "--graph", "wn18rrr"), 1, "wn18rrr", "KGPROBE_DATA")
 
 
 @pytest.mark.parametrize(
@@ -112,11 +112,13 @@ def test_unknown_graph(kgprobe, ranks_file: Path) -> None:
     ],
 )
 def test_metrics_that_make_no_sense(kgprobe, ranks_file: Path, metric: str, said: str) -> None:
-    refused(kgprobe("eval", ranks_file, "-m", metric), 2, said)
+    assert_refused(kgprobe("eval", ranks_file, "-m", metric), 2, said)
 
 
 def test_all_bad_metrics_at_once(kgprobe, ranks_file: Path) -> None:
-    refused(kgprobe("eval", ranks_file, "-m", "MMR", "-m", "Hits@x", "-m", "MRR"), 2, "2 metrics", "MMR", "Hits@x")
+    assert_refused(
+        kgprobe("eval", ranks_file, "-m", "MMR", "-m", "Hits@x", "-m", "MRR"), 2, "2 metrics", "MMR", "Hits@x"
+    )
 
 
 @pytest.mark.parametrize(
@@ -134,7 +136,7 @@ def test_all_bad_metrics_at_once(kgprobe, ranks_file: Path) -> None:
     ],
 )
 def test_options_that_make_no_sense(kgprobe, ranks_file: Path, options: list[str], said: str) -> None:
-    refused(kgprobe("eval", ranks_file, *options), 2, said)
+    assert_refused(kgprobe("eval", ranks_file, *options), 2, said)
 
 
 @pytest.mark.parametrize(
@@ -149,12 +151,14 @@ def test_options_that_make_no_sense(kgprobe, ranks_file: Path, options: list[str
     ],
 )
 def test_axes_that_make_no_sense(kgprobe, ranks_file: Path, options: list[str], said: str) -> None:
-    refused(kgprobe("surface", ranks_file, *options), 2, said)
+    assert_refused(kgprobe("surface", ranks_file, *options), 2, said)
 
 
 def test_expected_ties_that_were_not_recorded(kgprobe, write) -> None:
     path = write(ties=None)
-    refused(kgprobe("eval", path, "--tie", "expected", "-m", "MRR"), 1, "number of ties is not recorded", "--tie mean")
+    assert_refused(
+        kgprobe("eval", path, "--tie", "expected", "-m", "MRR"), 1, "number of ties is not recorded", "--tie mean"
+    )
 
 
 def test_no_command_and_unknown_command(kgprobe) -> None:

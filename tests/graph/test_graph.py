@@ -1,5 +1,4 @@
 import hashlib
-import pickle
 
 import numpy as np
 import pytest
@@ -145,10 +144,3 @@ def test_known_answers_of_some_splits() -> None:
     query = ([0], [0], [1], [True])
     assert graph.known_answers().count(*query).tolist() == [2]
     assert graph.known_answers("train").count(*query).tolist() == [1]
-
-
-def test_a_graph_survives_pickling() -> None:
-    graph = KnowledgeGraph.from_triples(train=TRAIN, test=TEST, entity_labels=list("abc"))
-    copy = pickle.loads(pickle.dumps(graph))
-    assert copy.content_hash == graph.content_hash
-    assert copy.entity_label([2]) == ["c"]

@@ -1,8 +1,6 @@
 """The printed tables of the paper, from the ranks that its authors published."""
 
 import csv
-import os
-from pathlib import Path
 
 import pytest
 
@@ -31,14 +29,6 @@ PLAIN = {
         "RNNLogic": (0.798, 0.693, 0.885, 0.952),
     },
 }
-
-
-@pytest.fixture(scope="module")
-def data() -> Path:
-    for root in filter(None, os.environ.get("KGPROBE_DATA", "").split(os.pathsep)):
-        if (Path(root) / "published_ranks" / "paper_tables.csv").is_file():
-            return Path(root)
-    pytest.skip("KGPROBE_DATA names no directory with published_ranks/paper_tables.csv")
 
 
 @pytest.fixture(scope="module")

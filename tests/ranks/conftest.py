@@ -1,6 +1,4 @@
-import os
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,16 +7,6 @@ from kgprobe.graph import KnowledgeGraph
 from kgprobe.ranks import Ranks
 
 Make = Callable[..., Ranks]
-
-
-@pytest.fixture(scope="session")
-def data() -> Path:
-    """The directory that has graphs/ and published_ranks/."""
-    roots = [Path(entry) for entry in os.environ.get("KGPROBE_DATA", "").split(os.pathsep) if entry]
-    found = [root for root in roots if (root / "published_ranks").is_dir()]
-    if not found:
-        pytest.skip("KGPROBE_DATA names no directory with published_ranks")
-    return found[0]
 
 
 @pytest.fixture(scope="session")

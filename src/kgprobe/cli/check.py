@@ -9,6 +9,7 @@ import typer
 
 from kgprobe.cli.eval import FormatOption, GraphOption, RanksArgument, load
 from kgprobe.cli.output import Format, Row, note, print_rows
+from kgprobe.cli.progress import watching
 from kgprobe.errors import DataError
 
 if TYPE_CHECKING:
@@ -40,6 +41,7 @@ def _findings(path: Path, graph: KnowledgeGraph | None) -> list[str]:
     from kgprobe.ranks.audit import audit
 
     try:
-        return audit(RankFile(path), graph)
+        with watching(path) as watch:
+            return audit(RankFile(path, watch), graph)
     except DataError as error:
         return error.problems or [error.title]

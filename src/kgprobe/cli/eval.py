@@ -10,6 +10,7 @@ import typer
 
 from kgprobe.aggregate.ties import Tie
 from kgprobe.cli.output import Format, Row, note, print_rows
+from kgprobe.cli.progress import watching
 from kgprobe.errors import DataError, KgprobeError
 
 if TYPE_CHECKING:
@@ -95,8 +96,9 @@ def _evaluate(
     from kgprobe.metrics import scores
     from kgprobe.ranks import RankFile
 
-    file = RankFile(path)
-    return file.info.model, scores(file, metrics, graph=graph, by=by, macro=macro, tie=tie, weight=weight)
+    with watching(path) as watch:
+        file = RankFile(path, watch)
+        return file.info.model, scores(file, metrics, graph=graph, by=by, macro=macro, tie=tie, weight=weight)
 
 
 def _row(

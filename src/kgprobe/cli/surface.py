@@ -11,6 +11,7 @@ import typer
 from kgprobe.aggregate.ties import Tie
 from kgprobe.cli.eval import FormatOption, GraphOption, RanksArgument, TieOption, each_file, load
 from kgprobe.cli.output import Format, Row, print_rows
+from kgprobe.cli.progress import watching
 from kgprobe.errors import UsageError
 
 if TYPE_CHECKING:
@@ -69,10 +70,11 @@ def _surface(
     from kgprobe.aggregate import surface
     from kgprobe.ranks import RankFile, validate
 
-    file = RankFile(path)
-    validate(file, graph)
-    source = file if graph is None else file.with_popularity(graph.popularity)
-    return file.info.model, surface(source, alphas, betas, tie=tie, eps_e=eps_e, eps_r=eps_r)
+    with watching(path) as watch:
+        file = RankFile(path, watch)
+        validate(file, graph)
+        source = file if graph is None else file.with_popularity(graph.popularity)
+        return file.info.model, surface(source, alphas, betas, tie=tie, eps_e=eps_e, eps_r=eps_r)
 
 
 def matrix(model: str | None, alphas: list[float], betas: list[float], grid: Surface) -> list[Row]:

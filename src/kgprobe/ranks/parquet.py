@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from os import PathLike
 from pathlib import Path
@@ -37,10 +37,14 @@ class RankFile:
     """A rank file on disk, streamed batch by batch so that its size does not matter.
 
     A file without kgprobe's metadata takes its model name from the file name.
+
+    Args:
+        path: The file.
+        watch: Called with the number of rows of every batch that was read, to show progress.
     """
 
-    def __init__(self, path: str | PathLike[str]) -> None:
-        self.path = Path(path)
+    def __init__(self, path: str | PathLike[str], watch: Callable[[int], None] | None = None) -> None:
+        self.path, self._watch = Path(path), watch
         self._file = _open(self.path)
         with _Naming(self.path):
             info = RanksInfo.from_metadata(self._file.schema_arrow.metadata)
@@ -62,7 +66,7 @@ class RankFile:
 
     def with_popularity(self, popularity: Popularity) -> RankFile:
         """The same file, whose batches have the popularity of their targets attached."""
-        other = RankFile(self.path)
+        other = RankFile(self.path, self._watch)
         other._popularity = popularity
         return other
 
@@ -78,6 +82,8 @@ class RankFile:
                 except (OSError, pa.ArrowException) as error:
                     raise _damaged(self.path, error) from None
                 ranks = Ranks(pa.Table.from_batches([batch]), self.info, validate=False)
+            if self._watch is not None:
+                self._watch(len(ranks))
             yield ranks if self._popularity is None else ranks.with_popularity(self._popularity)
 
 

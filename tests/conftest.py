@@ -8,7 +8,7 @@ import pytest
 def data() -> Path:
     """The directory that has graphs/ and published_ranks/."""
     roots = [Path(entry) for entry in os.environ.get("KGPROBE_DATA", "").split(os.pathsep) if entry]
-    found = [root for root in roots if (root / "graphs" / "wn18rr").is_dir()]
+    found = [root for root in roots if (root / "graphs").is_dir() and (root / "published_ranks").is_dir()]
     if not found:
-        pytest.skip("KGPROBE_DATA names no directory with graphs/wn18rr")
+        pytest.skip("KGPROBE_DATA names no directory with graphs/ and published_ranks/")
     return found[0]
