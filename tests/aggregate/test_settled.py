@@ -5,12 +5,12 @@ from hypothesis import strategies as st
 
 from kgprobe import RankAccumulator, UsageError, evaluate, parse
 from kgprobe.aggregate import PopularityWeight
-from kgprobe.aggregate.settled import Extremes, SettledWeight, references
+from kgprobe.aggregate.settled import Extremes, settle
 from kgprobe.metrics.accumulator import read_column
 from support import random_ranks, tables, take, with_columns
 
 PROBE = parse("PROBE(alpha=0.5,beta=0.7)")
-POPULATION = (PROBE.columns, PROBE.needs_alternatives)
+WANTED = [(PROBE.weighting, PROBE.needs_alternatives)]
 
 
 @settings(max_examples=40, deadline=None)
@@ -34,8 +34,7 @@ def test_batch_by_batch_the_weights_are_those_of_the_whole(ranks, beta_e, beta_r
         return
     columns = {name: ranks.numbers(name) for name in weighting.columns}
     whole = weighting.weights(columns, np.ones(len(ranks)))
-    reference = references(ranks, [(weighting.columns, True)], read_column)[weighting.columns, True]
-    settled = SettledWeight(weighting, reference)
+    (settled,) = settle(ranks, [(weighting, True)], read_column)
     rows = [settled({name: column[[i]] for name, column in columns.items()}).item() for i in range(len(ranks))]
     assert np.array(rows) / np.sum(rows) == pytest.approx(whole / whole.sum(), rel=1e-12)
     assert max(rows) <= 1 + 1e-12
@@ -45,16 +44,16 @@ def test_queries_that_do_not_count_set_no_reference():
     ranks = with_columns(
         random_ranks(3), candidates=[1, 90, 90], rank=[1.0, 2.0, 3.0], ties=[0] * 3, entity_popularity=[0.001, 0.2, 0.3]
     )
-    key = ("entity_popularity",)
-    found = references(ranks, [(key, True), (key, False)], read_column)
-    assert sorted(set(found[key, True]["entity_popularity"].tolist())) == [0.2, 0.3]
-    assert sorted(set(found[key, False]["entity_popularity"].tolist())) == [0.001, 0.3]
+    weighting = PopularityWeight(1.0, 0.0)
+    several, all_of_them = settle(ranks, [(weighting, True), (weighting, False)], read_column)
+    assert sorted(set(several.reference["entity_popularity"].tolist())) == [0.2, 0.3]
+    assert sorted(set(all_of_them.reference["entity_popularity"].tolist())) == [0.001, 0.3]
 
 
-def test_an_accumulator_with_references_gives_what_one_without_gives():
+def test_an_accumulator_with_settled_weights_gives_what_one_without_gives():
     ranks = random_ranks(60, smallest=1, runs=2)
-    known = references(ranks, [POPULATION], read_column)
-    with_them, without = RankAccumulator([PROBE], references=known), RankAccumulator([PROBE])
+    known = settle(ranks, WANTED, read_column)
+    with_them, without = RankAccumulator([PROBE], settled=known), RankAccumulator([PROBE])
     for start in range(0, 60, 7):
         for accumulator in (with_them, without):
             accumulator.update(take(ranks, range(start, min(start + 7, 60))))
@@ -67,7 +66,7 @@ def test_an_accumulator_with_references_gives_what_one_without_gives():
 
 def test_parts_that_looked_at_different_tables_do_not_merge():
     parts = [random_ranks(20, seed=1), with_columns(random_ranks(20, seed=2), entity_popularity=[0.7] * 20)]
-    one, other = (RankAccumulator([PROBE], references=references(part, [POPULATION], read_column)) for part in parts)
+    one, other = (RankAccumulator([PROBE], settled=settle(part, WANTED, read_column)) for part in parts)
     with pytest.raises(UsageError, match="different settings"):
         one.merge(other)
-    one.merge(RankAccumulator([PROBE], references=references(parts[0], [POPULATION], read_column)))
+    one.merge(RankAccumulator([PROBE], settled=settle(parts[0], WANTED, read_column)))

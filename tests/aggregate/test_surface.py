@@ -7,7 +7,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kgprobe import DataError, RankFile, Ranks, Surface, UsageError, evaluate, scores, surface
-from kgprobe.aggregate.surface import Powers
 from kgprobe.metrics.popularity import Probe
 from support import random_ranks, tables, take, with_columns
 
@@ -100,13 +99,6 @@ def test_seeds_are_averaged_not_pooled():
     apart = [surface(take(ranks, rows), [1.0, 0.0], ROBUST, eps_e=0.1, eps_r=0.1) for rows in ([0], range(1, 9))]
     together = surface(ranks, [1.0, 0.0], ROBUST, eps_e=0.1, eps_r=0.1)
     assert together == pytest.approx(np.mean(apart, axis=0), rel=1e-13)
-
-
-def test_rounding_does_not_add_up_over_many_steps():
-    exponents, base = np.linspace(-3, 3, 3001), np.linspace(1.1, 60, 50)
-    found = np.empty((exponents.size, base.size))
-    Powers(exponents).fill(np.log(base), found)
-    assert np.abs(found / base ** exponents[:, None] - 1).max() < 8e-14
 
 
 def test_a_large_table_in_several_batches():

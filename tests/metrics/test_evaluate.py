@@ -109,3 +109,4 @@ def test_a_large_beta_rests_on_the_rarest_query_even_where_entity_and_relation_a
     accumulator = RankAccumulator(["PROBE(beta=60)"])
     accumulator.update(ranks)
     assert evaluate(ranks, "PROBE(beta=60)") == accumulator.compute() == {"PROBE(alpha=1,beta=60)": 1.0}
+    assert evaluate(ranks, ["PROBE(beta=1)", "PROBE(beta=60)"])["PROBE(alpha=1,beta=60)"] == 1.0

@@ -17,9 +17,6 @@ from numpy.typing import NDArray
 from kgprobe.aggregate.weights import Columns, Floats, Weighting
 from kgprobe.ranks import RankFile, Ranks
 
-Population = tuple[tuple[str, ...], bool]
-"""The columns that weights depend on, and whether queries with a single candidate are left out."""
-
 
 @dataclass(frozen=True)
 class Extremes:
@@ -50,6 +47,11 @@ class SettledWeight:
     It weighs the batch together with a few reference rows that hold the extremes of the table in every combination:
     they fix epsilon, and the heaviest of them outweighs every query, so the scale is always relative to it.
 
+    Attributes:
+        weighting: What is settled.
+        reference: The reference rows.
+        needs_alternatives: Whether queries with a single candidate were left out.
+
     Example:
         >>> from kgprobe.aggregate.weights import PopularityWeight
         >>> reference = {"entity_popularity": np.array([0.1, 0.4])}
@@ -60,6 +62,7 @@ class SettledWeight:
 
     weighting: Weighting
     reference: Columns = field(compare=False)
+    needs_alternatives: bool = False
 
     def __call__(self, columns: Columns) -> Floats:
         """The weights of some rows."""
@@ -69,19 +72,18 @@ class SettledWeight:
         return self.weighting.weights(joined, np.ones(rows))[rows - added :]
 
 
-def references(
-    source: Ranks | RankFile,
-    populations: Iterable[Population],
-    read: Callable[[Ranks, str], Floats],
-) -> dict[Population, Columns]:
-    """The reference rows of each population, from one pass over the table."""
-    extremes = {population: {column: Extremes() for column in population[0]} for population in populations}
-    for batch in source.batches() if extremes else ():
+def settle(
+    source: Ranks | RankFile, wanted: Iterable[tuple[Weighting, bool]], read: Callable[[Ranks, str], Floats]
+) -> list[SettledWeight]:
+    """Settle weightings, each with or without the queries that have a single candidate, in one pass over the table."""
+    asked = list(wanted)
+    found = {(weighting.columns, alone): dict.fromkeys(weighting.columns, Extremes()) for weighting, alone in asked}
+    for batch in source.batches() if asked else ():
         several = batch.candidates > 1
-        for (_, needs_alternatives), found in extremes.items():
+        for (_, needs_alternatives), extremes in found.items():
             counted: NDArray[np.bool_] | slice = several if needs_alternatives else slice(None)
-            found.update({column: old.joined(read(batch, column)[counted]) for column, old in found.items()})
-    return {population: _corners(found) for population, found in extremes.items()}
+            extremes.update({column: old.joined(read(batch, column)[counted]) for column, old in extremes.items()})
+    return [SettledWeight(weighting, _corners(found[weighting.columns, alone]), alone) for weighting, alone in asked]
 
 
 def _corners(extremes: dict[str, Extremes]) -> Columns:

@@ -1,7 +1,8 @@
 """PROBE over a whole grid of (alpha, beta) in one pass: a chunked matrix product.
 
-With X[a, i] = 1 - f*(r_i, a) and W[b, i] the weight of query i, the surface is 1 - X W' / sum(W). A chunk of rows is
-small enough to stay in the cache, so the pass runs at the speed of the exponentials, and memory does not grow.
+With X[a, i] = 1 - f*(r_i, a) and W[b, i] the weight of query i, the surface is 1 - X W' / sum(W). Powers of ranks and
+candidate counts are looked up in tables of the few that occur, and a chunk of rows is small enough to stay in the
+cache: so the pass runs at the speed of the matrix product, and memory does not grow.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from kgprobe.aggregate.keyed import distinct
+from kgprobe.aggregate.powers import MOST_EXPONENT, Powers
 from kgprobe.aggregate.ties import Tie, tied_rank, tied_score
 from kgprobe.aggregate.weights import smallest_popularity
 from kgprobe.errors import DataError, UsageError
@@ -27,10 +29,6 @@ Floats = NDArray[np.float64]
 _BATCH, _CHUNK = 1 << 18, 2048
 """Rows that share their tables of powers, and rows whose part of a matrix product stays in the cache."""
 _TABLE_ROWS = 1 << 16
-_STEPS_BETWEEN_RESTARTS = 32
-"""How often a row of powers is computed anew, so that rounding does not add up."""
-_MOST_EXPONENT = 600.0
-"""Beyond this a power overflows, or a product of two does."""
 
 
 class Surface(np.ndarray[tuple[int, int], np.dtype[np.float64]]):
@@ -111,9 +109,9 @@ class _Popularity:
     least: float = math.inf
     most: float = -math.inf
 
-    def logs(self, ranks: Ranks, rows: slice | NDArray[np.bool_] = slice(None)) -> Floats:
+    def logs(self, ranks: Ranks) -> Floats:
         """The log of the product of both columns."""
-        return np.asarray(sum(np.log(ranks.numbers(column)[rows] + eps) for column, eps in self.eps.items()))
+        return np.asarray(sum(np.log(ranks.numbers(column) + eps) for column, eps in self.eps.items()))
 
 
 def _popularity(source: Ranks | RankFile, eps_e: float | None, eps_r: float | None) -> _Popularity:
@@ -164,12 +162,11 @@ class _Kernel:
         alpha = np.where(np.abs(alpha) < SO_SMALL_THAT_LINEAR, 0.0, alpha)
         each_rank, self.rank = _indexed(tied_rank(ranks, tie))
         each_size, self.size = _indexed(ranks.candidates)
-        overflows = np.isinf(alpha) | (np.abs(alpha) * math.log(each_size.max()) > _MOST_EXPONENT)
+        overflows = np.isinf(alpha) | (np.abs(alpha) * math.log(each_size.max()) > MOST_EXPONENT)
         asked = np.flatnonzero(overflows | (tie is Tie.expected)).tolist()
         self.exact = {i: 1 - tied_score(AffinePower(float(alpha[i])), ranks, tie) for i in asked}
-        with np.errstate(
-            over="ignore", divide="ignore", invalid="ignore"
-        ):  # only in tables of what is overwritten or does not occur
+        # Whatever these tables hold that is no number belongs to an alpha that is asked, or does not occur.
+        with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
             self.gain = _powers_less_one(each_rank, alpha)
             self.scale = 1 / _powers_less_one(each_size, alpha)
         self.weight_powers = Powers(-beta)
@@ -204,7 +201,7 @@ class _Kernel:
         return [product, weight, squared]
 
     def _weights(self, rows: slice, W: Floats) -> None:
-        if self.log_heaviest.max() < _MOST_EXPONENT / 2:  # so that the squares do not overflow either
+        if self.log_heaviest.max() < MOST_EXPONENT / 2:  # so that the squares do not overflow either
             self.weight_powers.fill(self.log_popularity[rows], W)
         else:
             np.multiply.outer(self.weight_powers.exponents, self.log_popularity[rows], out=W)
@@ -227,34 +224,3 @@ def _powers_less_one(base: Floats, alpha: Floats) -> Floats:
     result = np.expm1(np.multiply.outer(logs, -alpha))
     result[:, alpha == 0] = logs[:, None]
     return np.asarray(result)
-
-
-class Powers:
-    """``base ** exponents[k]`` for many bases; over even steps each row is the one before times a common factor.
-
-    Example:
-        >>> out = np.empty((3, 1))
-        >>> Powers(np.array([0.0, 1.0, 2.0])).fill(np.log([3.0]), out)
-        >>> out.ravel().round(12).tolist()
-        [1.0, 3.0, 9.0]
-    """
-
-    def __init__(self, exponents: Floats) -> None:
-        self.exponents = exponents
-        self.largest = float(np.abs(exponents).max())
-        steps = np.diff(exponents)
-        self.even = len(exponents) > 2 and bool(np.abs(steps - steps[0]).max() <= 1e-14 * self.largest)
-
-    def fill(self, log_base: Floats, out: Floats) -> None:
-        """Write the powers into ``out``, an array [exponents, bases]."""
-        # A row that overflowed or vanished would take all that follow along.
-        if not self.even or self.largest * np.abs(log_base).max() >= _MOST_EXPONENT:
-            np.multiply.outer(self.exponents, log_base, out=out)
-            np.exp(out, out=out)
-            return
-        factor = np.exp((self.exponents[1] - self.exponents[0]) * log_base)
-        for k, exponent in enumerate(self.exponents):
-            if k % _STEPS_BETWEEN_RESTARTS == 0:
-                np.exp(exponent * log_base, out=out[k])
-            else:
-                np.multiply(out[k - 1], factor, out=out[k])

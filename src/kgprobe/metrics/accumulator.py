@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from typing import Any
 
@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 
 from kgprobe.aggregate import Grouping, Tie, distinct, tied_rank, tied_score
 from kgprobe.aggregate.groups import ByColumn, ByQuantile
-from kgprobe.aggregate.settled import Population, SettledWeight
-from kgprobe.aggregate.weights import Columns
+from kgprobe.aggregate.settled import SettledWeight
 from kgprobe.errors import DataError, UsageError
 from kgprobe.metrics.base import DistributionMetric, MeanMetric, Metric, Statistic, Term
 from kgprobe.metrics.catalogue import parse_all
@@ -34,7 +33,7 @@ class RankAccumulator:
         macro: Average per relation, entity or side first; None is the mean over queries.
         tie: How ties are scored.
         weight: A label column with sample weights that multiply the metrics' own.
-        references: Extremes of the whole table (see `settled`), where it can be looked at before: saves memory.
+        settled: Weights of the whole table, where it could be looked at before: saves memory.
 
     Example:
         >>> part = dict(relation=[0], tail=[1], side=["tail"], candidates=[9])
@@ -54,13 +53,13 @@ class RankAccumulator:
         macro: str | None = None,
         tie: Tie | str = Tie.mean,
         weight: str | None = None,
-        references: Mapping[Population, Columns] | None = None,
+        settled: Iterable[SettledWeight] = (),
     ) -> None:
         if macro is not None and macro not in MACRO:
             raise UsageError(f"macro '{macro}' is not known", [f"it can be {', '.join(MACRO)}"])
         self.metrics = parse_all(metrics)
         self.by, self.macro, self.weight = list(by), macro, weight
-        self._references = dict(references or {})
+        self._settled = {(weight.weighting, weight.needs_alternatives): weight for weight in settled}
         self.tie = Tie(tie)
         unfit = [str(m) for m in self.metrics if isinstance(m, DistributionMetric)]
         if self.tie is Tie.expected and unfit:
@@ -79,11 +78,9 @@ class RankAccumulator:
         return {key: Cube(slices, key, tuple(wanted)) for key, wanted in terms.items()}
 
     def _cube_key(self, metric: Metric) -> CubeKey:
-        if isinstance(metric, MeanMetric):
-            reference = self._references.get((metric.columns, metric.needs_alternatives))
-            if reference is not None:
-                return CubeKey((), metric.needs_alternatives, SettledWeight(metric.weighting, reference))
-        return CubeKey(metric.columns, metric.needs_alternatives)
+        weighting = metric.weighting if isinstance(metric, MeanMetric) else None
+        settled = self._settled.get((weighting, metric.needs_alternatives)) if weighting else None
+        return CubeKey(() if settled else metric.columns, metric.needs_alternatives, settled)
 
     def update(self, ranks: Ranks) -> None:
         """Add the queries of a table."""
@@ -123,8 +120,8 @@ class RankAccumulator:
     @property
     def _settings(self) -> tuple[object, ...]:
         edges = [grouping.edges.tolist() if isinstance(grouping, ByQuantile) else None for grouping in self.by]
-        settled = {key: {name: v.tolist() for name, v in row.items()} for key, row in self._references.items()}
-        return self.metrics, [g.name for g in self.by], edges, self.macro, self.tie, self.weight, settled
+        scales = [{name: v.tolist() for name, v in w.reference.items()} for w in self._settled.values()]
+        return self.metrics, [g.name for g in self.by], edges, self.macro, self.tie, self.weight, scales
 
     def compute(self) -> dict[str, float]:
         """The value of every metric by canonical name; groups need `scores`."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from kgprobe.aggregate import PopularityWeight, Tie, parse_groupings
-from kgprobe.aggregate.settled import references
+from kgprobe.aggregate import PopularityWeight, Tie, Weighting, parse_groupings
+from kgprobe.aggregate.settled import settle
 from kgprobe.graph import KnowledgeGraph
 from kgprobe.metrics.accumulator import RankAccumulator, read_column
 from kgprobe.metrics.base import MeanMetric, Metric
@@ -50,19 +50,20 @@ def scores(
     for grouping in groupings:
         grouping.learn(source)
     wanted = parse_all(metrics)
-    settled = references(source, {(m.columns, m.needs_alternatives) for m in wanted if _can_settle(m)}, read_column)
-    accumulator = RankAccumulator(wanted, by=groupings, macro=macro, tie=tie, weight=weight, references=settled)
+    settled = settle(source, filter(None, map(_to_settle, wanted)), read_column)
+    accumulator = RankAccumulator(wanted, by=groupings, macro=macro, tie=tie, weight=weight, settled=settled)
     for batch in source.batches():
         accumulator.update(batch)
     return accumulator.scores()
 
 
-def _can_settle(metric: Metric) -> bool:
+def _to_settle(metric: Metric) -> tuple[Weighting, bool] | None:
     weighting = metric.weighting if isinstance(metric, MeanMetric) else None
     if not isinstance(weighting, PopularityWeight) or not weighting.columns:
-        return False
+        return None
     # A larger beta could leave nothing but zeros beside a heaviest weight that no query has.
-    return max(abs(weighting.beta_e), abs(weighting.beta_r)) <= _MODERATE_BETA
+    moderate = max(abs(weighting.beta_e), abs(weighting.beta_r)) <= _MODERATE_BETA
+    return (weighting, metric.needs_alternatives) if moderate else None
 
 
 def evaluate(
