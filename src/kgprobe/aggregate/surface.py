@@ -73,7 +73,7 @@ def surface(
     alpha, beta, tie = _axis("alpha", alphas), _axis("beta", betas), Tie(tie)
     if not np.isfinite(beta).all():
         raise UsageError("beta must be finite")
-    popularity = _popularity(source, eps_e, eps_r) if (beta != 0).any() else None
+    popularity = _popularity(source, beta, eps_e, eps_r) if (beta != 0).any() else None
     totals: dict[int, list[Floats]] = {}
     left_out = 0
     for batch in source.batches(_BATCH):
@@ -103,42 +103,49 @@ def _axis(name: str, values: ArrayLike) -> Floats:
 
 @dataclass(frozen=True)
 class _Popularity:
-    """What is added to each popularity column, and the range of the log of their product over the whole table."""
+    """What is added to each popularity column, and limits of the log of their product over the whole table."""
 
     eps: dict[str, float]
-    least: float = math.inf
-    most: float = -math.inf
+    least: float
+    most: float
 
     def logs(self, ranks: Ranks) -> Floats:
         """The log of the product of both columns."""
         return np.asarray(sum(np.log(ranks.numbers(column) + eps) for column, eps in self.eps.items()))
 
+    def tightened(self, source: Ranks | RankFile) -> _Popularity:
+        """The limits that are reached, instead of those of two columns that may never be extreme together."""
+        least, most = math.inf, -math.inf
+        for batch in source.batches():
+            logs = self.logs(batch)[batch.candidates > 1]
+            least, most = logs.min(initial=least), logs.max(initial=most)
+        return replace(self, least=float(least), most=float(most))
 
-def _popularity(source: Ranks | RankFile, eps_e: float | None, eps_r: float | None) -> _Popularity:
+
+def _popularity(source: Ranks | RankFile, beta: Floats, eps_e: float | None, eps_r: float | None) -> _Popularity:
     given = {"entity_popularity": eps_e, "relation_popularity": eps_r}
-    smallest: dict[str, list[Floats]] = {column: [np.empty(0)] for column in given}
+    extremes: dict[str, list[float]] = {column: [] for column in given}
     for batch in source.batches():
         counted = batch.candidates > 1
-        for column, found in smallest.items():
-            values = batch.numbers(column)
-            found.append(values.min(where=counted & (values > 0), initial=np.inf, keepdims=True))
-            found.append(values.min(where=counted, initial=np.inf, keepdims=True))
-    known = _Popularity(
-        {column: _epsilon(column, np.concatenate(smallest[column]), eps) for column, eps in given.items()}
-    )
-    for batch in source.batches():
-        logs = known.logs(batch)[batch.candidates > 1]
-        known = replace(known, least=logs.min(initial=known.least), most=logs.max(initial=known.most))
-    return known
+        for column, found in extremes.items():
+            values = batch.numbers(column) if counted.all() else batch.numbers(column)[counted]
+            if values.size:
+                least, most = values.min(), values.max()
+                found += [least, most, values.min(where=values > 0, initial=most) if least == 0 else least]
+    eps = {column: _epsilon(column, np.array(extremes[column]), given[column]) for column in given}
+    limits = [[math.log(limit(extremes[column], default=1.0) + eps[column]) for column in eps] for limit in (min, max)]
+    known = _Popularity(eps, least=sum(limits[0]), most=sum(limits[1]))
+    vanishing = np.abs(beta).max() * (known.most - known.least) > MOST_EXPONENT / 2
+    return known.tightened(source) if vanishing else known
 
 
-def _epsilon(column: str, smallest: Floats, given: float | None) -> float:
-    if np.isnan(smallest).any():
+def _epsilon(column: str, extremes: Floats, given: float | None) -> float:
+    if np.isnan(extremes).any():
         raise DataError("beta other than 0 needs the popularity of the targets", remedy="give --graph")
-    eps = smallest_popularity(column, smallest[smallest < np.inf]) if given is None else given
+    eps = smallest_popularity(column, extremes) if given is None else given
     if not 0 <= eps < math.inf:
         raise UsageError(f"epsilon must be a number of at least 0, not {eps}")
-    if eps == 0 and (smallest == 0).any():
+    if eps == 0 and (extremes == 0).any():
         raise DataError(
             f"with epsilon 0 a query of {column.replace('_', ' ')} 0 would weigh infinitely much",
             remedy="give a positive epsilon, or none to use the default",
@@ -170,7 +177,7 @@ class _Kernel:
             self.gain = _powers_less_one(each_rank, alpha)
             self.scale = 1 / _powers_less_one(each_size, alpha)
         self.weight_powers = Powers(-beta)
-        # Relative to the rarest query of the table, whose weight is then 1, none overflows but of a negative beta.
+        # Relative to the rarest that a query can be, none overflows but of a negative beta.
         self.log_popularity = popularity.logs(ranks) - popularity.least if popularity else np.zeros(len(ranks))
         span = popularity.most - popularity.least if popularity else 0.0
         self.log_heaviest = np.maximum(-beta, 0) * span
