@@ -23,6 +23,8 @@ def test_counts_are_those_of_a_search(known: list[tuple[int, int, int]], asked: 
     by_head = [len({a for a, b, c in known if (b, c) == (r, t)}) for _, r, t in asked]
     expected = np.where(tail_side, by_tail, by_head).tolist()
     assert index.count(head, relation, tail, tail_side).tolist() == expected
+    others = [n - (triple in known) for n, triple in zip(expected, asked, strict=True)]
+    assert index.others(head, relation, tail, tail_side).tolist() == others
 
 
 def test_one_side_for_all_queries() -> None:

@@ -61,3 +61,16 @@ class KnownAnswers:
         for side, given, answers in ((predicts_tail, h, self.tails), (~predicts_tail, t, self.heads)):
             count[side] = answers.count(pair_keys(given[side], r[side], self.num_relations))
         return count
+
+    def others(
+        self, head: npt.ArrayLike, relation: npt.ArrayLike, tail: npt.ArrayLike, tail_side: npt.ArrayLike
+    ) -> npt.NDArray[np.int64]:
+        """How many distinct answers each query has besides the one of the given triple: what a filter removes.
+
+        Example:
+            >>> known = KnownAnswers.from_triples(np.array([[0, 0, 1], [0, 0, 2]]), num_entities=4, num_relations=1)
+            >>> known.others([0, 0], [0, 0], [2, 3], True).tolist()
+            [1, 2]
+        """
+        h, r, t = (np.asarray(ids, dtype=np.int64) for ids in (head, relation, tail))
+        return self.count(h, r, t, tail_side) - self.tails.contains(pair_keys(h, r, self.num_relations), t)

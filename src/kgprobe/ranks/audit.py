@@ -67,8 +67,8 @@ def _graph_doubts(graph: KnowledgeGraph) -> dict[str, Doubt]:
         known = graph.known_answers()
 
         def odd_candidates(ranks: Ranks) -> NDArray[np.bool_]:
-            others = known.count(ranks.head, ranks.relation, ranks.tail, ranks.predicts_tail) - 1
-            return np.asarray(ranks.candidates != graph.num_entities - np.maximum(others, 0))
+            others = known.others(ranks.head, ranks.relation, ranks.tail, ranks.predicts_tail)
+            return np.asarray(ranks.candidates != graph.num_entities - others)
 
         doubts["candidates differ from what filtering by all splits leaves"] = odd_candidates
 

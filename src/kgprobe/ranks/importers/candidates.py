@@ -10,7 +10,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kgprobe.graph.sorted_keys import pair_keys
 from kgprobe.ranks.importers.draft import Draft
 from kgprobe.ranks.importers.given import Given
 from kgprobe.ranks.importers.values import flags, read_numbers
@@ -97,10 +96,7 @@ def _unknown_answers(draft: Draft, triples: Columns, side: pa.Array, graph: Know
         head, relation, tail = (triples[name].filter(usable).to_numpy() for name in limits)
         predicts_tail = flags(pc.equal(side.filter(usable), "tail"))
         known = graph.known_answers()
-        removed = known.count(head, relation, tail, predicts_tail)
-        # The target is a candidate, known or not.
-        is_known = known.tails.contains(pair_keys(head, relation, graph.num_relations), tail)
-        left[clear] = graph.num_entities - removed + is_known
+        left[clear] = graph.num_entities - known.others(head, relation, tail, predicts_tail)
     if not clear.all():
         draft.malformed.add("candidates")  # these rows are refused for another reason
     values = pa.array(left, pa.float64(), from_pandas=True).cast(pa.int64())
