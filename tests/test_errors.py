@@ -1,0 +1,28 @@
+import pytest
+
+from kgprobe.errors import DataError, UsageError, spans
+
+
+@pytest.mark.parametrize(("error", "code"), [(DataError, 1), (UsageError, 2)])
+def test_everything_is_said_with_the_way_out(error: type[DataError] | type[UsageError], code: int) -> None:
+    raised = error("cannot", ["this", "that"], "do otherwise")
+    assert str(raised).splitlines() == ["cannot", "  - this", "  - that", "Remedy: do otherwise"]
+    assert raised.exit_code == code
+
+
+def test_without_problems_the_title_stands_alone() -> None:
+    assert str(DataError("cannot")) == "cannot"
+
+
+@pytest.mark.parametrize(
+    ("numbers", "text"),
+    [
+        ([], ""),
+        ([4], "4"),
+        ([1, 2], "1-2"),
+        ([1, 3, 4, 5, 9], "1, 3-5, 9"),
+        (list(range(0, 200, 2)), ", ".join(map(str, range(0, 80, 2))) + " and 60 more"),
+    ],
+)
+def test_spans(numbers: list[int], text: str) -> None:
+    assert spans(numbers) == text
