@@ -20,9 +20,8 @@ def test_a_file_appears_whole_and_nothing_else_stays(tmp_path: Path) -> None:
 
 def test_an_error_leaves_the_old_file_and_no_other(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("old")
-    with pytest.raises(ZeroDivisionError), replacing(tmp_path / "a.txt") as temporary:
-        temporary.write_text("half")
-        raise ZeroDivisionError
+    with pytest.raises(UnicodeEncodeError), replacing(tmp_path / "a.txt") as temporary:
+        temporary.write_text("half \ud800", encoding="utf-8")
     assert [(file.name, file.read_text()) for file in tmp_path.iterdir()] == [("a.txt", "old")]
 
 

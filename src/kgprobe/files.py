@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from kgprobe.errors import DataError
@@ -31,4 +31,5 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
     except OSError as error:
         raise DataError(f"{target}: cannot be written", [str(error)], "choose a folder that you may write to") from None
     finally:
-        temporary.unlink(missing_ok=True)
+        with suppress(OSError):  # gone when all went well, and never made where nothing can be written
+            temporary.unlink()
