@@ -13,15 +13,16 @@ CITATIONS = {
     "PROBE": "the paper that this package implements, which extends Moon and Ko, How Sharp and Bias-Robust is a Model? "
     "Dual Evaluation Perspectives on Knowledge Graph Completion, WSDM 2026",
     "kgprobe": "defined here; see [formula by formula](formulas.md)",
-    "Ali et al. 2021": "PyKEEN 1.0: A Python Library for Training and Evaluating Knowledge Graph Embeddings, JMLR 22(82)",
-    "Berrendorf et al. 2020": "On the Ambiguity of Rank-Based Evaluation of Entity Alignment or Link Prediction Methods, "
-    "arXiv:2002.06914",
+    "Ali et al. 2021": "PyKEEN 1.0: A Python Library for Training and Evaluating Knowledge Graph Embeddings, "
+    "JMLR 22(82)",
+    "Berrendorf et al. 2020": "On the Ambiguity of Rank-Based Evaluation of Entity Alignment or Link Prediction "
+    "Methods, arXiv:2002.06914",
     "Bordes et al. 2013": "Translating Embeddings for Modeling Multi-relational Data, NeurIPS 26",
-    "Hoyt et al. 2022": "A Unified Framework for Rank-based Evaluation Metrics for Link Prediction in Knowledge Graphs, "
-    "arXiv:2203.07544",
+    "Hoyt et al. 2022": "A Unified Framework for Rank-based Evaluation Metrics for Link Prediction in Knowledge "
+    "Graphs, arXiv:2203.07544",
     "Mohamed et al. 2020": "Popularity Agnostic Evaluation of Knowledge Graph Embeddings, UAI 2020",
-    "Tiwari et al. 2021": "Revisiting the Evaluation Protocol of Knowledge Graph Completion Methods for Link Prediction, "
-    "WWW 2021",
+    "Tiwari et al. 2021": "Revisiting the Evaluation Protocol of Knowledge Graph Completion Methods for Link "
+    "Prediction, WWW 2021",
     "Voorhees 1999": "The TREC-8 Question Answering Track Report, TREC 8",
     "Yang et al. 2022": "Rethinking Knowledge Graph Evaluation Under the Open-World Assumption, NeurIPS 35",
 }
