@@ -7,6 +7,7 @@ import platform
 import sys
 import threading
 import time
+import tracemalloc
 from collections.abc import Callable
 from typing import TypeVar
 
@@ -41,6 +42,20 @@ def best_of(times: int, work: Callable[[], T]) -> tuple[float, T]:
         result = work()
         shortest = min(shortest, time.perf_counter() - start)
     return shortest, result
+
+
+def peak_allocation(work: Callable[[], T]) -> tuple[float, T]:
+    """How many MiB Python and numpy held at most beyond what they held before, and the result.
+
+    Unlike the size of the process, this does not miss memory that the allocator had in reserve.
+    """
+    tracemalloc.start()
+    before = tracemalloc.get_traced_memory()[0]
+    try:
+        result = work()
+        return (tracemalloc.get_traced_memory()[1] - before) / MIB, result
+    finally:
+        tracemalloc.stop()
 
 
 def peak_memory(work: Callable[[], T]) -> tuple[float, T]:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import kgprobe as kp
-from machine import best_of, describe, peak_memory
+from machine import best_of, describe, peak_allocation
 
 Floats = NDArray[np.float64]
 
@@ -55,8 +55,7 @@ def main() -> None:
     for rows in options.rows:
         ranks = random_ranks(rows)
         repeat = options.repeat * (20 if rows < 1_000_000 else 1)
-        # The first call, before the allocator holds anything back for a second one.
-        memory, _ = peak_memory(lambda ranks=ranks: kp.surface(ranks, alphas, betas))
+        memory, _ = peak_allocation(lambda ranks=ranks: kp.surface(ranks, alphas, betas))
         ours, surface = best_of(repeat, lambda ranks=ranks: kp.surface(ranks, alphas, betas))
         theirs, expected = best_of(max(1, repeat // 2), lambda ranks=ranks: plain(ranks, alphas, betas))
         difference = np.abs(surface - expected).max()

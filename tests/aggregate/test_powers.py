@@ -19,3 +19,11 @@ def test_even_and_uneven_steps(exponents):
     found = np.empty((len(exponents), 3))
     Powers(np.asarray(exponents)).fill(np.log(base), found)
     assert found == pytest.approx(base ** np.asarray(exponents)[:, None], rel=1e-12)
+
+
+def test_a_power_that_vanishes_does_not_take_the_next_ones_along():
+    exponents = np.linspace(-400, 0, 9)
+    found = np.empty((9, 1))
+    Powers(exponents).fill(np.log([10.0]), found)
+    assert found[0, 0] == 0
+    assert found[2:, 0] == pytest.approx(10.0 ** exponents[2:], rel=1e-12)

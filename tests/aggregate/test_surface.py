@@ -101,6 +101,18 @@ def test_seeds_are_averaged_not_pooled():
     assert together == pytest.approx(np.mean(apart, axis=0), rel=1e-13)
 
 
+def test_ranks_that_are_neither_whole_nor_half():
+    ranks = with_columns(random_ranks(6), rank=[1.25, 1.5, 1.75, 2.1, 1.0, 1.9], candidates=[9] * 6, ties=[0] * 6)
+    assert surface(ranks, SHARP, ROBUST) == pytest.approx(point_by_point(ranks, SHARP, ROBUST), rel=1e-12)
+
+
+def test_ranks_too_far_apart_for_a_table_of_all_between():
+    ranks = with_columns(
+        random_ranks(4), rank=[1.0, 7e8, 3.5, 1e9], candidates=[2_000_000_000, 10**9, 5, 10**9 + 7], ties=[0] * 4
+    )
+    assert surface(ranks, SHARP, ROBUST) == pytest.approx(point_by_point(ranks, SHARP, ROBUST), rel=1e-12)
+
+
 def test_a_large_table_in_several_batches():
     ranks = random_ranks(300_000, largest=40_000)
     found = surface(ranks, [1.0, 0.0, -0.5], [0.0, 0.5])

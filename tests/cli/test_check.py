@@ -49,6 +49,13 @@ def test_popularity_is_compared_with_the_graph(kgprobe, tmp_path: Path, graph_di
     assert "popularity differs from that of the graph: 4 of 4 rows" in done.out
 
 
+def test_a_rank_that_its_ties_cannot_give(kgprobe, tmp_path: Path, queries) -> None:
+    path = tmp_path / "untied.parquet"
+    kp.Ranks.from_columns(**queries(ties=[0, 0, 0, 0])).write(path)
+    done = kgprobe("check", path)
+    assert (done.code, "rank - ties/2 is not whole: 1 of 4 rows" in done.out) == (1, True)
+
+
 def test_seeds_of_different_length(kgprobe, tmp_path: Path, queries) -> None:
     path = tmp_path / "uneven.parquet"
     short = {key: values[:2] for key, values in queries().items()}

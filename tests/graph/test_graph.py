@@ -42,8 +42,17 @@ def test_splits_are_contiguous_int32_and_constant() -> None:
 
 def test_the_array_of_the_caller_stays_writable() -> None:
     given = np.array(TRAIN, dtype=np.int32)
-    KnowledgeGraph.from_triples(train=given)
+    graph = KnowledgeGraph.from_triples(train=given)
+    before = graph.content_hash
     given[0, 0] = 2
+    assert graph.triples("train").tolist() == TRAIN
+    assert KnowledgeGraph.from_triples(train=graph.triples("train")).content_hash == before
+
+
+def test_memory_that_cannot_change_is_shared() -> None:
+    given = np.array(TRAIN, dtype=np.int32)
+    given.flags.writeable = False
+    assert np.shares_memory(KnowledgeGraph.from_triples(train=given).triples("train"), given)
 
 
 def test_triples_of_splits() -> None:

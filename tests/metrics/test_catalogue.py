@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from kgprobe import METRICS, UsageError, evaluate, parse
 from kgprobe.metrics import parse_all
+from kgprobe.metrics.catalogue import usage
 from kgprobe.metrics.plain import MRR, HitsAtK
 from kgprobe.metrics.popularity import Probe
 from support import metrics, random_ranks
@@ -160,3 +161,8 @@ def test_a_cut_off_is_a_whole_number(k):
 def test_a_whole_float_is_a_cut_off_too():
     assert str(HitsAtK(3.0)) == "Hits@3"
     assert HitsAtK(3.0) == HitsAtK(3)
+
+
+@pytest.mark.parametrize("metric", METRICS, ids=lambda metric: metric.name)
+def test_every_parameter_has_a_default_so_that_usage_can_show_it(metric):
+    assert parse(usage(metric)) == metric()

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from kgprobe import DataError, KnowledgeGraph, RankAccumulator, RankFile, Ranks, evaluate, parse, scores
+from kgprobe import DataError, KnowledgeGraph, RankAccumulator, RankFile, Ranks, evaluate, parse, scores, surface
 from support import EVERYTHING, random_ranks, with_columns
 
 
@@ -106,7 +106,8 @@ def test_a_large_beta_rests_on_the_rarest_query_even_where_entity_and_relation_a
         entity_popularity=[1e-6, 0.5],
         relation_popularity=[1.0, 1e-4],
     )
-    accumulator = RankAccumulator(["PROBE(beta=60)"])
+    accumulator = RankAccumulator(["PROBE(beta=200)"])
     accumulator.update(ranks)
-    assert evaluate(ranks, "PROBE(beta=60)") == accumulator.compute() == {"PROBE(alpha=1,beta=60)": 1.0}
-    assert evaluate(ranks, ["PROBE(beta=1)", "PROBE(beta=60)"])["PROBE(alpha=1,beta=60)"] == 1.0
+    assert evaluate(ranks, "PROBE(beta=200)") == accumulator.compute() == {"PROBE(alpha=1,beta=200)": 1.0}
+    assert evaluate(ranks, ["PROBE(beta=1)", "PROBE(beta=200)"])["PROBE(alpha=1,beta=200)"] == 1.0
+    assert surface(ranks, [1.0], [1.0, 200.0])[0, 1] == 1.0

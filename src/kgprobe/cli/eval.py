@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
 from kgprobe.aggregate.ties import Tie
 from kgprobe.cli.output import Format, Row, note, print_rows
 from kgprobe.cli.progress import watching
-from kgprobe.errors import DataError, KgprobeError
+from kgprobe.errors import DataError
 
 if TYPE_CHECKING:
     from kgprobe.graph import KnowledgeGraph
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 DEFAULT_METRICS = ["PROBE(alpha=1,beta=0)", "PROBE(alpha=0,beta=0)", "MRR", "Hits@1", "Hits@3", "Hits@10", "MR", "AMRI"]
 _FEW = 0.05
+"""Below this share of effective queries a score deserves a remark."""
+Found = TypeVar("Found")
 
 RanksArgument = Annotated[list[Path], typer.Argument(metavar="RANKS...", help="Rank files (Parquet).")]
 GraphOption = Annotated[
@@ -66,7 +68,7 @@ def load(graph: str | None) -> KnowledgeGraph | None:
     return load_graph(graph)
 
 
-def each_file(paths: Sequence[Path], work: Any) -> Iterator[tuple[Path, Any]]:
+def each_file(paths: Sequence[Path], work: Callable[[Path], Found]) -> Iterator[tuple[Path, Found]]:
     """Work on every file first, so that the problems of all of them are reported together."""
     done, errors = [], []
     for path in paths:
@@ -74,8 +76,6 @@ def each_file(paths: Sequence[Path], work: Any) -> Iterator[tuple[Path, Any]]:
             done.append((path, work(path)))
         except DataError as error:
             errors.append(error)
-        except KgprobeError:
-            raise
     if len(errors) == 1:
         raise errors[0]
     if errors:

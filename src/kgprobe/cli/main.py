@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from typing import Annotated
 
@@ -62,7 +61,3 @@ def main() -> None:
     except KeyboardInterrupt:
         note("interrupted")
         sys.exit(130)
-    except BrokenPipeError:
-        # The reader of our output went away, as in `kgprobe eval ... | head`.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(0)

@@ -68,10 +68,7 @@ class KnowledgeGraph:
         if problems:
             raise DataError(f"{self.name}: not a graph", problems)
         dtype = np.int32 if max(self.num_entities, self.num_relations) <= 2**31 else np.int64
-        # A view, so that the caller's own array stays writable while the hash of ours stays true.
-        splits = {s: np.ascontiguousarray(arrays[s], dtype=dtype).view() for s in SPLITS if s in arrays}
-        for triples in splits.values():
-            triples.flags.writeable = False
+        splits = {split: _frozen(arrays[split], dtype) for split in SPLITS if split in arrays}
         object.__setattr__(self, "splits", splits)
 
     @classmethod
@@ -189,3 +186,13 @@ def _size(splits: Mapping[str, npt.NDArray[Any]], labels: Labels | None, columns
         return len(labels)
     usable = [t for t in splits.values() if not triple_problems("", t, None, None)]
     return max((int(t[:, c].max()) + 1 for t in usable if len(t) for c in columns), default=0)
+
+
+def _frozen(triples: npt.NDArray[Any], dtype: npt.DTypeLike) -> Ints:
+    """The triples in memory that nobody can change, so that hash and popularity stay true."""
+    frozen: Ints = np.ascontiguousarray(triples, dtype=dtype)
+    if frozen.flags.writeable:
+        # Writable memory may be the caller's, who may write to it again.
+        frozen = frozen.copy() if np.may_share_memory(frozen, triples) else frozen
+        frozen.flags.writeable = False
+    return frozen

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Iterable
-from dataclasses import MISSING, fields
+from dataclasses import fields
 from typing import Any
 
 from kgprobe.errors import UsageError
@@ -178,6 +178,3 @@ def _number(metric: type[Metric], key: str, value: str, text: str) -> float | in
     except ValueError:
         kind = "a whole number" if whole else "a number"
         raise UsageError(f"'{text}': {key} must be {kind}, not '{value.strip()}'") from None
-
-
-assert all(field.default is not MISSING for metric in METRICS for field in fields(metric))  # type: ignore[arg-type]

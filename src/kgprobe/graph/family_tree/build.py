@@ -49,6 +49,7 @@ def family_tree(
     people = grow_people(trees, people_per_tree, rng)
     triples = facts(people)
     triples = triples.take(rng.permutation(len(triples)), axis=0)
+    triples.flags.writeable = False  # handed over as it is: the graph copies only what could still change
     num_valid, num_test = int(float(valid) * len(triples)), int(float(test) * len(triples))
     num_train = len(triples) - num_valid - num_test
     return KnowledgeGraph.from_triples(
