@@ -10,7 +10,7 @@ from kgprobe.transform import AffinePower, Power
 from support import random_ranks, tables, with_columns
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(tables(smallest=1), st.sampled_from([1.0, 0.0, -1.0, 0.4]), st.floats(-2, 2), st.floats(-2, 2))
 def test_probe_is_an_inner_product_with_weights_that_sum_to_one(ranks, alpha, beta_e, beta_r):
     geometry = Geometry.of(ranks, AffinePower(alpha), PopularityWeight(beta_e, beta_r))

@@ -21,7 +21,7 @@ def bands(ranks, text):
 
 
 @pytest.mark.parametrize("name", ["relation", "side", "kind", "head", "candidates:3", "popularity:2"])
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(ranks=tables(smallest=1))
 def test_groups_divide_the_whole(ranks, name):
     whole = scores(ranks, ["MRR", "Hits@3", "MR"])
@@ -101,7 +101,7 @@ class TestLabels:
 
 
 class TestQuantiles:
-    @settings(max_examples=40, deadline=None)
+    @settings(max_examples=40)
     @given(ranks=tables(smallest=1))
     def test_bands_cover_everything_and_keep_equal_values_together(self, ranks):
         for text in ("candidates:4", "rank:3", "popularity:5", "entity_popularity:2"):

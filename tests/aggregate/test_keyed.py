@@ -16,7 +16,7 @@ def columns(rows):
     return [np.array([row[i] for row in rows], dtype=float) for i in range(3)]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(ROWS)
 def test_distinct_finds_every_combination_once(rows):
     a, b, _ = columns(rows)
@@ -32,7 +32,7 @@ def test_distinct_without_columns_is_one_combination():
     assert which.tolist() == [0, 0, 0]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(st.tuples(st.integers(0, 4), st.floats(-1e12, 1e12)), max_size=40))
 def test_sum_by_is_the_sum_of_each_group(rows):
     which, amount = np.array([g for g, _ in rows], dtype=np.int64), np.array([x for _, x in rows], dtype=float)
@@ -59,7 +59,7 @@ def state(sums: KeyedSums) -> dict[tuple[float, ...], list[float]]:
     return dict(zip(zip(*(key.tolist() for key in sums.keys), strict=True), sums.sums.T.tolist(), strict=True))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(ROWS, st.lists(st.integers(0, 3), min_size=30, max_size=30), st.permutations(range(4)))
 def test_any_split_in_any_order_gives_the_same_sums(rows, part_of, order):
     whole = KeyedSums(keys=2, terms=2)

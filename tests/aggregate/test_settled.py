@@ -13,7 +13,7 @@ PROBE = parse("PROBE(alpha=0.5,beta=0.7)")
 WANTED = [(PROBE.weighting, PROBE.needs_alternatives)]
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     st.lists(st.lists(st.sampled_from([0.0, 0.001, 0.2, 0.7, 1.0]), max_size=4), max_size=4),
 )
@@ -26,7 +26,7 @@ def test_extremes_do_not_depend_on_the_batches(batches):
     assert joined.values == {f(some) for f, some in ((min, values), (max, values), (min, positive)) if some}
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(tables(), st.floats(-2, 2), st.floats(-2, 2), st.sampled_from([None, 0.01]))
 def test_batch_by_batch_the_weights_are_those_of_the_whole(ranks, beta_e, beta_r, eps):
     weighting = PopularityWeight(beta_e, beta_r, eps, eps)

@@ -20,7 +20,7 @@ def point_by_point(source, alphas, betas, *, tie="mean", **eps):
     return np.array([values[str(metric)] for metric in metrics]).reshape(len(alphas), len(betas))
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(tables(smallest=1, runs=3), st.sampled_from(["mean", "expected", "optimistic", "pessimistic"]))
 def test_every_point_is_what_evaluate_says(ranks, tie):
     found = surface(ranks, SHARP, ROBUST, tie=tie)
@@ -132,7 +132,7 @@ def test_it_carries_its_axes_and_what_stands_behind_it():
     assert ((100 * found).alphas == found.alphas).all()
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(tables(smallest=1))
 def test_values_lie_between_zero_and_one(ranks):
     found = surface(ranks, SHARP, ROBUST)

@@ -12,7 +12,7 @@ from support import EVERYTHING, random_ranks, tables, with_columns
 MEANS = [name for name in EVERYTHING if not isinstance(parse(name), DistributionMetric)]
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(tables())
 def test_expected_is_the_mean_over_the_tie_group(ranks):
     for transformer in (Power(1.0), AffinePower(0.3), AffinePower(0.0), Hits(3), Log(), Identity()):
@@ -23,7 +23,7 @@ def test_expected_is_the_mean_over_the_tie_group(ranks):
             assert found[i] == pytest.approx(wanted, rel=1e-12, abs=1e-15)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(tables())
 def test_the_single_rank_of_each_policy(ranks):
     for tie in (Tie.mean, Tie.optimistic, Tie.pessimistic):
@@ -33,7 +33,7 @@ def test_the_single_rank_of_each_policy(ranks):
     assert (tied_rank(ranks, Tie.pessimistic) == ranks.rank + ranks.ties / 2).all()
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(tables(runs=2))
 def test_optimistic_expected_pessimistic_are_in_order(ranks):
     best, middle, worst, mean = (
@@ -49,7 +49,7 @@ def test_optimistic_expected_pessimistic_are_in_order(ranks):
         assert sign * best[name] + slack >= sign * mean[name] >= sign * worst[name] - slack, name
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(tables())
 def test_without_ties_every_policy_agrees(ranks):
     untied = with_columns(ranks, rank=np.floor(ranks.rank), ties=np.zeros(len(ranks), dtype=int))

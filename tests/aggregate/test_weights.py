@@ -67,7 +67,7 @@ def test_no_weight_overflows(beta):
     assert np.isfinite(found).all()
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.floats(-2, 2), st.lists(st.floats(1e-6, 1), min_size=2, max_size=8))
 def test_rarer_weighs_more_where_beta_is_positive(beta, popularity):
     found = PopularityWeight(beta, 0.0).weights({"entity_popularity": np.array(popularity)}, np.ones(len(popularity)))

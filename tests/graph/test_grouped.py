@@ -11,7 +11,7 @@ pairs = st.lists(st.tuples(st.integers(0, 8), st.integers(0, 4)), max_size=60)
 
 
 @pytest.mark.parametrize("num_keys", [9, 2**62], ids=["pairs fit an int64", "pairs do not fit"])
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(rows=pairs)
 def test_groups_are_a_dictionary_of_sets(num_keys: int, rows: list[tuple[int, int]]) -> None:
     sets: defaultdict[int, set[int]] = defaultdict(set)

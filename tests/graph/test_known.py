@@ -13,7 +13,7 @@ from kgprobe.graph import KnownAnswers, load_graph
 triples = st.lists(st.tuples(st.integers(0, 5), st.integers(0, 2), st.integers(0, 5)), max_size=40)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(triples, triples)
 def test_counts_are_those_of_a_search(known: list[tuple[int, int, int]], asked: list[tuple[int, int, int]]) -> None:
     index = KnownAnswers.from_triples(np.array(known, dtype=np.int32).reshape(-1, 3), 6, 3)

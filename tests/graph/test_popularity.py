@@ -15,7 +15,7 @@ ENTITIES, RELATIONS = 6, 3
 triples = st.lists(st.tuples(st.integers(0, 5), st.integers(0, 2), st.integers(0, 5)), max_size=40)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(triples)
 def test_every_pair_agrees_with_counting_by_hand(rows: list[tuple[int, int, int]]) -> None:
     occurrences = [(h, r) for h, r, _ in rows] + [(t, r) for _, r, t in rows]

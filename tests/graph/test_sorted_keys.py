@@ -9,7 +9,7 @@ from kgprobe.graph.sorted_keys import find, pair_keys, run_starts
 numbers = st.lists(st.integers(0, 30))
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(numbers, numbers)
 def test_find_is_a_dictionary_lookup(keys: list[int], wanted: list[int]) -> None:
     ordered = sorted(set(keys))
@@ -18,7 +18,7 @@ def test_find_is_a_dictionary_lookup(keys: list[int], wanted: list[int]) -> None
     assert found.tolist() == [position.get(key, -1) for key in wanted]
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(numbers)
 def test_runs_are_those_of_groupby(values: list[int]) -> None:
     lengths = [len(list(group)) for _, group in groupby(sorted(values))]

@@ -15,7 +15,7 @@ def _share(flags: list[bool]) -> float | None:
     return sum(flags) / len(flags) if flags else None
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(triples, triples, triples)
 def test_statistics_agree_with_sets(train: Rows, valid: Rows, test: Rows) -> None:
     graph = KnowledgeGraph.from_triples(train, valid, test, name="g", num_entities=6, num_relations=3)

@@ -16,7 +16,7 @@ def _pairs(rows: list[tuple[int, int, int]]) -> Counter[tuple[int, int]]:
     return counted
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(triples)
 def test_counts_are_those_of_a_counter(rows: list[tuple[int, int, int]]) -> None:
     counts = TrainCounts.from_triples(np.array(rows, dtype=np.int32), ENTITIES, RELATIONS)
@@ -28,7 +28,7 @@ def test_counts_are_those_of_a_counter(rows: list[tuple[int, int, int]]) -> None
     assert counts.complete
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(triples)
 def test_given_pairs_are_sorted_and_partial(rows: list[tuple[int, int, int]]) -> None:
     train = np.array(rows)

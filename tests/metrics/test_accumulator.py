@@ -34,7 +34,7 @@ def assert_same_scores(found, wanted):
             assert one.std == pytest.approx(other.std, rel=1e-9, abs=10 * scale, nan_ok=True), one.metric
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     tables(smallest=1, runs=2, most_rows=16),
     st.lists(st.integers(0, 3), min_size=16, max_size=16),

@@ -26,7 +26,7 @@ def test_by_hand(name, wanted):
     assert evaluate(RANKS, [name])[name] == pytest.approx(wanted, rel=1e-13)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(tables())
 def test_adjusted_and_z_scored_metrics_from_their_definition(ranks):
     kinds = {"AMRR": Power(1.0), "AHits@3": Hits(3), "AMRI": Identity(), "APROBE(alpha=0.5,beta=0)": AffinePower(0.5)}
@@ -43,7 +43,7 @@ def test_adjusted_and_z_scored_metrics_from_their_definition(ranks):
             assert found[z[name]] == pytest.approx(sign * (value - mean) / deviation, rel=1e-9, abs=1e-12)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(tables())
 def test_chance_is_zero_on_average(ranks):
     """Every query at every rank at once: exactly the uniform distribution."""
@@ -71,7 +71,7 @@ def test_adjusted_probe_at_minus_one_is_the_mean_of_the_index_of_every_query():
     assert found == pytest.approx(index.mean(), rel=1e-12)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(tables(smallest=1))
 def test_normalised_wmr_holds_wmr_against_the_worst(ranks):
     worst = with_columns(ranks, rank=ranks.candidates, ties=np.zeros(len(ranks), dtype=int))

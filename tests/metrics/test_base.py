@@ -16,7 +16,7 @@ STRICT = [
 """Any step forward of any rank is seen (anti-monotonicity)."""
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(tables(smallest=1, runs=2), st.sampled_from(["mean", "optimistic", "pessimistic"]))
 def test_values_keep_within_the_declared_range(ranks, tie):
     some_run_says_nothing = any((ranks.candidates[ranks.seed == s] == 1).all() for s in set(ranks.seed.tolist()))
@@ -28,7 +28,7 @@ def test_values_keep_within_the_declared_range(ranks, tie):
         assert facts.low - 1e-12 <= value <= facts.high + 1e-12, name
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(tables(), st.integers(0, 10**6), st.integers(1, 10**6), st.sampled_from(["mean", "expected", "optimistic"]))
 def test_a_step_forward_never_hurts(ranks, row, step, tie):
     unfit = (*DISPERSION, "MedianRank", "IMedianRank") if tie == "expected" else DISPERSION
@@ -49,7 +49,7 @@ def test_a_step_forward_never_hurts(ranks, row, step, tie):
         assert sign * (after[name] - before[name]) > 0, name
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(tables(runs=2), st.randoms(use_true_random=False))
 def test_the_order_of_rows_does_not_matter(ranks, chance):
     order = list(range(len(ranks)))
@@ -58,7 +58,7 @@ def test_the_order_of_rows_does_not_matter(ranks, chance):
     assert after == pytest.approx(before, rel=1e-12, abs=1e-14, nan_ok=True)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(tables(smallest=1))
 def test_effective_queries_lie_between_one_and_all(ranks):
     for score in scores(ranks, EVERYTHING):
@@ -66,7 +66,7 @@ def test_effective_queries_lie_between_one_and_all(ranks):
         assert score.queries + score.left_out == len(ranks)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(tables())
 def test_uniform_weights_count_every_query(ranks):
     for score in scores(ranks, ["MRR", "MedianRank", "ZMR", "PROBE(alpha=0,beta=0)", "StratMRR(beta_e=0)"]):

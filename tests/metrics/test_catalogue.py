@@ -13,7 +13,7 @@ from kgprobe.metrics.popularity import Probe
 from support import metrics, random_ranks
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(metrics())
 def test_names_round_trip(metric):
     again = parse(str(metric))
@@ -23,7 +23,7 @@ def test_names_round_trip(metric):
     assert type(again) is type(metric)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(metrics(), st.randoms(use_true_random=False))
 def test_case_spaces_and_order_do_not_matter(metric, chance):
     assert parse(mangled(str(metric), chance)) == metric
@@ -40,7 +40,7 @@ def mangled(name: str, chance: random.Random) -> str:
     return f" {text} "
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(metrics(), metrics())
 def test_equal_metrics_are_those_of_equal_name(one, other):
     assert (one == other) == (str(one) == str(other))

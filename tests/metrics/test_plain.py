@@ -67,13 +67,13 @@ def test_expected_ties_by_hand():
     assert value("GMR", tie="expected") == pytest.approx(math.exp((math.log(6) / 2 + math.log(40)) / 4), rel=1e-14)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(tables())
 def test_the_median_is_that_of_the_statistics_module(ranks):
     assert evaluate(ranks, ["MedianRank"])["MedianRank"] == statistics.median(ranks.rank.tolist())
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(st.tuples(st.integers(1, 20), st.integers(0, 4)), min_size=1, max_size=12))
 def test_a_whole_weight_is_so_many_copies(rows):
     rows = sorted(rows)
@@ -89,7 +89,7 @@ def test_weights_of_one_change_nothing():
     assert evaluate(ranks, names, weight="weight") == pytest.approx(evaluate(ranks, names), rel=1e-14)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(tables())
 def test_relations_between_metrics(ranks):
     v = evaluate(ranks, ["MR", "IMR", "GMR", "IGMR", "HMR", "MRR", "MedianRank", "IMedianRank", "VarRank", "StdRank"])

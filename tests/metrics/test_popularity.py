@@ -33,7 +33,7 @@ def by_the_paper(
     return top / bottom
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     tables(smallest=1),
     st.sampled_from([-2.0, -1.0, -0.5, 0.0, 0.3, 1.0, 2.0]),
@@ -48,7 +48,7 @@ def test_probe_is_the_formula_of_the_paper(ranks, alpha, beta_e, beta_r, eps_e, 
     assert evaluate(ranks, [metric])[str(metric)] == pytest.approx(wanted, rel=1e-11, abs=1e-13)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(tables(smallest=1), st.sampled_from([-1.0, 0.0, 0.5, math.inf]), st.sampled_from([0.4, 1.0, -0.5]))
 def test_chance_is_weighed_like_the_scores(ranks, alpha, beta):
     """Under random ranks the mean is the sum of w E[f], the variance the sum of w squared Var[f]."""
@@ -63,7 +63,7 @@ def test_chance_is_weighed_like_the_scores(ranks, alpha, beta):
     assert z == pytest.approx((geometry.value - mean) / deviation, rel=1e-10, abs=1e-12)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(tables(smallest=1, runs=2), st.sampled_from(["mean", "expected", "optimistic"]))
 def test_special_cases_of_the_raw_power(ranks, tie):
     assert value(ranks, "rawPROBE(alpha=1)", tie=tie) == pytest.approx(value(ranks, "MRR", tie=tie), rel=1e-14)
@@ -72,7 +72,7 @@ def test_special_cases_of_the_raw_power(ranks, tie):
     assert value(ranks, "rawPROBE(alpha=0)", tie=tie) == pytest.approx(1, rel=1e-14)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(tables(), st.sampled_from(["mean", "expected", "pessimistic"]))
 def test_infinite_sharpness_is_hits_at_one(ranks, tie):
     assert value(ranks, "PROBE(alpha=inf)", tie=tie) == pytest.approx(value(ranks, "Hits@1", tie=tie), rel=1e-14)
@@ -84,14 +84,14 @@ def test_infinite_sharpness_is_hits_at_one(ranks, tie):
     )
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(tables(smallest=1))
 def test_minus_one_is_the_mean_of_the_mean_rank_index_of_every_query(ranks):
     every = [r.value for r in scores(ranks, ["AMRI"], by=["head"]) if r.queries]  # one query a head
     assert value(ranks, "PROBE(alpha=-1)") == pytest.approx((np.mean(every) + 1) / 2, rel=1e-12, abs=1e-14)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(tables(runs=2))
 def test_beta_zero_is_unweighted(ranks):
     r, size = ranks.rank, ranks.candidates
@@ -100,7 +100,7 @@ def test_beta_zero_is_unweighted(ranks):
     assert value(ranks, "PROBE(alpha=1,beta=0)") == pytest.approx(np.mean(means), rel=1e-12, abs=1e-15)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(tables(), st.sampled_from([0.0, 0.5, 1.0]), st.sampled_from([0.3, 1.0]))
 def test_beta_sets_both_exponents(ranks, alpha, beta):
     both = value(ranks, f"PROBE(alpha={alpha},beta={beta})")
@@ -125,7 +125,7 @@ def test_the_score_is_not_divided_by_the_number_of_queries_again():
 
 
 class TestStratified:
-    @settings(max_examples=30, deadline=None)
+    @settings(max_examples=30)
     @given(tables())
     def test_one_on_the_relation_is_the_mean_over_relations(self, ranks):
         found = value(ranks, "StratMRR(beta_e=0,beta_r=1)")

@@ -39,7 +39,7 @@ class TestSeeds:
 
 
 class TestMacro:
-    @settings(max_examples=15, deadline=None)
+    @settings(max_examples=15)
     @given(tables())
     def test_macro_is_the_mean_of_the_groups(self, ranks):
         columns = {"relation": "relation", "side": "side", "entity": "target"}

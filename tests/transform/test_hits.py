@@ -11,7 +11,7 @@ def test_a_rank_equal_to_k_is_a_hit_and_half_a_rank_more_is_not():
     assert Hits(3)(rank, np.full(5, 9.0)).tolist() == [1, 1, 1, 0, 0]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.integers(1, 12), st.integers(1, 12), st.integers(0, 12))
 def test_share_of_a_tie_group_inside_the_first_k(k, first, more):
     last = first + more

@@ -54,7 +54,7 @@ def questions(draw):
     return alpha, min(max(twice, 2), 2 * size) / 2, size
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(questions())
 def test_affine_power_is_exact_anywhere(question):
     alpha, rank, size = question

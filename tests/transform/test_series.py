@@ -44,7 +44,7 @@ def test_tie_group_of_any_length_and_place(transformer):
                     assert_mean(transformer, first, first + length - 1, size)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     st.floats(-100, 100) | st.sampled_from([0.0, 1e-300, -1e-9]),
     st.integers(1, 10**6),

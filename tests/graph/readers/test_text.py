@@ -31,7 +31,7 @@ def _rows(path: Path) -> list[tuple[str, int]] | None:
 label = st.text(st.characters(exclude_characters="\t\r\n\ufeff", exclude_categories=["Cs"]), min_size=1, max_size=8)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(rows=st.lists(st.tuples(label, st.integers(0, 10**9)), min_size=1), end=st.sampled_from(["\n", "\r\n"]))
 def test_any_labels_are_read_as_they_are(
     tmp_path_factory: pytest.TempPathFactory, rows: list[tuple[str, int]], end: str
@@ -78,15 +78,15 @@ def test_long_files_have_one_dictionary(tmp_path: Path, monkeypatch: pytest.Monk
         ("x.txt", b"a\t1\nb\tNA\n", "x.txt, line 2: 'NA' is not an id"),
         ("x.txt", b"a\t99999999999999999999\n", "x.txt, line 1: '99999999999999999999' is not an id"),
         ("x.txt", b"a\xff\t1\n", "x.txt, line 1: not UTF-8 (byte 2 is 0xff)"),
-        ("x.txt", gzip.compress(b"a\t1\n"), "x.txt: is a gzip file, expected lines of name<TAB>number"),
+        ("x.txt", gzip.compress(b"a\t1\n", mtime=0), "x.txt: is a gzip file, expected lines of name<TAB>number"),
         ("x.txt", b"PAR1\x00\x00", "x.txt: is a Parquet file"),
         ("x.txt.gz", b"a\t1\n", "x.txt.gz: cannot be read (Not a gzipped file"),
         (
             "x.txt.gz",
-            gzip.compress(b"a\t1\n" * 1000)[:-12],
+            gzip.compress(b"a\t1\n" * 1000, mtime=0)[:-12],
             "x.txt.gz: cannot be read (Compressed file ended",
         ),
-        ("x.txt.gz", gzip.compress(b"a\tb\n"), "x.txt.gz, line 1: 'b' is not an id"),
+        ("x.txt.gz", gzip.compress(b"a\tb\n", mtime=0), "x.txt.gz, line 1: 'b' is not an id"),
     ],
 )
 def test_what_is_wrong_is_said(tmp_path: Path, name: str, content: bytes, complaint: str) -> None:
