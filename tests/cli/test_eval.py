@@ -113,13 +113,15 @@ def test_every_value_of_the_papers_tables_through_the_command_line(kgprobe, data
     assert wrong == []
 
 
-def test_a_reader_that_goes_away_is_not_answered_with_a_traceback(ranks_file: Path) -> None:
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_a_reader_that_goes_away_is_not_answered_with_a_traceback(ranks_file: Path, unbuffered: str) -> None:
     reading, writing = os.pipe()
     os.close(reading)
     command = [sys.executable, "-m", "kgprobe", "eval", str(ranks_file), "-m", "MR"]
-    done = subprocess.run(command, stdout=writing, stderr=subprocess.PIPE, text=True, check=False)
+    environment = {**os.environ, "PYTHONUNBUFFERED": unbuffered}
+    done = subprocess.run(command, stdout=writing, stderr=subprocess.PIPE, text=True, check=False, env=environment)
     os.close(writing)
-    assert done.stderr == ""
+    assert (done.returncode, done.stderr) == (1, "")
 
 
 def test_a_score_that_rests_on_few_queries_is_remarked_on(kgprobe, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import Annotated
 
@@ -51,10 +52,23 @@ def kgprobe(
     """How good is a knowledge graph completion model, from the perspective you need?"""
 
 
+def _run() -> None:
+    """Run the command; a reader that went away (`kgprobe ... | head`) ends it without a complaint."""
+    try:
+        try:
+            app()
+        finally:
+            sys.stdout.flush()
+    except BrokenPipeError:
+        # Python flushes once more on its way out, which would complain after all.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
+
+
 def main() -> None:
     """Run the command line; exit 0 when all is well, 1 for bad data, 2 for bad usage."""
     try:
-        app()
+        _run()
     except KgprobeError as error:
         note(f"Error: {error}")
         sys.exit(error.exit_code)
