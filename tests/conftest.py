@@ -11,6 +11,12 @@ settings.register_profile("repeatable", parent=settings.get_profile("explore"), 
 settings.load_profile("repeatable")
 
 
+@pytest.fixture(autouse=True)
+def plain_output(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a command prints is checked without colours, even where the surroundings force them."""
+    monkeypatch.delenv("FORCE_COLOR", raising=False)
+
+
 @pytest.fixture(scope="session")
 def data() -> Path:
     """The directory that has graphs/ and published_ranks/."""

@@ -124,6 +124,16 @@ def test_a_reader_that_goes_away_is_not_answered_with_a_traceback(ranks_file: Pa
     assert (done.returncode, done.stderr) == (1, "")
 
 
+def test_results_are_the_same_bytes_under_every_locale(ranks_file: Path) -> None:
+    command = [sys.executable, "-m", "kgprobe", "eval", str(ranks_file), "-m", "MR"]
+    printed = [
+        subprocess.run(command, stdout=subprocess.PIPE, check=True, env={**os.environ, "PYTHONIOENCODING": encoding})
+        for encoding in ("ascii", "utf-8", "latin-1")
+    ]
+    assert len({done.stdout for done in printed}) == 1
+    assert "─" in printed[0].stdout.decode()
+
+
 def test_a_score_that_rests_on_few_queries_is_remarked_on(kgprobe, tmp_path: Path) -> None:
     path = tmp_path / "rare.parquet"
     columns = {"relation": [0] * 100, "tail": [1] * 100, "side": ["tail"] * 100, "rank": [1] * 100}

@@ -43,7 +43,10 @@ def test_every_batch_is_reported(ranks_file: Path) -> None:
 def run_on_terminal(command: list[str]) -> str:
     """What a command writes to standard error when that is a terminal."""
     terminal, end = os.openpty()
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=end)
+    # The surroundings must not say otherwise about the terminal (TERM=dumb, NO_COLOR, COLUMNS=20 and their like).
+    environment = {name: os.environ[name] for name in ("PATH", "HOME", "PYTHONPATH") if name in os.environ}
+    environment |= {"TERM": "xterm", "COLUMNS": "120"}
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=end, env=environment)
     os.close(end)
     shown = b""
     with contextlib.suppress(OSError):  # a terminal whose other end is closed says so with an error

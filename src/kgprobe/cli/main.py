@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 from typing import Annotated
@@ -54,6 +55,9 @@ def kgprobe(
 
 def _run() -> None:
     """Run the command; a reader that went away (`kgprobe ... | head`) ends it without a complaint."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(encoding="utf-8")  # results are the same bytes under every locale
     try:
         try:
             app()

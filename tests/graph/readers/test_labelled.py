@@ -9,7 +9,7 @@ from kgprobe.graph import KnowledgeGraph, load_graph
 
 def _write(directory: Path, **files: str) -> Path:
     for name, content in files.items():
-        (directory / name.replace("__", ".")).write_text(content)
+        (directory / name.replace("__", ".")).write_text(content, encoding="utf-8")
     return directory
 
 
@@ -21,7 +21,9 @@ def _export(graph: KnowledgeGraph, directory: Path, ending: str = ".txt", *, dic
         (directory / (split + ending)).write_bytes(gzip.compress(content) if ending.endswith("gz") else content)
     if dictionaries:
         for name, labels in (("entities", graph.entity_labels), ("relations", graph.relation_labels)):
-            (directory / f"{name}.dict").write_text("".join(f"{i}\t{x}\n" for i, x in enumerate(labels.to_pylist())))
+            (directory / f"{name}.dict").write_text(
+                "".join(f"{i}\t{x}\n" for i, x in enumerate(labels.to_pylist())), encoding="utf-8"
+            )
 
 
 def test_ids_follow_sorted_labels_of_all_splits(tmp_path: Path) -> None:

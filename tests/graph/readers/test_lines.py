@@ -20,7 +20,7 @@ def test_good_fields_and_bad_lines(tmp_path: Path) -> None:
 
 def test_unusual_characters_do_not_end_lines(tmp_path: Path) -> None:
     path = tmp_path / "x.txt"
-    path.write_text("a\u2028\x85\x0bb\n")
+    path.write_text("a\u2028\x85\x0bb\n", encoding="utf-8")
     rows, problems = read_lines(path, lambda line: [line], _no_b, header=False)
     assert (rows, problems) == ([["a\u2028\x85\x0bb"]], [])
 
