@@ -35,7 +35,7 @@ def main() -> None:
     """Write the pages."""
     for name, page in {"metrics.md": reference_page(), "properties.md": properties_page()}.items():
         with replacing(HERE / name) as temporary:
-            temporary.write_text(page)
+            temporary.write_text(page, encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -29,7 +29,9 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
         yield temporary
         os.replace(temporary, target)
     except OSError as error:
-        raise DataError(f"{target}: cannot be written", [str(error)], "choose a folder that you may write to") from None
+        raise DataError(
+            f"{target}: cannot be written", [str(error)], "choose a folder that you may write to, with space left"
+        ) from None
     finally:
         with suppress(OSError):  # gone when all went well, and never made where nothing can be written
             temporary.unlink()

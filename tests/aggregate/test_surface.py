@@ -25,6 +25,7 @@ def point_by_point(source, alphas, betas, *, tie="mean", **eps):
 def test_every_point_is_what_evaluate_says(ranks, tie):
     found = surface(ranks, SHARP, ROBUST, tie=tie)
     assert found == pytest.approx(point_by_point(ranks, SHARP, ROBUST, tie=tie), rel=0, abs=1e-13)
+    assert found.left_out == scores(ranks, "PROBE", tie=tie)[0].left_out
 
 
 @pytest.mark.parametrize(

@@ -94,6 +94,14 @@ def test_repeats_are_dropped_in_order():
     assert parse_all(["mrr", Probe(), "MRR", "probe(alpha=1)"]) == [MRR(), Probe()]
 
 
+def test_commas_outside_parentheses_separate_metrics():
+    assert parse_all("PROBE(alpha=1,beta=0.4), MRR,Hits@3") == [Probe(1, 0.4), MRR(), HitsAtK(3)]
+    with pytest.raises(UsageError, match=r"'PROBE\(alpha=1,beta=0' is not the name"):
+        parse_all("PROBE(alpha=1,beta=0")
+    with pytest.raises(UsageError, match="2 metrics cannot be read"):
+        parse_all("MRR,,MMR")
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [

@@ -8,6 +8,7 @@ cache: so the pass runs at the speed of the matrix product, and memory does not 
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
@@ -38,7 +39,7 @@ class Surface(np.ndarray[tuple[int, int], np.dtype[np.float64]]):
         alphas: Predictive sharpness of each row.
         betas: Popularity-bias robustness of each column.
         effective: Effective number of queries for each beta (mean over seeds).
-        left_out: Queries with a single candidate, which say nothing.
+        left_out: Queries of a run that say nothing, having a single candidate (the largest number of any seed).
     """
 
     alphas: Floats
@@ -75,10 +76,10 @@ def surface(
         raise UsageError("beta must be finite")
     popularity = _popularity(source, beta, eps_e, eps_r) if (beta != 0).any() else None
     totals: dict[int, list[Floats]] = {}
-    left_out = 0
+    left_out: Counter[int] = Counter()
     for batch in source.batches(_BATCH):
         informative = batch.candidates > 1
-        left_out += int((~informative).sum())
+        left_out.update({seed: len(rows) for seed, rows in _by_seed(batch, ~informative)})
         for seed, rows in _by_seed(batch, informative):
             part = _Kernel(rows, alpha, beta, tie, popularity).sums()
             totals[seed] = [a + b for a, b in zip(totals[seed], part, strict=True)] if seed in totals else part
@@ -86,7 +87,7 @@ def surface(
         raise DataError("no query with more than one candidate", remedy="check the rank file")
     per_seed = [1 - product / weight for product, weight, _ in totals.values()]
     result: Surface = np.mean(per_seed, axis=0).view(Surface)
-    result.alphas, result.betas, result.left_out = alpha, beta, left_out
+    result.alphas, result.betas, result.left_out = alpha, beta, max(left_out.values(), default=0)
     result.effective = np.mean([weight**2 / squared for _, weight, squared in totals.values()], axis=0)
     return result
 

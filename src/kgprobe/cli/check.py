@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from kgprobe.cli.eval import FormatOption, GraphOption, RanksArgument, load
+from kgprobe.cli.options import FormatOption, GraphOption, RanksArgument, load
 from kgprobe.cli.output import Format, Row, note, print_rows
 from kgprobe.cli.progress import watching
 from kgprobe.errors import DataError

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import math
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from kgprobe.aggregate.ties import Tie
+from kgprobe.cli.options import FormatOption, GraphOption, RanksArgument, TieOption, each_file, load
 from kgprobe.cli.output import Format, Row, note, print_rows
 from kgprobe.cli.progress import watching
-from kgprobe.errors import DataError
 
 if TYPE_CHECKING:
     from kgprobe.graph import KnowledgeGraph
@@ -20,21 +21,12 @@ if TYPE_CHECKING:
 DEFAULT_METRICS = ["PROBE(alpha=1,beta=0)", "PROBE(alpha=0,beta=0)", "MRR", "Hits@1", "Hits@3", "Hits@10", "MR", "AMRI"]
 _FEW = 0.05
 """Below this share of effective queries a score deserves a remark."""
-Found = TypeVar("Found")
-
-RanksArgument = Annotated[list[Path], typer.Argument(metavar="RANKS...", help="Rank files (Parquet).")]
-GraphOption = Annotated[
-    str | None,
-    typer.Option("--graph", "-g", metavar="GRAPH", help="Directory or name of the graph; gives the popularity."),
-]
-TieOption = Annotated[Tie, typer.Option(help="How ties are scored.")]
-FormatOption = Annotated[Format, typer.Option("--format", "-f", help="How results are written.")]
 
 
 def evaluate(
     ranks: RanksArgument,
     metric: Annotated[
-        list[str] | None, typer.Option("--metric", "-m", help="A metric; may be repeated. 'kgprobe metrics' lists all.")
+        list[str] | None, typer.Option("--metric", "-m", help="Metrics; 'kgprobe metrics' lists all. May be repeated.")
     ] = None,
     graph: GraphOption = None,
     by: Annotated[
@@ -57,31 +49,6 @@ def evaluate(
         rows += [_row(path, model, score, tie, macro, knowledge) for score in scores]
         _remark(path, scores)
     print_rows(_for_people(rows) if format in (Format.table, Format.markdown, Format.latex) else rows, format)
-
-
-def load(graph: str | None) -> KnowledgeGraph | None:
-    """The graph of the option, if it is given."""
-    if graph is None:
-        return None
-    from kgprobe.graph import load_graph
-
-    return load_graph(graph)
-
-
-def each_file(paths: Sequence[Path], work: Callable[[Path], Found]) -> Iterator[tuple[Path, Found]]:
-    """Work on every file first, so that the problems of all of them are reported together."""
-    done, errors = [], []
-    for path in paths:
-        try:
-            done.append((path, work(path)))
-        except DataError as error:
-            errors.append(error)
-    if len(errors) == 1:
-        raise errors[0]
-    if errors:
-        lines = [line for error in errors for line in [error.title, *(f"  {problem}" for problem in error.problems)]]
-        raise DataError(f"{len(errors)} of {len(paths)} files cannot be used", lines, errors[0].remedy)
-    yield from done
 
 
 def _evaluate(
@@ -124,7 +91,7 @@ def _row(
 
 
 def _for_people(rows: list[Row]) -> list[Row]:
-    """Drop what says nothing: columns that are empty everywhere, or the same in every row and known."""
+    """Without what says nothing: columns that are the same everywhere and known, digits of effective queries."""
     uninteresting = {
         "ranks": len({row["ranks"] for row in rows}) == len({row["model"] for row in rows}),
         "std": all(row["std"] is None for row in rows),
@@ -133,7 +100,8 @@ def _for_people(rows: list[Row]) -> list[Row]:
         "tie": all(row["tie"] == Tie.mean for row in rows),
         "macro": all(row["macro"] is None for row in rows),
     }
-    return [{key: value for key, value in row.items() if not uninteresting.get(key, False)} for row in rows]
+    kept = [{key: value for key, value in row.items() if not uninteresting.get(key, False)} for row in rows]
+    return [row | {"effective": round(row["effective"]) if math.isfinite(row["effective"]) else None} for row in kept]
 
 
 def _remark(path: Path, scores: Sequence[Score]) -> None:

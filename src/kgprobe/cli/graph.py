@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from kgprobe.cli.options import FormatOption
 from kgprobe.cli.output import Format, print_rows
 
 app = typer.Typer(no_args_is_help=True)
@@ -20,9 +21,9 @@ def graph() -> None:
 def stats(
     graphs: Annotated[
         list[str],
-        typer.Argument(metavar="GRAPH...", help="Directories, or names found through KGPROBE_DATA."),
+        typer.Argument(metavar="GRAPH", help="Directories, or names found through KGPROBE_DATA."),
     ],
-    format: Annotated[Format, typer.Option(help="How to write the result.")] = Format.table,  # noqa: A002
+    format: FormatOption = Format.table,  # noqa: A002
 ) -> None:
     """Sizes, degrees and faults: duplicates, overlapping splits, unseen entities, leakage."""
     from kgprobe.graph import load_graph, statistics

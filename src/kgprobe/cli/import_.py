@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from kgprobe.cli.options import GraphOption, load
 from kgprobe.cli.output import note
 from kgprobe.errors import UsageError
 
@@ -19,12 +20,9 @@ def import_ranks(
     format: Annotated[  # noqa: A002
         str, typer.Argument(metavar="FORMAT", help="probe-json, csv, tsv or parquet.", show_default=False)
     ],
-    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="One file, or one for each training run.")],
+    files: Annotated[list[Path], typer.Argument(metavar="FILE", help="One file, or one for each training run.")],
     output: Annotated[Path, typer.Option("--output", "-o", metavar="OUT", help="The rank file to write.")],
-    graph: Annotated[
-        str | None,
-        typer.Option("--graph", "-g", metavar="GRAPH", help="Directory or name of the graph; gives the popularity."),
-    ] = None,
+    graph: GraphOption = None,
     entities: Annotated[
         int | None, typer.Option(metavar="N", help="Number of entities, where the graph is not at hand.")
     ] = None,
@@ -47,7 +45,6 @@ def import_ranks(
     with --graph (its known answers count as filtered) or --raw. The side may be called head/tail, h/t, s/o,
     subject/object, lhs/rhs or head-batch/tail-batch.
     """
-    from kgprobe.graph import load_graph
     from kgprobe.ranks.importers import IMPORTERS
     from kgprobe.ranks.importers.columns import mapping_problems
     from kgprobe.ranks.importers.given import nearest, option_problems
@@ -71,7 +68,7 @@ def import_ranks(
         raise UsageError("this cannot be imported as asked", problems, "see 'kgprobe import --help'")
     ranks = importer.read(
         files,
-        graph=None if graph is None else load_graph(graph),
+        graph=load(graph),
         num_entities=entities,
         model=model,
         split=split,

@@ -70,12 +70,9 @@ def _run() -> None:
 
 
 def main() -> None:
-    """Run the command line; exit 0 when all is well, 1 for bad data, 2 for bad usage."""
+    """Run the command line; exit 0 when all is well, 1 for bad data, 2 for bad usage, 130 for Ctrl-C."""
     try:
         _run()
     except KgprobeError as error:
         note(f"Error: {error}")
         sys.exit(error.exit_code)
-    except KeyboardInterrupt:
-        note("interrupted")
-        sys.exit(130)

@@ -6,12 +6,12 @@ from typing import Annotated
 
 import typer
 
-from kgprobe.cli.eval import FormatOption
+from kgprobe.cli.options import FormatOption
 from kgprobe.cli.output import Format, print_rows
 
 
 def metrics(
-    name: Annotated[list[str] | None, typer.Argument(metavar="[METRIC]...", help="Only these.")] = None,
+    name: Annotated[list[str] | None, typer.Argument(metavar="METRIC", help="Only these.")] = None,
     format: FormatOption = Format.table,  # noqa: A002
 ) -> None:
     """List the metrics with range, direction and reference."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kgprobe.cli.eval import FormatOption
+from kgprobe.cli.options import FormatOption
 from kgprobe.cli.output import Format, print_rows
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kgprobe.aggregate.ties import Tie
-from kgprobe.cli.eval import FormatOption, GraphOption, RanksArgument, TieOption, each_file, load
+from kgprobe.cli.options import FormatOption, GraphOption, RanksArgument, TieOption, each_file, load
 from kgprobe.cli.output import Format, Row, print_rows
 from kgprobe.cli.progress import watching
 from kgprobe.errors import UsageError

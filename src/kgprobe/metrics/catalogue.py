@@ -108,16 +108,18 @@ def parse(text: str | Metric) -> Metric:
 def parse_all(texts: str | Metric | Iterable[str | Metric]) -> list[Metric]:
     """The metrics of one or several names without repeats; all that cannot be read is reported at once.
 
+    A text may hold several, separated by commas.
+
     Example:
-        >>> [str(metric) for metric in parse_all(["mrr", "MRR", "hits@3"])], str(parse_all("mr")[0])
-        (['MRR', 'Hits@3'], 'MR')
+        >>> [str(metric) for metric in parse_all(["mrr", "MRR, pMRR(p=2)", "hits@3"])], str(parse_all("mr")[0])
+        (['MRR', 'pMRR(p=2)', 'Hits@3'], 'MR')
     """
     texts = [texts] if isinstance(texts, str | Metric) else texts
     metrics: dict[Metric, None] = {}
     problems: list[UsageError] = []
-    for text in texts:
+    for part in (part for text in texts for part in _apart(text)):
         try:
-            metrics[parse(text)] = None
+            metrics[parse(part)] = None
         except UsageError as error:
             problems.append(error)
     if len(problems) == 1:
@@ -126,6 +128,13 @@ def parse_all(texts: str | Metric | Iterable[str | Metric]) -> list[Metric]:
         lines = [". ".join(filter(None, [e.title, e.remedy])) for e in problems]
         raise UsageError(f"{len(problems)} metrics cannot be read", lines, "'kgprobe metrics' lists all metrics")
     return list(metrics)
+
+
+def _apart(text: str | Metric) -> list[str | Metric]:
+    """The metrics in a text, cut at the commas outside parentheses."""
+    if isinstance(text, Metric) or text.count("(") != text.count(")"):
+        return [text]  # a parenthesis that is missing makes one name that cannot be read, not two
+    return [*re.split(r",(?![^()]*\))", text)]
 
 
 def _find(name: str, at: str | None, text: str) -> tuple[type[Metric], str | None]:

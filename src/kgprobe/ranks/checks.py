@@ -11,13 +11,14 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from kgprobe.errors import DataError, spans
-from kgprobe.ranks.schema import REQUIRED
+from kgprobe.ranks.schema import POPULARITY, REQUIRED
 
 if TYPE_CHECKING:
     from kgprobe.graph import KnowledgeGraph
 
 Flags = NDArray[np.bool_]
 ROWS_NAMED = 8
+_REMEDY = "rows count from 1; correct or remove them"
 
 
 @dataclass(frozen=True)
@@ -73,9 +74,7 @@ RULES: tuple[Rule, ...] = (
     ),
     (
         "a popularity is outside 0..1",
-        lambda rows: np.any(
-            [(rows[c] < 0) | (rows[c] > 1) for c in ("entity_popularity", "relation_popularity")], axis=0
-        ),
+        lambda rows: np.any([(rows[c] < 0) | (rows[c] > 1) for c in POPULARITY], axis=0),
     ),
 )
 
@@ -130,6 +129,7 @@ class Checker:
 
     def __init__(self, rows: int, graph: KnowledgeGraph | None = None, *, further: tuple[Rule, ...] = ()) -> None:
         self._rules = RULES + (graph_rules(graph) if graph else ()) + further
+        self._remedy = _REMEDY + (f", or give the graph that was ranked, if {graph.name} is not" if graph else "")
         self._violations = [_Violation() for _ in self._rules]
         self._hashes = np.empty(rows, dtype=np.uint64)
         self._seen = 0
@@ -157,7 +157,7 @@ class Checker:
     def raise_problems(self, source: str, again: Callable[[], Iterable[pa.Table]]) -> None:
         """Refuse the table if anything is wrong with it."""
         if problems := self.problems(again):
-            raise DataError(f"{source}: not usable", problems, "rows count from 1; correct or remove them")
+            raise DataError(f"{source}: not usable", problems, self._remedy)
 
 
 def _duplicates(tables: Iterable[pa.Table], repeated: NDArray[np.uint64]) -> list[str]:

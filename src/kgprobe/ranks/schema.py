@@ -30,6 +30,7 @@ OPTIONAL: dict[str, pa.DataType] = {
     "seed": pa.int64(),
 }
 COLUMNS = REQUIRED | OPTIONAL
+POPULARITY = ("entity_popularity", "relation_popularity")
 
 SCHEMA_VERSION = 1
 _METADATA_KEY = b"kgprobe"

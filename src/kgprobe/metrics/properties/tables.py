@@ -11,14 +11,13 @@ from numpy.typing import NDArray
 from kgprobe.metrics.base import Metric
 from kgprobe.metrics.evaluate import scores
 from kgprobe.ranks import Ranks
+from kgprobe.ranks.schema import POPULARITY
 
 Floats = NDArray[np.float64]
 
 RARE = 0.1
 """Every table has a query whose target has this popularity, and none has a smaller one. So the default epsilon, the
 smallest popularity that is evaluated, is the same whether tables are evaluated together or each alone."""
-
-_POPULARITIES = ("entity_popularity", "relation_popularity")
 
 
 @dataclass(frozen=True)
@@ -36,7 +35,7 @@ class Query:
     relation_popularity: float = RARE
 
     def __str__(self) -> str:
-        popularities = {name.replace("_", " "): getattr(self, name) for name in _POPULARITIES}
+        popularities = {name.replace("_", " "): getattr(self, name) for name in POPULARITY}
         unusual = ", ".join(f"{name} {value:g}" for name, value in popularities.items() if value != RARE)
         return f"{self.rank:,g} of {self.candidates:,}" + (f" ({unusual})" if unusual else "")
 

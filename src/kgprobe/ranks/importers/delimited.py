@@ -18,12 +18,11 @@ from kgprobe.ranks.importers.labels import infer_types
 from kgprobe.ranks.importers.recipes import agrees, apply_recipe, choose_recipe
 from kgprobe.ranks.importers.sources import each_path, format_of, source_of
 from kgprobe.ranks.importers.values import plain, read_numbers
+from kgprobe.ranks.schema import POPULARITY
 from kgprobe.ranks.table import Ranks
 
 if TYPE_CHECKING:
     from kgprobe.graph import KnowledgeGraph
-
-_POPULARITY = ("entity_popularity", "relation_popularity")
 
 
 def import_table(
@@ -82,7 +81,7 @@ def import_table(
     reading = Reading(
         format=", ".join(dict.fromkeys(formats)),
         candidates="; ".join(dict.fromkeys(way.origin for way in found)),
-        popularity="column" if any(name in draft.columns for draft in drafts for name in _POPULARITY) else None,
+        popularity="column" if any(name in draft.columns for draft in drafts for name in POPULARITY) else None,
         filtered=found[0].filtered if len({way.filtered for way in found}) == 1 else None,
     )
     return finish(drafts, given, reading)
@@ -111,13 +110,13 @@ def _fill(
     draft.columns |= triples | {"side": side} | ranks
     if candidates.values is not None:
         draft.columns["candidates"] = candidates.values
-    for name in (*_POPULARITY, "seed"):
+    for name in (*POPULARITY, "seed"):
         if name in columns:
             nullable, whole = name != "seed", name == "seed"
             draft.columns[name] = read_numbers(draft, name, columns[name], whole=whole, nullable=nullable)
-    if given.graph is not None and any(name in columns for name in _POPULARITY):
+    if given.graph is not None and any(name in columns for name in POPULARITY):
         draft.notes.append("the popularity of the graph replaces that of the file")
-    used = {"head", "relation", "tail", "side", "seed", *_POPULARITY, *recipe.sources, candidates.column}
+    used = {"head", "relation", "tail", "side", "seed", *POPULARITY, *recipe.sources, candidates.column}
     for name in ("rank", "ties"):
         if name in columns and name not in used and agrees(draft, naming.found[name], columns[name], ranks.get(name)):
             used.add(name)
