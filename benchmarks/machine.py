@@ -78,3 +78,9 @@ def peak_memory(work: Callable[[], T]) -> tuple[float, T]:
         running = False
         watcher.join()
     return (peak - before) / MIB, result
+
+
+def peak_of_process() -> float:
+    """How many MiB this process has held at most since it began."""
+    with open("/proc/self/status") as file:
+        return next(int(line.split()[1]) / 1024 for line in file if line.startswith("VmHWM"))

@@ -30,7 +30,7 @@ def demo(
     from kgprobe.graph import statistics
     from kgprobe.graph.family_tree import family_tree
     from kgprobe.metrics import evaluate
-    from kgprobe.predict import Frequency, rank_by_frequency
+    from kgprobe.predict import rank
 
     note("1. A graph: families grown from rules, with all facts that follow")
     graph = family_tree(seed=seed)
@@ -39,9 +39,9 @@ def demo(
 
     note("2. Prediction: every test fact ranked against all entities, by two baselines")
     tables = {}
-    for frequency in Frequency:
-        path = output / f"{frequency}-frequency.parquet"
-        tables[path] = rank_by_frequency(graph, frequency)
+    for baseline in ("relation-frequency", "entity-frequency"):
+        path = output / f"{baseline}.parquet"
+        tables[path] = rank(baseline, graph)
         tables[path].write(path)
         note(f"   wrote {path}")
 

@@ -80,11 +80,14 @@ def _row(
         **group,
         "metric": str(score.metric),
         "value": score.value,
+        "low": score.low,
+        "high": score.high,
         "std": score.std,
         "seeds": score.seeds,
         "queries": score.queries,
         "effective": score.effective,
         "left_out": score.left_out,
+        "intervals": score.intervals,
         "tie": str(tie),
         "macro": macro,
     }
@@ -92,7 +95,11 @@ def _row(
 
 def _for_people(rows: list[Row]) -> list[Row]:
     """Without what says nothing: columns that are the same everywhere and known, digits of effective queries."""
+    settled = not any(row["low"] < row["high"] for row in rows)
     uninteresting = {
+        "low": settled,
+        "high": settled,
+        "intervals": all(row["intervals"] == 0 for row in rows),
         "ranks": len({row["ranks"] for row in rows}) == len({row["model"] for row in rows}),
         "std": all(row["std"] is None for row in rows),
         "seeds": all(row["seeds"] == 1 for row in rows),
@@ -101,12 +108,24 @@ def _for_people(rows: list[Row]) -> list[Row]:
         "macro": all(row["macro"] is None for row in rows),
     }
     kept = [{key: value for key, value in row.items() if not uninteresting.get(key, False)} for row in rows]
-    return [row | {"effective": round(row["effective"]) if math.isfinite(row["effective"]) else None} for row in kept]
+    rounded = [{"effective": round(row["effective"]) if math.isfinite(row["effective"]) else None} for row in rows]
+    return [row | whole | _blanks(row) for row, whole in zip(kept, rounded, strict=True)]
+
+
+def _blanks(row: Row) -> dict[str, None]:
+    """Nothing, where intervals leave nothing to say."""
+    columns = [column for column in ("value", "low", "high") if column in row and row.get("intervals")]
+    return {column: None for column in columns if math.isnan(row[column])}
 
 
 def _remark(path: Path, scores: Sequence[Score]) -> None:
     if left_out := max((score.left_out for score in scores), default=0):
         note(f"{path}: {left_out:,} queries with a single candidate are left out of candidate-size-aware metrics")
+    if any(score.low < score.high for score in scores):
+        note(f"{path}: some ranks are intervals; a value that they leave open lies between low and high")
+    for metric in dict.fromkeys(score.metric for score in scores if score.intervals):
+        if not metric.facts.monotone:
+            note(f"{path}: {metric} has no value where ranks are intervals: a worse rank may raise it or lower it")
     for score in scores:
         if not score.group and score.effective < _FEW * score.queries:
             note(f"{path}: {score.metric} rests on {score.effective:,.0f} effective of {score.queries:,} queries")

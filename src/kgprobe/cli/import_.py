@@ -35,7 +35,7 @@ def import_ranks(
         bool, typer.Option("--labels", help="Heads, relations and tails are labels even where they look like ids.")
     ] = False,
     model: Annotated[str | None, typer.Option(metavar="NAME", help="Name of the model, for reports.")] = None,
-    split: Annotated[str | None, typer.Option(metavar="SPLIT", help="The split that was ranked.")] = None,
+    split: Annotated[str | None, typer.Option("--split", metavar="SPLIT", help="The split that was ranked.")] = None,
     seed: Annotated[int | None, typer.Option(metavar="N", help="The training run, of a single file.")] = None,
 ) -> None:
     """Turn ranks of another program into a rank file.

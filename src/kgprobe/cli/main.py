@@ -17,6 +17,7 @@ from kgprobe.cli.import_ import import_ranks
 from kgprobe.cli.metrics import metrics
 from kgprobe.cli.output import note
 from kgprobe.cli.properties import properties
+from kgprobe.cli.rank import rank
 from kgprobe.cli.surface import surface
 from kgprobe.errors import KgprobeError
 
@@ -29,6 +30,7 @@ app = typer.Typer(
 app.command("eval")(evaluate)
 app.command("surface")(surface)
 app.command("check")(check)
+app.command("rank")(rank)
 app.command("import")(import_ranks)
 app.command("metrics")(metrics)
 app.command("properties")(properties)

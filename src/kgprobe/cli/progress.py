@@ -33,3 +33,36 @@ def watching(path: Path) -> Iterator[Callable[[int], None] | None]:
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
         task = progress.add_task("reading", total=None)
         yield lambda rows: progress.advance(task, rows)
+
+
+@contextmanager
+def counting(what: str, total: int, unit: str) -> Iterator[Callable[[float], None] | None]:
+    """Gives what long work should call with how much has been done; None where nobody sees it.
+
+    Example:
+        >>> with counting("ranking", 10, "queries") as watch:
+        ...     print(watch)
+        None
+    """
+    if not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (
+        TextColumn(what),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn(unit),
+        TextColumn("{task.fields[rate]}"),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task(what, total=total, rate="")
+
+        def watch(done: float) -> None:
+            speed = progress.tasks[0].speed
+            progress.update(task, advance=done, rate=f"{speed:,.0f} a second," if speed else "")
+
+        yield watch

@@ -13,6 +13,7 @@ from kgprobe.cli.options import FormatOption, GraphOption, RanksArgument, TieOpt
 from kgprobe.cli.output import Format, Row, print_rows
 from kgprobe.cli.progress import watching
 from kgprobe.errors import UsageError
+from kgprobe.ranks.intervals import End
 
 if TYPE_CHECKING:
     from kgprobe.aggregate import Surface
@@ -31,13 +32,14 @@ def surface(
     tie: TieOption = Tie.mean,
     eps_e: Annotated[float | None, typer.Option(help="Added to the popularity of the entity.")] = None,
     eps_r: Annotated[float | None, typer.Option(help="Added to the popularity of the relation.")] = None,
+    at: Annotated[End | None, typer.Option(help="The end at which ranks that are intervals are taken.")] = None,
     format: FormatOption = Format.table,  # noqa: A002
 ) -> None:
     """PROBE(alpha, beta) over a grid."""
     alphas, betas = parse_axis("alpha", alpha), parse_axis("beta", beta)
     knowledge = load(graph)
     rows: list[Row] = []
-    for path, (model, grid) in each_file(ranks, lambda p: _surface(p, alphas, betas, knowledge, tie, eps_e, eps_r)):
+    for path, (model, grid) in each_file(ranks, lambda p: _surface(p, alphas, betas, knowledge, tie, eps_e, eps_r, at)):
         if format in (Format.json, Format.csv):
             rows += [
                 {
@@ -49,6 +51,7 @@ def surface(
                     "effective": float(grid.effective[j]),
                     "left_out": grid.left_out,
                     "tie": str(tie),
+                    "at": None if at is None else str(at),
                 }
                 for i, a in enumerate(alphas)
                 for j, b in enumerate(betas)
@@ -66,6 +69,7 @@ def _surface(
     tie: Tie,
     eps_e: float | None,
     eps_r: float | None,
+    at: End | None,
 ) -> tuple[str | None, Surface]:
     from kgprobe.aggregate import surface
     from kgprobe.ranks import RankFile, validate
@@ -74,6 +78,7 @@ def _surface(
         file = RankFile(path, watch)
         validate(file, graph)
         source = file if graph is None else file.with_popularity(graph.popularity)
+        source = source if at is None else at.of(source)
         return file.info.model, surface(source, alphas, betas, tie=tie, eps_e=eps_e, eps_r=eps_r)
 
 

@@ -1,0 +1,153 @@
+"""Filtered ranking of FB15k-237: ours against the bare matrix products and against PyKEEN, side by side in one run.
+
+Usage: python benchmarks/ranking.py [--graph fb15k-237] [--pykeen-facts 500]
+"""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+import time
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from pykeen.evaluation import RankBasedEvaluator
+from pykeen.models import ComplEx, Model, RotatE
+from pykeen.triples import CoreTriplesFactory
+
+import kgprobe as kp
+from kgprobe.predict import Setting, rank_in
+from kgprobe.predict.arithmetic import arithmetic_for
+from kgprobe.predict.model import model_of
+from kgprobe.predict.sources.embeddings import write_embeddings
+from machine import MIB, best_of, describe
+
+REPEATS = 5
+PRODUCT_ROWS = 4096
+_MEASURED = """
+import sys
+import kgprobe as kp
+from machine import peak_of_process
+graph = kp.load_graph(sys.argv[1])
+before = peak_of_process()
+kp.rank(sys.argv[2], graph)
+print(before, peak_of_process())
+"""
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--graph", default="fb15k-237")
+    parser.add_argument("--pykeen-facts", type=int, default=500, help="how many test facts PyKEEN gets")
+    arguments = parser.parse_args()
+    print(describe(), f"torch {torch.__version__}")
+    graph = kp.load_graph(arguments.graph)
+    setting = Setting.build(graph)
+    distinct = sum(len(setting.facts.queries(side)) for side in setting.facts.sides)
+    print(f"{graph.name}: {setting.queries:,} queries, {distinct:,} distinct, {graph.num_entities:,} entities")
+    factory = CoreTriplesFactory(
+        torch.from_numpy(graph.triples("train").astype(np.int64)), graph.num_entities, graph.num_relations
+    )
+    torch.manual_seed(0)
+    compare(setting, ComplEx(triples_factory=factory, embedding_dim=128), arguments.pykeen_facts, products=True)
+    compare(setting, RotatE(triples_factory=factory, embedding_dim=128), arguments.pykeen_facts // 20, products=False)
+    compare_norms(graph)
+    measure_memory(arguments.graph, graph)
+
+
+def compare(setting: Setting, model: Model, facts: int, *, products: bool) -> None:
+    """Ours on the whole setting against PyKEEN on some facts, by query."""
+    mine = model_of(model, setting.graph)
+    rank_in(setting, mine, kp.Resources())  # compiles, and computes the hashes of graph and filter
+    floors, times = [], []
+    for _ in range(REPEATS):  # in turns, so that both see the same noise
+        if products:
+            floors.append(bare_products(setting, mine.scorer))
+        start = time.perf_counter()
+        rank_in(setting, mine, kp.Resources())
+        times.append(time.perf_counter() - start)
+    query = min(times) / setting.queries
+    print(f"{mine.name}: {min(times):.2f} s, {1e6 * query:.1f} us a query")
+    if products:
+        ratios = np.array(times) / np.array(floors)
+        print(f"  bare products of the distinct queries {min(floors):.2f} s: {min(times) / min(floors):.2f} x")
+        print(f"  neighbouring runs: {ratios.min():.2f} to {ratios.max():.2f} x")
+    peer = pykeen_query(setting, model, facts)
+    print(f"  PyKEEN, automatic batch size, {facts:,} facts: {1e6 * peer:,.0f} us a query; {peer / query:,.0f} x")
+
+
+def bare_products(setting: Setting, scorer: kp.EmbeddingScorer) -> float:
+    """Seconds of nothing but the matrix products of the distinct queries, as large as BLAS likes them best."""
+    parts = []
+    for side in setting.facts.sides:
+        queries = setting.facts.queries(side)
+        parts.append(scorer.encode_queries(side, queries.given, queries.relation))
+    vectors, table = np.concatenate(parts), np.ascontiguousarray(scorer.candidates("tail").T)
+    out = np.empty((PRODUCT_ROWS, table.shape[1]), dtype=np.float32)
+    start = time.perf_counter()
+    for first in range(0, len(vectors), PRODUCT_ROWS):
+        some = vectors[first : first + PRODUCT_ROWS]
+        np.matmul(some, table, out=out[: len(some)])
+    return time.perf_counter() - start
+
+
+def pykeen_query(setting: Setting, model: Model, facts: int) -> float:
+    """Seconds that PyKEEN's evaluator takes for a query."""
+    graph = setting.graph
+    tensors = {split: torch.from_numpy(graph.triples(split).astype(np.int64)) for split in ("train", "valid", "test")}
+    evaluator = RankBasedEvaluator(filtered=True)
+    start = time.perf_counter()
+    evaluator.evaluate(
+        model,
+        tensors["test"][:facts],
+        additional_filter_triples=[tensors["train"], tensors["valid"], tensors["test"]],
+        use_tqdm=False,
+    )
+    return (time.perf_counter() - start) / (2 * facts)
+
+
+def compare_norms(graph: kp.KnowledgeGraph) -> None:
+    """The compiled group norms against a broadcast in torch, both on one thread."""
+    rng = np.random.default_rng(0)
+    table = rng.standard_normal((graph.num_entities, 256), dtype=np.float32)
+    arithmetic = arithmetic_for("cpu")
+    queries = rng.standard_normal((64, 256), dtype=np.float32)
+    torch.set_num_threads(1)  # as the kernel here, which the engine runs once in every thread
+    for size in (1, 2, 8, None):
+        similarity = kp.GroupNorm(size)
+        arithmetic.scores(similarity, queries[:1], table)
+        mine, _ = best_of(REPEATS, lambda s=similarity: arithmetic.scores(s, queries, table))
+        peer, _ = best_of(2, lambda s=size: _broadcast(queries[:2], table, s or 256))
+        ratio = (peer / 2) / (mine / 64)
+        print(f"groups of {size or 'all'}: {1e6 * mine / 64:.0f} us a query in a thread; torch broadcast {ratio:.0f} x")
+
+
+def _broadcast(queries: NDArray[np.float32], table: NDArray[np.float32], width: int) -> torch.Tensor:
+    difference = torch.from_numpy(queries)[:, None] - torch.from_numpy(table)
+    return -torch.linalg.vector_norm(difference.unflatten(-1, (-1, width)), dim=-1).sum(dim=-1)
+
+
+def measure_memory(name: str, graph: kp.KnowledgeGraph) -> None:
+    """What ranking an embedding file takes, in a process of its own."""
+    rng = np.random.default_rng(0)
+    arrays = {
+        "entity": rng.standard_normal((graph.num_entities, 256), dtype=np.float32),
+        "relation": rng.standard_normal((graph.num_relations, 256), dtype=np.float32),
+    }
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "complex.npz"
+        write_embeddings(path, {"model": "ComplEx"}, arrays)
+        result = subprocess.run(
+            [sys.executable, "-c", _MEASURED, name, path], check=True, capture_output=True, text=True
+        )
+    before, peak = map(float, result.stdout.split())
+    table = arrays["entity"].nbytes / MIB
+    print(f"memory: table {table:.0f} MiB; process with the graph {before:.0f} MiB, peak {peak:.0f} MiB")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,108 @@
+"""Compiled loops; compiled when first called and kept on disk. Importing this module needs numba."""
+
+# mypy: disable-error-code="no-untyped-def"
+from __future__ import annotations
+
+import numba
+import numpy as np
+
+_exact = numba.njit(nogil=True, cache=True)
+# Sums may be reordered and square roots approximated: the bounds of the similarities allow for it.
+_fast = numba.njit(nogil=True, cache=True, fastmath={"nsz", "contract", "afn", "arcp", "reassoc"})
+
+
+@_exact
+def count(scores, row, low, high, above, within):
+    """How many of a row's scores are above the high bound, and how many are within, for every target."""
+    for target in range(len(row)):
+        beaten, reached = np.int32(0), np.int32(0)
+        for column in range(scores.shape[1]):
+            score = scores[row[target], column]
+            beaten += np.int32(score > high[target])
+            reached += np.int32(score >= low[target])
+        above[target] = beaten
+        within[target] = reached - beaten
+
+
+@_exact
+def find_within(scores, row, low, high, which, columns):
+    """The targets and columns of the scores within the bounds, as many as there is room for."""
+    found = 0
+    for target in range(len(row)):
+        for column in range(scores.shape[1]):
+            score = scores[row[target], column]
+            if score >= low[target] and not score > high[target]:
+                which[found], columns[found] = target, column
+                found += 1
+
+
+@_exact
+def record_dot(queries, row, candidates, column, out):
+    """float64 sums in the order of the coordinates, rounded to float32."""
+    for pair in range(len(row)):
+        total = 0.0
+        for i in range(queries.shape[1]):
+            total += np.float64(queries[row[pair], i]) * np.float64(candidates[column[pair], i])
+        out[pair] = np.float32(total)
+
+
+@_exact
+def record_group_norm(queries, row, candidates, column, width, gamma, out):
+    """float64 norms and their sum in the order of the coordinates, rounded to float32."""
+    for pair in range(len(row)):
+        total = 0.0
+        for start in range(0, queries.shape[1], width):
+            squared = 0.0
+            for i in range(start, start + width):
+                difference = np.float64(queries[row[pair], i]) - np.float64(candidates[column[pair], i])
+                squared += difference * difference
+            total += np.sqrt(squared)
+        out[pair] = np.float32(gamma - total)
+
+
+# ``columns`` has a candidate in every column; its scores go to the columns of ``out`` from ``first`` on. Rows are taken
+# out first: an index that is a sum could be negative as far as the compiler knows, and would not be vectorised.
+
+
+@_fast
+def absolute(queries, columns, out, first):
+    """Minus the sum of absolute differences."""
+    for row in range(len(queries)):
+        line = out[row, first : first + columns.shape[1]]
+        line[:] = np.float32(0)
+        for i in range(len(columns)):
+            x, candidate = queries[row, i], columns[i]
+            for j in range(len(line)):
+                line[j] -= abs(x - candidate[j])
+
+
+@_fast
+def moduli(queries, columns, out, first):
+    """Minus the sum of the norms of pairs of coordinates."""
+    for row in range(len(queries)):
+        line = out[row, first : first + columns.shape[1]]
+        line[:] = np.float32(0)
+        for i in range(0, len(columns), 2):
+            x, y = queries[row, i], queries[row, i + 1]
+            real, imaginary = columns[i], columns[i + 1]
+            for j in range(len(line)):
+                a, b = x - real[j], y - imaginary[j]
+                line[j] -= np.sqrt(a * a + b * b)
+
+
+@_fast
+def norms(queries, columns, width, out, first):
+    """Minus the sum of the norms of groups of coordinates."""
+    squared = np.empty(columns.shape[1], dtype=np.float32)
+    for row in range(len(queries)):
+        line = out[row, first : first + columns.shape[1]]
+        line[:] = np.float32(0)
+        for start in range(0, len(columns), width):
+            squared[:] = np.float32(0)
+            for i in range(start, start + width):
+                x, candidate = queries[row, i], columns[i]
+                for j in range(len(line)):
+                    a = x - candidate[j]
+                    squared[j] += a * a
+            for j in range(len(line)):
+                line[j] -= np.sqrt(squared[j])
