@@ -30,9 +30,11 @@ class Translation:
     relations: NDArray[np.float32]
 
     def encode_queries(self, side: str, given: Any, relation: Any) -> NDArray[np.float32]:
+        """The sum of the two."""
         return self.entities[given] + (1 if side == "tail" else -1) * self.relations[relation]
 
     def candidates(self, side: str) -> NDArray[np.float32]:
+        """The same vectors on both sides."""
         return self.entities
 
 

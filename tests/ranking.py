@@ -1,19 +1,42 @@
 """A brute force that ranks by loops, written from the definitions, and the models and graphs it is held against."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
+from adversarial import QUERIES, TABLES, Floats, normal
 from kgprobe.graph import KnowledgeGraph
-from kgprobe.predict.scorer import Side
+from kgprobe.predict.arithmetic import Arithmetic
+from kgprobe.predict.arithmetic.compiled import CompiledArithmetic
+from kgprobe.predict.arithmetic.plain import PlainArithmetic
+from kgprobe.predict.arithmetic.torch_ import TorchArithmetic
+from kgprobe.predict.candidate_sets import CandidateSets, QueryCandidates, RelationCandidates
+from kgprobe.predict.counts import Counts
+from kgprobe.predict.engine import Task
+from kgprobe.predict.engine.embedding import count_embedding
+from kgprobe.predict.engine.matrix import count_matrix
+from kgprobe.predict.facts import Facts
+from kgprobe.predict.filter import KnownFilter, Wanted
+from kgprobe.predict.resources import Resources
+from kgprobe.predict.scorer import SIDES, EmbeddingScorer, RelationEmbeddingScorer, Side
 from kgprobe.predict.similarity import Dot, GroupNorm, Similarity
 
-Row = tuple[float, int, int]
-"""Rank, ties and candidates."""
+Triple = tuple[int, int, int]
+Rows = dict[tuple[int, int, int, Side], tuple[float, int, int]]
+"""Rank, ties and candidates of every triple and side."""
+Allowed = Callable[[Triple, Side], set[int]]
+
+ARITHMETICS: dict[str, Callable[[], Arithmetic]] = {
+    "plain": PlainArithmetic,
+    "compiled": CompiledArithmetic,
+    "torch": lambda: TorchArithmetic("cpu"),
+} | ({"cuda": lambda: TorchArithmetic("cuda")} if torch.cuda.is_available() else {})
+SIMILARITIES = [Dot(), GroupNorm(1, gamma=12.0), GroupNorm(2), GroupNorm(3, gamma=-0.5), GroupNorm(None, gamma=9.0)]
 
 
 @dataclass
@@ -21,8 +44,8 @@ class Vectors:
     """A model whose queries are the vectors of (side, given, relation) in a table."""
 
     similarity: Similarity
-    queries: NDArray[np.float32]  # [2, entities, relations, d]
-    table: NDArray[np.float32]  # [entities, d]
+    queries: Floats  # [2, entities, relations, d]
+    table: Floats  # [entities, d]
 
     def encode_queries(self, side: Side, given: Any, relation: Any) -> Any:
         return self.queries[int(side == "tail"), given, relation]
@@ -32,75 +55,50 @@ class Vectors:
 
 
 @dataclass
-class RelationVectors(Vectors):
-    """The same, with candidates that are scaled differently for every relation."""
+class RelationVectors:
+    """The same, with candidates that are scaled differently for every side and relation."""
 
-    def candidates(self, side: Side) -> Any:
-        raise AssertionError("these candidates depend on the relation")
+    similarity: Similarity
+    queries: Floats
+    table: Floats
+
+    def encode_queries(self, side: Side, given: Any, relation: Any) -> Any:
+        return self.queries[int(side == "tail"), given, relation]
 
     def candidates_for(self, side: Side, relation: int) -> Any:
-        return self.table * np.float32(1 + relation)
+        return self.table * np.float32(1 + relation if side == "tail" else -(2.0**relation))
+
+
+@dataclass
+class Matrix:
+    """A model that hands out scores: those of (side, given, relation) in a table [2, entities, relations, entities]."""
+
+    scores: NDArray[Any]
+
+    def score(self, side: Side, given: Any, relation: Any) -> Any:
+        return self.scores[int(side == "tail"), given, relation]
+
+
+AnyModel = Vectors | RelationVectors | Matrix
 
 
 def vectors(kind: str, similarity: Similarity, graph: KnowledgeGraph, dimension: int, seed: int) -> Vectors:
     rng = np.random.default_rng(seed)
     table = TABLES[kind](rng, graph.num_entities, dimension)
-    queries = QUERIES.get(kind, _normal)(rng, 2 * graph.num_entities * graph.num_relations, dimension)
+    queries = QUERIES.get(kind, normal)(rng, 2 * graph.num_entities * graph.num_relations, dimension)
     return Vectors(similarity, queries.reshape(2, graph.num_entities, graph.num_relations, dimension), table)
 
 
-def _normal(rng: np.random.Generator, rows: int, dimension: int) -> NDArray[np.float32]:
-    return rng.standard_normal((rows, dimension)).astype(np.float32)
+def relation_vectors(kind: str, similarity: Similarity, graph: KnowledgeGraph, seed: int) -> RelationVectors:
+    model = vectors(kind, similarity, graph, 6, seed)
+    return RelationVectors(similarity, model.queries, model.table)
 
 
-def _duplicated(rng: np.random.Generator, rows: int, dimension: int) -> NDArray[np.float32]:
-    return _normal(rng, 3, dimension)[rng.integers(0, 3, rows)]
-
-
-def _one_ulp_apart(rng: np.random.Generator, rows: int, dimension: int) -> NDArray[np.float32]:
-    table = np.repeat(_normal(rng, 1, dimension), rows, axis=0)
-    moved = rng.integers(0, dimension, rows)
-    toward = rng.choice([-np.inf, np.inf], rows).astype(np.float32)
-    table[np.arange(rows), moved] = np.nextafter(table[np.arange(rows), moved], toward)
-    return table
-
-
-def _huge(rng: np.random.Generator, rows: int, dimension: int) -> NDArray[np.float32]:
-    return (_normal(rng, rows, dimension) * 10.0 ** rng.uniform(15, 37, (rows, 1))).astype(np.float32)
-
-
-def _tiny(rng: np.random.Generator, rows: int, dimension: int) -> NDArray[np.float32]:
-    return (_normal(rng, rows, dimension) * 10.0 ** rng.uniform(-44, -18, (rows, 1))).astype(np.float32)
-
-
-def _cancelling(rng: np.random.Generator, rows: int, dimension: int) -> NDArray[np.float32]:
-    table = _normal(rng, rows, dimension)
-    table[:, 0], table[:, -1] = 1e7, -1e7
-    return table
-
-
-def _some_infinite(rng: np.random.Generator, rows: int, dimension: int) -> NDArray[np.float32]:
-    table = _normal(rng, rows, dimension)
-    table[::3, 0] = rng.choice([-np.inf, np.inf], len(table[::3]))
-    return table
-
-
-TABLES: dict[str, Callable[[np.random.Generator, int, int], NDArray[np.float32]]] = {
-    "random": _normal,
-    "duplicated": _duplicated,
-    "one ulp apart": _one_ulp_apart,
-    "zero": lambda rng, rows, dimension: np.zeros((rows, dimension), dtype=np.float32),
-    "huge": _huge,
-    "tiny": _tiny,
-    "cancelling": _cancelling,
-    "some infinite": _some_infinite,
-}
-QUERIES = {
-    "one ulp apart": lambda rng, rows, dimension: np.repeat(_normal(rng, 1, dimension), rows, axis=0),
-    "huge": _huge,
-    "tiny": _tiny,
-    "cancelling": lambda rng, rows, dimension: np.abs(_normal(rng, 1, dimension)).repeat(rows, axis=0),
-}
+def matrix(graph: KnowledgeGraph, seed: int, levels: int = 5) -> Matrix:
+    """Scores that tie often, some of them infinite."""
+    values = np.concatenate([np.arange(levels) / 3, [-np.inf, np.inf]])
+    shape = (2, graph.num_entities, graph.num_relations, graph.num_entities)
+    return Matrix(np.random.default_rng(seed).choice(values, shape))
 
 
 def graph_of(seed: int, entities: int = 12, relations: int = 3, facts: int = 60) -> KnowledgeGraph:
@@ -122,7 +120,27 @@ def graph_of(seed: int, entities: int = 12, relations: int = 3, facts: int = 60)
     )
 
 
-def score(similarity: Similarity, query: NDArray[np.float32], candidate: NDArray[np.float32]) -> float:
+def relation_sets(graph: KnowledgeGraph, seed: int) -> tuple[RelationCandidates, Allowed]:
+    """Entities drawn for each side of each relation: none for the first, all for the last; and what is allowed."""
+    rng = np.random.default_rng(seed)
+    kept = {side: rng.random((graph.num_relations, graph.num_entities)) < 0.5 for side in SIDES}
+    for flags in kept.values():
+        flags[0], flags[-1] = False, True
+    listed = {side: np.nonzero(flags) for side, flags in kept.items()}
+    sets = RelationCandidates.from_pairs("drawn", graph, listed)
+    return sets, lambda triple, side: set(np.flatnonzero(kept[side][triple[1]]).tolist())
+
+
+def query_sets(facts: Facts, entities: int, seed: int) -> tuple[QueryCandidates, Allowed]:
+    """A few entities for each fact that was given, perhaps several times; and what is allowed."""
+    rng = np.random.default_rng(seed)
+    lists = {side: rng.integers(0, entities, (len(facts.given), 5)) for side in SIDES}
+    place = {tuple(triple): row for row, triple in reversed(list(enumerate(facts.given.tolist())))}
+    sets = QueryCandidates("drawn", lists, facts.rows)
+    return sets, lambda triple, side: set(lists[side][place[triple]].tolist())
+
+
+def score(similarity: Similarity, query: Sequence[float], candidate: Sequence[float]) -> float:
     """The score of record, from its definition: float64 in the order of the coordinates, rounded to float32."""
     pairs = [(float(q), float(e)) for q, e in zip(query, candidate, strict=True)]
     total = 0.0
@@ -142,31 +160,61 @@ def score(similarity: Similarity, query: NDArray[np.float32], candidate: NDArray
         return float(np.float32(total))
 
 
+def all_scores(model: AnyModel, side: Side, given: int, relation: int) -> list[float]:
+    if isinstance(model, Matrix):
+        return [float(value) for value in model.score(side, given, relation)]
+    query = model.encode_queries(side, given, relation).tolist()
+    per_relation = isinstance(model, RelationVectors)
+    table = model.candidates_for(side, relation) if per_relation else model.candidates(side)
+    return [score(model.similarity, query, candidate) for candidate in table.tolist()]
+
+
 def brute_force(
-    model: Vectors,
+    model: AnyModel,
     graph: KnowledgeGraph,
     filtered: tuple[str, ...] = ("train", "valid", "test"),
-    allowed: Callable[[tuple[int, int, int], Side], set[int]] | None = None,
-) -> dict[tuple[int, int, int, Side], Row]:
-    """The rank, ties and candidates of every distinct query and target of the test facts, by loops."""
+    allowed: Allowed | None = None,
+) -> Rows:
+    """The rank, ties and candidates of every test fact on either side, by loops."""
     known = {tuple(triple) for split in filtered for triple in graph.triples(split).tolist()}
-    found: dict[tuple[int, int, int, Side], Row] = {}
+    asked: dict[tuple[Side, int, int], list[float]] = {}
+    found: Rows = {}
     for head, relation, tail in graph.triples("test").tolist():
-        for side in ("tail", "head"):
+        for side in SIDES:
             given, target = (head, tail) if side == "tail" else (tail, head)
-            query = np.asarray(model.encode_queries(side, given, relation))
-            per_relation = hasattr(model, "candidates_for")
-            table = model.candidates_for(side, relation) if per_relation else model.candidates(side)
-            own = score(model.similarity, query, table[target])
+            if (side, given, relation) not in asked:
+                asked[side, given, relation] = all_scores(model, side, given, relation)
+            scores = asked[side, given, relation]
             others = set(range(graph.num_entities)) if allowed is None else allowed((head, relation, tail), side)
             greater = equal = candidates = 0
             for entity in others - {target}:
                 fact = (given, relation, entity) if side == "tail" else (entity, relation, given)
-                if fact in known:
-                    continue
-                candidates += 1
-                value = score(model.similarity, query, table[entity])
-                greater += value > own
-                equal += value == own
+                if fact not in known:
+                    candidates += 1
+                    greater += scores[entity] > scores[target]
+                    equal += scores[entity] == scores[target]
             found[head, relation, tail, side] = (1 + greater + equal / 2, equal, candidates + 1)
+    return found
+
+
+def counted(
+    model: AnyModel,
+    graph: KnowledgeGraph,
+    arithmetic: Arithmetic,
+    resources: Resources = Resources(threads=1),  # noqa: B008
+    filtered: Wanted = None,
+    sets: CandidateSets | None = None,
+) -> Rows:
+    """The same from the engine, with an arithmetic of choice."""
+    facts, known = Facts.build(graph), KnownFilter.build(graph, filtered)
+    count: Any = count_embedding if isinstance(model, EmbeddingScorer | RelationEmbeddingScorer) else count_matrix
+    found: Rows = {}
+    for side in facts.sides:
+        queries = facts.queries(side)
+        counts = Counts.zeros(len(queries.query))
+        for entities in resources.ranges(graph.num_entities):
+            task = Task(graph, queries, known, sets, entities)
+            counts = counts + count(model, task, arithmetic, resources, lambda targets: None)
+        rows = zip(facts.triples[queries.fact].tolist(), counts.rank, counts.equal, counts.candidates, strict=True)
+        found |= {(*triple, side): (float(r), int(t), int(c)) for triple, r, t, c in rows}
     return found

@@ -1,6 +1,6 @@
 import pytest
 
-from kgprobe.errors import DataError, UsageError, spans
+from kgprobe.errors import DataError, UsageError, nearest, spans
 
 
 @pytest.mark.parametrize(("error", "code"), [(DataError, 1), (UsageError, 2)])
@@ -26,3 +26,9 @@ def test_without_problems_the_title_stands_alone() -> None:
 )
 def test_spans(numbers: list[int], text: str) -> None:
     assert spans(numbers) == text
+
+
+def test_the_nearest_words_are_found_whatever_their_case() -> None:
+    assert nearest("RANK", ["Rank", "tail"]) == "; nearest: Rank"
+    assert nearest("zzz", ["rank", "tail"]) == "; there are: rank, tail"
+    assert nearest("zzz", []) == "; there are: none"

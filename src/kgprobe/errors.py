@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Iterable, Sequence
 
 
@@ -62,3 +63,16 @@ def spans(numbers: Sequence[int], most: int = 40) -> str:
         i = j + 1
     rest = len(numbers) - i
     return ", ".join(pieces) + (f" and {rest:,} more" if rest else "")
+
+
+def nearest(word: str, known: Iterable[str]) -> str:
+    """The known words that look most like this one, or else all of them, to be put after a complaint.
+
+    Example:
+        >>> nearest("csw", ["csv", "tsv", "parquet"])
+        '; nearest: csv'
+    """
+    names = list(known)
+    lower = {name.lower(): name for name in names}
+    near = [lower[match] for match in difflib.get_close_matches(word.lower(), lower, n=3, cutoff=0.5)]
+    return f"; nearest: {', '.join(near)}" if near else f"; there are: {', '.join(names) or 'none'}"

@@ -80,3 +80,12 @@ def seeded_file(tmp_path: Path) -> Path:
     runs = {seed: kp.Ranks.from_columns(**_queries(rank=rank)) for seed, rank in ranks.items()}  # type: ignore[arg-type]
     kp.merge_seeds(runs).write(path)
     return path
+
+
+@pytest.fixture
+def interval_file(tmp_path: Path) -> Path:
+    """Two of four ranks are exact, one is 2 or 3, one anything from 2 to 4."""
+    path = tmp_path / "lists.parquet"
+    changes = {"rank": [1.0, 2.0, 2.0, 2.0], "ties": [0] * 4, "worst_rank": [None, None, 3.0, 4.0]}
+    kp.Ranks.from_columns(**_queries(**changes)).write(path)  # type: ignore[arg-type]
+    return path

@@ -77,3 +77,18 @@ def test_the_broken_published_file_is_found(kgprobe, data: Path) -> None:
     done = kgprobe("check", *files, "--graph", "umls", "-f", "json")
     assert done.code == 1
     assert {Path(row["ranks"]).stem for row in json.loads(done.out)} == {"pLogicNet"}
+
+
+def test_intervals_are_clean_unless_they_cannot_be(
+    kgprobe, interval_file: Path, graph_dir: Path, tmp_path: Path, queries
+) -> None:
+    done = kgprobe("check", interval_file, "--graph", graph_dir)
+    assert (done.code, done.out) == (0, "")
+    path = tmp_path / "bad.parquet"
+    pq.write_table(pa.table(queries(worst_rank=[1.0, 1.5, 9.0, 2.0])), path)
+    findings = [row["finding"] for row in json.loads(kgprobe("check", path, "-f", "json").out)]
+    assert findings == [
+        "worst_rank is below the rank: 1 row (row 2)",
+        "worst_rank is larger than the number of candidates: 1 row (row 3)",
+        "ties is not 0, though the rank is an interval up to worst_rank: 1 row (row 4)",
+    ]

@@ -124,3 +124,49 @@ def test_a_score_that_rests_on_few_queries_is_remarked_on(kgprobe, tmp_path: Pat
     assert "rests on 1 effective of 100 queries" in done.err
     assert done.out.split()[-2:] == ["100", "1"]
     assert kgprobe("eval", path, "-m", "PROBE(beta=0)").err == ""
+
+
+def test_ranks_that_are_intervals_have_metrics_that_are(kgprobe, interval_file: Path) -> None:
+    done = kgprobe("eval", interval_file, "-m", "MR,Hits@1,StdRank", "-f", "json")
+    assert done.code == 0
+    keys = ("value", "low", "high", "std", "intervals", "queries")
+    assert [[row[key] for key in keys] for row in json.loads(done.out)] == [
+        [None, 7 / 4, 10 / 4, None, 2, 4],
+        [0.25, 0.25, 0.25, None, 2, 4],
+        [None, None, None, None, 2, 4],
+    ]
+    assert "lies between low and high" in done.err
+    assert "StdRank has no value where ranks are intervals" in done.err
+    assert "Hits@1 has no value" not in done.err
+
+
+def test_groups_without_intervals_are_exact(kgprobe, interval_file: Path) -> None:
+    rows = json.loads(kgprobe("eval", interval_file, "-m", "MR", "--by", "relation", "-f", "json").out)
+    assert [(row["value"], row["low"], row["high"], row["intervals"]) for row in rows] == [
+        (1.5, 1.5, 1.5, 0),
+        (None, 2.0, 3.5, 2),
+    ]
+
+
+def test_people_see_low_and_high_where_there_is_something_to_see(
+    kgprobe, interval_file: Path, ranks_file: Path
+) -> None:
+    lines = kgprobe("eval", interval_file, "-m", "MR,Hits@1,StdRank").out.splitlines()
+    assert lines[0].split() == ["model", "metric", "value", "low", "high", "queries", "effective", "intervals"]
+    assert [line.split() for line in lines[2:]] == [
+        ["lists", "MR", "1.7500", "2.5000", "4", "4", "2"],
+        ["lists", "Hits@1", "0.2500", "0.2500", "0.2500", "4", "4", "2"],
+        ["lists", "StdRank", "4", "4", "2"],
+    ]
+    assert "| lists | MR |  | 1.7500 | 2.5000 | 4 |" in kgprobe("eval", interval_file, "-m", "MR", "-f", "markdown").out
+    settled = kgprobe("eval", interval_file, "-m", "Hits@1")
+    assert settled.out.split()[:6] == ["model", "metric", "value", "queries", "effective", "intervals"]
+    assert settled.err == ""
+    exact = json.loads(kgprobe("eval", ranks_file, "-m", "MR", "-f", "json").out)[0]
+    assert (exact["low"], exact["high"], exact["intervals"]) == (exact["value"], exact["value"], 0)
+
+
+def test_bands_of_ranks_that_may_be_intervals_make_no_sense(kgprobe, interval_file: Path) -> None:
+    done = kgprobe("eval", interval_file, "-m", "MR", "--by", "rank:2")
+    assert (done.code, done.out) == (2, "")
+    assert "neither group nor weigh" in done.err

@@ -38,3 +38,18 @@ def test_people_get_a_matrix(kgprobe, ranks_file: Path) -> None:
 )
 def test_axes(text: str, values: list[float]) -> None:
     assert parse_axis("alpha", text) == values
+
+
+def test_ranks_that_are_intervals_need_an_end(kgprobe, interval_file: Path) -> None:
+    done = kgprobe("surface", interval_file)
+    assert (done.code, done.out) == (1, "")
+    assert f"{interval_file}: 2 of 4 ranks are intervals" in done.err
+    assert "--at best" in done.err
+
+
+def test_each_end_has_its_surface(kgprobe, interval_file: Path) -> None:
+    (wanted,) = json.loads(kgprobe("eval", interval_file, "-m", "PROBE", "-f", "json").out)
+    for end, limit in (("best", "high"), ("worst", "low")):
+        grid = ("--alpha", "1", "--beta", "0", "-f", "json")
+        (row,) = json.loads(kgprobe("surface", interval_file, "--at", end, *grid).out)
+        assert (row["value"], row["at"]) == (pytest.approx(wanted[limit], rel=1e-14), end)

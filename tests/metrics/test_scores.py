@@ -33,6 +33,14 @@ class TestSeeds:
         assert (score.value, score.queries) == (0.75, 3)
         assert score.effective == 2
 
+    def test_an_infinite_value_has_no_deviation(self):
+        ranks = with_columns(random_ranks(4, smallest=9), rank=[1.0, 2, 1, 3], ties=[0] * 4)
+        (alone,) = scores(ranks, ["rawPROBE(alpha=-inf)"])
+        assert (alone.value, alone.std) == (math.inf, None)
+        (of_runs,) = scores(with_columns(ranks, seed=[1, 1, 2, 2]), ["rawPROBE(alpha=-inf)"])
+        assert of_runs.value == math.inf
+        assert math.isnan(of_runs.std)
+
     def test_a_group_that_some_runs_lack(self):
         ranks = with_columns(random_ranks(3), seed=[1, 1, 2], kind=["a", "b", "a"])
         assert [(s.group["kind"], s.seeds) for s in scores(ranks, ["MRR"], by=["kind"])] == [("a", 2), ("b", 1)]

@@ -50,6 +50,12 @@ VIOLATIONS: dict[str, dict[str, list[Any]]] = {
     "an id is negative": {"tail": [1, -1, 1]},
     "ties is negative": {"ties": [0, -2, None]},
     "rank and ties place the tie group outside 1..candidates": {"ties": [2, 3, None]},
+    "worst_rank is below the rank": {"worst_rank": [2.0, 1.5, None]},
+    "worst_rank is larger than the number of candidates": {"worst_rank": [9.0, 9.5, None]},
+    "ties is not 0, though the rank is an interval up to worst_rank": {
+        "ties": [1, 1, 0],
+        "worst_rank": [2.0, 3.0, 9.0],
+    },
     "a popularity is outside 0..1": {"relation_popularity": [0.0, 1.01, 1.0]},
 }
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from kgprobe.aggregate.weights import Columns, Floats, Weighting
-from kgprobe.ranks import Ranks
+from kgprobe.ranks import Ranks, refuse_intervals
 from kgprobe.transform import Transformer
 
 
@@ -58,6 +58,7 @@ class Geometry:
     @classmethod
     def of(cls, ranks: Ranks, transformer: Transformer, weighting: Weighting) -> Geometry:
         """The vectors of a rank table; queries with a single candidate are left out where the score needs more."""
+        refuse_intervals(ranks)
         kept = ranks.candidates > 1 if transformer.candidate_aware else np.ones(len(ranks), dtype=bool)
         columns: Columns = {name: ranks.numbers(name)[kept] for name in weighting.columns}
         weights = weighting.weights(columns, np.ones(int(kept.sum())))

@@ -21,7 +21,7 @@ from kgprobe.aggregate.powers import MOST_EXPONENT, Powers
 from kgprobe.aggregate.ties import Tie, tied_rank, tied_score
 from kgprobe.aggregate.weights import smallest_popularity
 from kgprobe.errors import DataError, UsageError
-from kgprobe.ranks import RankFile, Ranks
+from kgprobe.ranks import RankFile, Ranks, refuse_intervals
 from kgprobe.transform import AffinePower
 from kgprobe.transform.power import SO_SMALL_THAT_LINEAR
 
@@ -63,6 +63,8 @@ def surface(
 ) -> Surface:
     """PROBE(alpha, beta) for every alpha and beta; with several seeds, the mean over them.
 
+    Ranks that are intervals are refused: their ``at_best()`` and ``at_worst()`` have a surface each.
+
     Example:
         >>> ranks = Ranks.from_columns(
         ...     head=[0, 0], relation=[0, 0], tail=[1, 1], side=["head", "tail"], rank=[1, 2], candidates=[5, 5],
@@ -74,6 +76,7 @@ def surface(
     alpha, beta, tie = _axis("alpha", alphas), _axis("beta", betas), Tie(tie)
     if not np.isfinite(beta).all():
         raise UsageError("beta must be finite")
+    refuse_intervals(source)
     popularity = _popularity(source, beta, eps_e, eps_r) if (beta != 0).any() else None
     totals: dict[int, list[Floats]] = {}
     left_out: Counter[int] = Counter()

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from kgprobe.cli.output import Format, note, print_rows
+from kgprobe.cli.output import Format, Row, note, print_rows
+from kgprobe.cli.progress import counting
+from kgprobe.cli.rank import rank
+
+if TYPE_CHECKING:
+    from kgprobe.graph import KnowledgeGraph
+    from kgprobe.ranks import Ranks
 
 METRICS = [
     "PROBE(alpha=1,beta=0)",
@@ -21,37 +29,82 @@ METRICS = [
 
 
 def demo(
-    output: Annotated[Path, typer.Option("--output", "-o", help="Folder for the rank files.")] = Path("demo"),
+    output: Annotated[Path, typer.Option("--output", "-o", help="Folder for graph, models and rank files.")] = Path(
+        "demo"
+    ),
     seed: Annotated[int, typer.Option(help="Another seed is another family.")] = 0,
 ) -> None:
-    """Make the family-tree graph, rank its test facts by two baselines, evaluate them."""
+    """Make the family-tree graph, fit two models to it, rank its test facts by them and by a baseline, evaluate."""
     from kgprobe.aggregate import surface
     from kgprobe.cli.surface import matrix
-    from kgprobe.graph import statistics
+    from kgprobe.ranks import read_ranks
+
+    graph = _make_graph(output / "graph", seed)
+    models = _fit_models(graph, output)
+    note("3. Prediction: every test fact ranked against all entities")
+    tables: dict[str, Ranks] = {}
+    for name, model in models.items():
+        path = output / f"{name}.parquet"
+        note(f"   kgprobe rank {model} --graph {output / 'graph'} -o {path}")
+        rank(str(model), str(output / "graph"), path, name=name)
+        tables[name] = read_ranks(path)
+
+    note("4. Evaluation: every perspective from the same rank files")
+    print_rows(_values(tables), Format.table)
+    print_rows(_groups(tables, graph, "side"), Format.table)
+    print_rows(_groups(tables, graph, "relation"), Format.table)
+
+    note("5. The whole surface: sharpness alpha down, popularity-bias robustness beta across")
+    alphas, betas = [1.0, 0.5, 0.0, -0.5, -1.0], [0.0, 0.2, 0.4, 0.6, 0.8]
+    for name, ranks in tables.items():
+        print_rows(matrix(name, alphas, betas, surface(ranks, alphas, betas)), Format.table)
+    note(f"Next: kgprobe eval {output}/*.parquet --by popularity:5 --metric MRR")
+
+
+def _make_graph(folder: Path, seed: int) -> KnowledgeGraph:
+    from kgprobe.graph import statistics, write_graph
     from kgprobe.graph.family_tree import family_tree
-    from kgprobe.metrics import evaluate
-    from kgprobe.predict import rank
 
     note("1. A graph: families grown from rules, with all facts that follow")
     graph = family_tree(seed=seed)
+    write_graph(graph, folder)
     shown = ("graph", "entities", "relations", "train", "valid", "test")
     print_rows([{key: value for key, value in statistics(graph).items() if key in shown}], Format.table)
+    return graph
 
-    note("2. Prediction: every test fact ranked against all entities, by two baselines")
-    tables = {}
-    for baseline in ("relation-frequency", "entity-frequency"):
-        path = output / f"{baseline}.parquet"
-        tables[path] = rank(baseline, graph)
-        tables[path].write(path)
-        note(f"   wrote {path}")
 
-    note("3. Evaluation: every perspective from the same rank files")
-    values = {str(ranks.info.model): evaluate(ranks, METRICS) for ranks in tables.values()}
-    print_rows([{"metric": m} | {model: value[m] for model, value in values.items()} for m in METRICS], Format.table)
+def _fit_models(graph: KnowledgeGraph, output: Path) -> Mapping[str, Path | str]:
+    """Two models in files, and a baseline that needs none."""
+    from kgprobe.models.least_squares import CP, Rescal, fit_cp, fit_rescal
+    from kgprobe.predict.sources.embeddings import write_embeddings
 
-    note("4. The whole surface: sharpness alpha down, popularity-bias robustness beta across")
-    alphas, betas = [1.0, 0.5, 0.0, -0.5, -1.0], [0.0, 0.2, 0.4, 0.6, 0.8]
-    for ranks in tables.values():
-        print_rows(matrix(ranks.info.model, alphas, betas, surface(ranks, alphas, betas)), Format.table)
-    first = next(iter(tables))
-    note(f"Next: kgprobe eval {first} --by relation --metric MRR --graph family-tree")
+    note("2. Models: two factorisations of the training facts by least squares")
+    fits: dict[str, tuple[Callable[..., CP | Rescal], int]] = {"RESCAL": (fit_rescal, 4), "CP": (fit_cp, 10)}
+    models: dict[str, Path | str] = {}
+    for name, (fit, iterations) in fits.items():
+        start = time.monotonic()
+        models[name] = path = output / f"{name}.safetensors"
+        with counting(f"   fitting {name}", iterations, "iterations") as watch:
+            write_embeddings(path, *fit(graph, iterations=iterations, watch=watch).to_arrays())
+        note(f"   wrote {path} after {time.monotonic() - start:.1f} s")
+    return models | {"relation frequency": "relation-frequency"}
+
+
+def _values(tables: Mapping[str, Ranks]) -> list[Row]:
+    from kgprobe.metrics import evaluate
+
+    values = {model: evaluate(ranks, METRICS) for model, ranks in tables.items()}
+    return [{"metric": metric} | {model: value[metric] for model, value in values.items()} for metric in METRICS]
+
+
+def _groups(tables: Mapping[str, Ranks], graph: KnowledgeGraph, by: str) -> list[Row]:
+    """MRR of every model in every group."""
+    from kgprobe.metrics import scores
+
+    rows: dict[str, dict[str, Any]] = {}
+    for model, ranks in tables.items():
+        for score in scores(ranks, "MRR", by=[by]):
+            group = score.group[by]
+            name = graph.relation_label([group])[0] if by == "relation" else str(group)
+            rows.setdefault(name, {f"MRR by {by}": name, "queries": score.queries})[model] = score.value
+    return list(rows.values())

@@ -10,7 +10,7 @@ import typer
 
 from kgprobe.cli.options import GraphOption, load
 from kgprobe.cli.output import note
-from kgprobe.errors import UsageError
+from kgprobe.errors import UsageError, nearest
 
 if TYPE_CHECKING:
     from kgprobe.ranks import Ranks
@@ -47,7 +47,7 @@ def import_ranks(
     """
     from kgprobe.ranks.importers import IMPORTERS
     from kgprobe.ranks.importers.columns import mapping_problems
-    from kgprobe.ranks.importers.given import nearest, option_problems
+    from kgprobe.ranks.importers.given import option_problems
 
     importer = IMPORTERS.get(format)
     columns, problems = _mapping(map or [])

@@ -17,7 +17,7 @@ from kgprobe.errors import DataError, UsageError
 from kgprobe.metrics.base import DistributionMetric, MeanMetric, Metric, Statistic, Term
 from kgprobe.metrics.catalogue import parse_all
 from kgprobe.metrics.scores import Cube, CubeKey, Score, finish
-from kgprobe.ranks import Ranks
+from kgprobe.ranks import End, Ranks, refuse_intervals
 from kgprobe.transform import Transformer
 
 Floats = NDArray[np.float64]
@@ -34,6 +34,7 @@ class RankAccumulator:
         tie: How ties are scored.
         weight: A label column with sample weights that multiply the metrics' own.
         settled: Weights of the whole table, where it could be looked at before: saves memory.
+        at: The end, ``best`` or ``worst``, at which ranks that are intervals are taken; without it they are refused.
 
     Example:
         >>> part = dict(relation=[0], tail=[1], side=["tail"], candidates=[9])
@@ -54,13 +55,14 @@ class RankAccumulator:
         tie: Tie | str = Tie.mean,
         weight: str | None = None,
         settled: Iterable[SettledWeight] = (),
+        at: End | str | None = None,
     ) -> None:
         if macro is not None and macro not in MACRO:
             raise UsageError(f"macro '{macro}' is not known", [f"it can be {', '.join(MACRO)}"])
         self.metrics = parse_all(metrics)
         self.by, self.macro, self.weight = list(by), macro, weight
         self._settled = {(weight.weighting, weight.needs_alternatives): weight for weight in settled}
-        self.tie = Tie(tie)
+        self.tie, self.at = Tie(tie), None if at is None else End(at)
         unfit = [str(m) for m in self.metrics if isinstance(m, DistributionMetric)]
         if self.tie is Tie.expected and unfit:
             raise UsageError(f"no exact expectation over ties is known for {', '.join(unfit)}", remedy="use tie 'mean'")
@@ -84,6 +86,10 @@ class RankAccumulator:
 
     def update(self, ranks: Ranks) -> None:
         """Add the queries of a table."""
+        if self.at is None:
+            refuse_intervals(ranks)
+        intervals = ranks.intervals
+        ranks = ranks if self.at is None else self.at.of(ranks)
         slices = self._slices(ranks)
         sample_weight = self._sample_weight(ranks)
         chance: Callable[[Transformer], tuple[Floats, Floats]] = cache(lambda transformer: _chance(ranks, transformer))
@@ -105,7 +111,7 @@ class RankAccumulator:
             keys = [*slices, *(_key(ranks, column, self.tie) for column in cube.key.columns)]
             parts.append((cube, keys, counted, weight, [statistic(term) for term in cube.terms]))
         for cube, keys, counted, weight, values in parts:  # only now: a table that is refused leaves no trace
-            cube.add(keys, counted, weight, values)
+            cube.add(keys, counted, intervals, weight, values)
 
     def merge(self, other: RankAccumulator) -> None:
         """Add all that another accumulator with the same settings has collected."""
@@ -121,7 +127,7 @@ class RankAccumulator:
     def _settings(self) -> tuple[object, ...]:
         edges = [grouping.edges.tolist() if isinstance(grouping, ByQuantile) else None for grouping in self.by]
         scales = [{name: v.tolist() for name, v in w.reference.items()} for w in self._settled.values()]
-        return self.metrics, [g.name for g in self.by], edges, self.macro, self.tie, self.weight, scales
+        return self.metrics, [g.name for g in self.by], edges, self.macro, self.tie, self.at, self.weight, scales
 
     def compute(self) -> dict[str, float]:
         """The value of every metric by canonical name; groups need `scores`."""

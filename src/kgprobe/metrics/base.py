@@ -50,13 +50,24 @@ class Sums:
 
 @dataclass(frozen=True)
 class Facts:
-    """What is known of a metric before it sees a rank."""
+    """What is known of a metric before it sees a rank.
+
+    Attributes:
+        title: Its name in words.
+        low: Its smallest possible value.
+        high: Its largest possible value.
+        higher_is_better: Whether a larger value means a better model.
+        reference: Where it comes from.
+        monotone: Whether a worse rank of any query moves it in one direction only, or not at all: then the values at
+            the best and at the worst ranks are the limits of all between them.
+    """
 
     title: str
     low: float
     high: float
     higher_is_better: bool
     reference: str
+    monotone: bool = True
 
     @property
     def range(self) -> str:

@@ -6,12 +6,13 @@ from collections.abc import Iterable
 
 from kgprobe.aggregate import PopularityWeight, Tie, Weighting, parse_groupings
 from kgprobe.aggregate.settled import settle
+from kgprobe.errors import UsageError
 from kgprobe.graph import KnowledgeGraph
 from kgprobe.metrics.accumulator import RankAccumulator, read_column
 from kgprobe.metrics.base import MeanMetric, Metric
 from kgprobe.metrics.catalogue import parse_all
-from kgprobe.metrics.scores import Score
-from kgprobe.ranks import RankFile, Ranks, validate
+from kgprobe.metrics.scores import Score, between
+from kgprobe.ranks import End, RankFile, Ranks, refuse_intervals, validate
 
 _MODERATE_BETA = 5.0
 
@@ -27,6 +28,8 @@ def scores(
     weight: str | None = None,
 ) -> list[Score]:
     """Evaluate a rank table or file, with groups, seeds and effective sample sizes.
+
+    Where ranks are intervals, so is the value of a metric: it lies between ``low`` and ``high``, which are reached.
 
     Args:
         ranks: A table, or a file, which is streamed.
@@ -47,14 +50,31 @@ def scores(
     validate(ranks, graph)
     source = ranks if graph is None else ranks.with_popularity(graph.popularity)
     groupings = parse_groupings(by)
+    ends = tuple(End) if "worst_rank" in source.column_names else (End.best,)
+    if len(ends) > 1:
+        _refuse_by_rank([*(grouping.name for grouping in groupings), weight])
     for grouping in groupings:
         grouping.learn(source)
     wanted = parse_all(metrics)
     settled = settle(source, filter(None, map(_to_settle, wanted)), read_column)
-    accumulator = RankAccumulator(wanted, by=groupings, macro=macro, tie=tie, weight=weight, settled=settled)
+    accumulators = [
+        RankAccumulator(wanted, by=groupings, macro=macro, tie=tie, weight=weight, settled=settled, at=end)
+        for end in ends
+    ]
     for batch in source.batches():
-        accumulator.update(batch)
-    return accumulator.scores()
+        for accumulator in accumulators:
+            accumulator.update(batch)
+    found = [accumulator.scores() for accumulator in accumulators]
+    return [between(best, worst) for best, worst in zip(found[0], found[-1], strict=True)]
+
+
+def _refuse_by_rank(columns: Iterable[str | None]) -> None:
+    """Refuse groups and sample weights that change with a rank: the ends of a metric would not be its limits."""
+    if named := [column for column in columns if column in ("rank", "worst_rank")]:
+        raise UsageError(
+            f"ranks that may be intervals neither group nor weigh: {', '.join(named)}",
+            remedy="use at_best() or at_worst(), which have exact ranks",
+        )
 
 
 def _to_settle(metric: Metric) -> tuple[Weighting, bool] | None:
@@ -84,5 +104,6 @@ def evaluate(
         >>> evaluate(table, ["MRR", "Hits@1", "PROBE(alpha=1)"])
         {'MRR': 0.75, 'Hits@1': 0.5, 'PROBE(alpha=1,beta=0)': 0.6875}
     """
+    refuse_intervals(ranks)
     found = scores(ranks, metrics, graph=graph, macro=macro, tie=tie, weight=weight)
     return {str(score.metric): score.value for score in found}

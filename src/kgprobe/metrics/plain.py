@@ -194,7 +194,7 @@ class VarRank(DistributionMetric):
 
     name: ClassVar[str] = "VarRank"
     synonyms: ClassVar[tuple[str, ...]] = ("variance", "var", "rank_var")
-    facts: ClassVar[Facts] = Facts("Variance of the ranks", 0, math.inf, False, PYKEEN)
+    facts: ClassVar[Facts] = Facts("Variance of the ranks", 0, math.inf, False, PYKEEN, monotone=False)
 
     def of_distribution(self, rank: Floats, weight: Floats) -> float:
         """Mean squared distance from the mean."""
@@ -208,7 +208,7 @@ class StdRank(VarRank):
 
     name: ClassVar[str] = "StdRank"
     synonyms: ClassVar[tuple[str, ...]] = ("standard_deviation", "std", "rank_std")
-    facts: ClassVar[Facts] = Facts("Standard deviation of the ranks", 0, math.inf, False, PYKEEN)
+    facts: ClassVar[Facts] = Facts("Standard deviation of the ranks", 0, math.inf, False, PYKEEN, monotone=False)
 
     def of_distribution(self, rank: Floats, weight: Floats) -> float:
         """The root."""
@@ -225,7 +225,7 @@ class MADRank(DistributionMetric):
 
     name: ClassVar[str] = "MADRank"
     synonyms: ClassVar[tuple[str, ...]] = ("median_absolute_deviation", "mad", "rank_mad")
-    facts: ClassVar[Facts] = Facts("Median absolute deviation of the ranks", 0, math.inf, False, PYKEEN)
+    facts: ClassVar[Facts] = Facts("Median absolute deviation of the ranks", 0, math.inf, False, PYKEEN, monotone=False)
 
     def of_distribution(self, rank: Floats, weight: Floats) -> float:
         """The median of the distances."""

@@ -43,6 +43,7 @@ def reference_row(metric: type[Metric]) -> dict[str, Any]:
         "range": metric.facts.range,
         "better": "higher" if example.higher_is_better else "lower",
         "candidate_aware": example.needs_alternatives,
+        "monotone": metric.facts.monotone,
         "parameters": ", ".join(field.name for field in fields(metric)),  # type: ignore[arg-type]
         "reference": metric.facts.reference,
         "synonyms": ", ".join(metric.synonyms),
@@ -77,5 +78,7 @@ def reference_page() -> str:
         lines += [f"- also written: {row['synonyms']}"] if row["synonyms"] else []
         if row["candidate_aware"]:
             lines.append("- leaves out queries with a single candidate, and says how many")
+        if not row["monotone"]:
+            lines.append("- not monotone in the ranks: has no value and no interval where ranks are intervals")
     lines += ["", "## References", "", *(f"- {short}: {citation}" for short, citation in CITATIONS.items())]
     return "\n".join(lines) + "\n"

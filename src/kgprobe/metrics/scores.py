@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,7 @@ from kgprobe.aggregate.settled import SettledWeight
 from kgprobe.metrics.base import DistributionMetric, MeanMetric, Metric, Statistic, Sums, Term
 
 Floats = NDArray[np.float64]
+Flags = NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
@@ -38,23 +39,48 @@ class Score:
 
     Attributes:
         metric: The metric.
-        value: Its value; with several seeds, the mean over them. NaN where no query is left.
-        std: Sample standard deviation over the seeds; None for a single one.
+        value: Its value; with several seeds, the mean over them. NaN where no query is left, and where ranks are
+            intervals that leave it open.
+        low: The smallest value that the ranks allow: the value itself, unless they leave it open. With several seeds,
+            the mean over them. NaN where the metric has no value, or is not monotone and ranks are intervals.
+        high: The largest, likewise.
+        std: Sample standard deviation over the seeds; None for a single one, and where the value is open.
         seeds: Number of training runs with any query to evaluate.
         queries: Number of queries evaluated in a run (the largest, where runs differ).
         effective: Effective number of queries, (sum w)^2 / sum w^2, mean over seeds.
         left_out: Queries of a run that say nothing to this metric, having a single candidate.
+        intervals: Queries of a run whose rank is an interval (the largest number of any run).
         group: The group's name by column.
     """
 
     metric: Metric
     value: float
+    low: float
+    high: float
     std: float | None
     seeds: int
     queries: int
     effective: float
     left_out: int
+    intervals: int
     group: dict[str, Any] = field(default_factory=dict)
+
+
+def between(best: Score, worst: Score) -> Score:
+    """The score of ranks that are intervals, from the scores of their best and of their worst ends.
+
+    Example:
+        >>> from kgprobe.metrics.plain import MRR
+        >>> ends = [Score(MRR(), v, v, v, None, 1, 10, 10.0, 0, 3) for v in (0.5, 0.25)]
+        >>> score = between(*ends)
+        >>> score.value, score.low, score.high
+        (nan, 0.25, 0.5)
+    """
+    monotone = best.metric.facts.monotone
+    if not best.intervals or (monotone and best.value == worst.value):
+        return best
+    low, high = sorted((best.value, worst.value)) if monotone else (math.nan, math.nan)
+    return replace(best, value=math.nan, low=low, high=high, std=None)
 
 
 class Cube:
@@ -63,15 +89,16 @@ class Cube:
     Each cell is a combination of slice (seed, groups, macro cell) and of the columns that weights depend on.
     """
 
-    COUNT, LEFT_OUT, WEIGHT, SQUARED, TERMS = range(5)
+    COUNT, LEFT_OUT, INTERVALS, WEIGHT, SQUARED, TERMS = range(6)
 
     def __init__(self, slices: int, key: CubeKey, terms: tuple[Term, ...]) -> None:
         self.slices, self.key, self.terms = slices, key, terms
         self.sums = KeyedSums(slices + len(key.columns), self.TERMS + len(terms))
 
-    def add(self, keys: list[Floats], counted: NDArray[np.bool_], weight: Floats, values: list[Floats]) -> None:
+    def add(self, keys: list[Floats], counted: Flags, intervals: Flags, weight: Floats, values: list[Floats]) -> None:
         """Add queries; those that do not count leave only a trace of their number."""
-        base = [counted.astype(np.float64), (~counted).astype(np.float64), weight, np.square(weight)]
+        numbers = [flags.astype(np.float64) for flags in (counted, ~counted, intervals & (weight > 0))]
+        base = [*numbers, weight, np.square(weight)]
         weighted = [
             np.where(counted, value, 0.0) * (np.square(weight) if statistic is Statistic.chance_variance else weight)
             for (_, statistic), value in zip(self.terms, values, strict=True)
@@ -83,7 +110,7 @@ def finish(metric: Metric, cube: Cube, by: Sequence[Grouping]) -> list[Score]:
     """The scores of a metric, one for each group."""
     keys, sums = cube.sums.keys, cube.sums.sums
     if sums.shape[1] == 0:
-        return [] if by else [Score(metric, math.nan, None, 0, 0, 0.0, 0)]
+        return [] if by else [Score(metric, math.nan, math.nan, math.nan, None, 0, 0, 0.0, 0, 0)]
     cells, cell = distinct(keys[: cube.slices], sums.shape[1])
     size = len(cells[0])
     values, weight, squared = _cell_values(metric, cube, keys[cube.slices :], sums, cell, size)
@@ -97,39 +124,42 @@ def finish(metric: Metric, cube: Cube, by: Sequence[Grouping]) -> list[Score]:
         macro_cells = per_run(np.ones(size))
         value = per_run(values) / macro_cells
         effective = np.square(macro_cells) / per_run(squared / np.square(weight))
-    count, left_out = (sum_by(run[cell], sums[row], len(runs[0])) for row in (Cube.COUNT, Cube.LEFT_OUT))
+    numbers = [sum_by(run[cell], sums[row], len(runs[0])) for row in (Cube.COUNT, Cube.LEFT_OUT, Cube.INTERVALS)]
     groups, group = distinct(runs[1:], len(value))
     names = zip(*groups, strict=True) if groups else [()]
-    summaries = _over_seeds(group, value, effective, count, left_out)
+    labels = [{g.name: g.label(code) for g, code in zip(by, codes, strict=True)} for codes in names]
     return [
-        Score(metric, *summary, group={g.name: g.label(code) for g, code in zip(by, codes, strict=True)})
-        for codes, summary in zip(names, summaries, strict=True)
+        Score(metric, **summary, group=label)
+        for label, summary in zip(labels, _over_seeds(group, value, effective, *numbers), strict=True)
     ]
 
 
 def _over_seeds(
-    group: NDArray[np.int64], value: Floats, effective: Floats, count: Floats, left_out: Floats
-) -> list[tuple[float, float | None, int, int, float, int]]:
-    """Value, deviation, seeds, queries, effective queries and those left out, of every group."""
+    group: NDArray[np.int64], value: Floats, effective: Floats, count: Floats, left_out: Floats, intervals: Floats
+) -> list[dict[str, Any]]:
+    """What a score says of every group besides its metric and its name."""
     size = int(group.max()) + 1
-    most_count, most_left_out = np.zeros(size), np.zeros(size)
+    most_count, most_left_out, most_intervals = np.zeros((3, size))
     np.maximum.at(most_count, group, count)
     np.maximum.at(most_left_out, group, left_out)
+    np.maximum.at(most_intervals, group, intervals)
     evaluated = (count > 0) | (most_count == 0)[group]  # a run without a query says nothing, unless none has any
     group, value, effective = group[evaluated], value[evaluated], effective[evaluated]
     seeds = sum_by(group, np.ones_like(value), size)
     mean = sum_by(group, value, size) / seeds
-    squares = sum_by(group, np.square(value - mean[group]), size)
+    with np.errstate(invalid="ignore", over="ignore"):  # an infinite value has no deviation
+        squares = sum_by(group, np.square(value - mean[group]), size)
     mean_effective = sum_by(group, effective, size) / seeds
     return [
-        (
-            float(mean[g]),
-            math.sqrt(squares[g] / (seeds[g] - 1)) if seeds[g] > 1 else None,
-            int(seeds[g]),
-            int(most_count[g]),
-            float(mean_effective[g]),
-            int(most_left_out[g]),
-        )
+        dict.fromkeys(("value", "low", "high"), float(mean[g]))
+        | {
+            "std": math.sqrt(squares[g] / (seeds[g] - 1)) if seeds[g] > 1 else None,
+            "seeds": int(seeds[g]),
+            "queries": int(most_count[g]),
+            "effective": float(mean_effective[g]),
+            "left_out": int(most_left_out[g]),
+            "intervals": int(most_intervals[g]),
+        }
         for g in range(size)
     ]
 

@@ -12,7 +12,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from kgprobe.errors import DataError, UsageError
+from kgprobe.errors import DataError, UsageError, nearest
 from kgprobe.graph import KnowledgeGraph
 from kgprobe.graph.grouped import Grouped
 from kgprobe.graph.sorted_keys import Ints, find
@@ -21,7 +21,6 @@ from kgprobe.predict.facts import Facts
 from kgprobe.predict.readers.negatives import read_negatives
 from kgprobe.predict.readers.relation_lists import Listed, read_pairs, read_type_constraints
 from kgprobe.predict.scorer import Side
-from kgprobe.ranks.importers.given import nearest
 
 _WORDS = ("all", "train")
 _HOW = (

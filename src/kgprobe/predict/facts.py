@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from kgprobe.errors import DataError, UsageError
+from kgprobe.errors import DataError, UsageError, nearest
 from kgprobe.graph import SPLITS, KnowledgeGraph
 from kgprobe.graph.check import triple_problems
 from kgprobe.graph.sorted_keys import find, pair_keys, run_starts
@@ -20,7 +20,6 @@ from kgprobe.predict.entity_rows import EntityRows
 from kgprobe.predict.filter import KnownFilter
 from kgprobe.predict.readers.triples import HOW, read_triples
 from kgprobe.predict.scorer import SIDES, Side
-from kgprobe.ranks.importers.given import nearest
 
 Ints = npt.NDArray[np.int64]
 _HEAD, _RELATION, _TAIL = range(3)

@@ -12,11 +12,10 @@ from typing import TypeAlias
 
 import numpy as np
 
-from kgprobe.errors import DataError, UsageError
+from kgprobe.errors import DataError, UsageError, nearest
 from kgprobe.graph import SPLITS, KnowledgeGraph, KnownAnswers
 from kgprobe.graph.sorted_keys import Ints
 from kgprobe.predict.readers.triples import HOW, read_triples
-from kgprobe.ranks.importers.given import nearest
 
 Wanted: TypeAlias = str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | None
 _WORDS = ("none", "all")

@@ -55,10 +55,8 @@ def model_of(given: Any, graph: KnowledgeGraph) -> Model:
         return given
     if isinstance(given, TopKLists):
         return Model("top-k lists", given)
-    if is_pykeen(given):
-        from kgprobe.predict.sources.pykeen import scorer_for
-
-        return Model(type(given).__name__, scorer_for(given, graph), {"library": "pykeen"})
+    if is_pykeen(getattr(given, "model", given)):
+        return _pykeen_model(given, graph)
     if isinstance(given, EmbeddingScorer | RelationEmbeddingScorer | Scorer):
         return Model(type(given).__name__, given)
     if callable(given):
@@ -69,3 +67,13 @@ def model_of(given: Any, graph: KnowledgeGraph) -> Model:
         ["it has neither 'score' nor 'encode_queries' and 'candidates', and is no function"],
         "see kgprobe.predict.scorer for what a model must offer",
     )
+
+
+def _pykeen_model(given: Any, graph: KnowledgeGraph) -> Model:
+    """A PyKEEN model, or the result of its pipeline, which also tells the names that its ids stand for."""
+    from kgprobe.predict.sources.pykeen import ModelNames, scorer_for
+
+    model = getattr(given, "model", given)
+    training: Any = None if model is given else getattr(given, "training", None)
+    names = ModelNames.of(training) if hasattr(training, "entity_to_id") else None
+    return Model(type(model).__name__, scorer_for(model, graph, names), {"library": "pykeen"})

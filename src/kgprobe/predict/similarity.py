@@ -122,7 +122,8 @@ class GroupNorm:
         """The score of record of each pair of rows."""
         with np.errstate(over="ignore", invalid="ignore"):
             squared = np.square(queries.astype(np.float64) - candidates.astype(np.float64))
-            grouped = squared.reshape(len(squared), -1, self.width(squared.shape[1]))
+            dimension = squared.shape[1]
+            grouped = squared.reshape(len(squared), self.groups(dimension), self.width(dimension))
             norms = np.sqrt(np.cumsum(grouped, axis=2)[:, :, -1])
             return _rounded(self.gamma - np.cumsum(norms, axis=1)[:, -1])
 

@@ -72,6 +72,12 @@ RULES: tuple[Rule, ...] = (
             & ((rows["rank"] - rows["ties"] / 2 < 1) | (rows["rank"] + rows["ties"] / 2 > rows["candidates"]))
         ),
     ),
+    ("worst_rank is below the rank", lambda rows: rows["worst_rank"] < rows["rank"]),
+    ("worst_rank is larger than the number of candidates", lambda rows: rows["worst_rank"] > rows["candidates"]),
+    (
+        "ties is not 0, though the rank is an interval up to worst_rank",
+        lambda rows: (rows["worst_rank"] > rows["rank"]) & (rows["ties"] > 0),
+    ),
     (
         "a popularity is outside 0..1",
         lambda rows: np.any([(rows[c] < 0) | (rows[c] > 1) for c in POPULARITY], axis=0),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import reduce
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -50,15 +51,15 @@ class RankFile:
             info = RanksInfo.from_metadata(self._file.schema_arrow.metadata)
             conform(self.empty_table())
         self.info = info if info.model else replace(info, model=self.path.stem)
-        self._popularity: Popularity | None = None
+        self._changes: tuple[Callable[[Ranks], Ranks], ...] = ()
 
     def __len__(self) -> int:
         return int(self._file.metadata.num_rows)
 
     @property
     def column_names(self) -> list[str]:
-        """The columns of the file."""
-        return list(self._file.schema_arrow.names)
+        """The columns of its batches."""
+        return self._changed(Ranks(self.empty_table(), validate=False)).column_names
 
     def empty_table(self) -> pa.Table:
         """The columns without rows."""
@@ -66,9 +67,28 @@ class RankFile:
 
     def with_popularity(self, popularity: Popularity) -> RankFile:
         """The same file, whose batches have the popularity of their targets attached."""
+        return self._also(lambda ranks: ranks.with_popularity(popularity))
+
+    def at_best(self) -> RankFile:
+        """The same file, in whose batches every rank that is an interval is the best possible."""
+        return self._also(Ranks.at_best)
+
+    def at_worst(self) -> RankFile:
+        """The same file, in whose batches every rank that is an interval is the worst possible."""
+        return self._also(Ranks.at_worst)
+
+    def _also(self, change: Callable[[Ranks], Ranks]) -> RankFile:
         other = RankFile(self.path, self._watch)
-        other._popularity = popularity
+        other._changes = (*self._changes, change)
         return other
+
+    def _changed(self, ranks: Ranks) -> Ranks:
+        return reduce(lambda changed, change: change(changed), self._changes, ranks)
+
+    @property
+    def has_intervals(self) -> bool:
+        """Whether any rank is an interval; reads the file up to the first."""
+        return "worst_rank" in self.column_names and any(batch.has_intervals for batch in self.batches())
 
     def batches(self, rows: int = BATCH_ROWS) -> Iterator[Ranks]:
         """The rows in order, in slices, unchecked: `validate` checks."""
@@ -84,7 +104,7 @@ class RankFile:
                 ranks = Ranks(pa.Table.from_batches([batch]), self.info, validate=False)
             if self._watch is not None:
                 self._watch(len(ranks))
-            yield ranks if self._popularity is None else ranks.with_popularity(self._popularity)
+            yield self._changed(ranks)
 
 
 def validate(source: Ranks | RankFile, graph: KnowledgeGraph | None = None) -> None:

@@ -15,6 +15,12 @@ from kgprobe.errors import DataError
 SIDES = pa.dictionary(pa.int8(), pa.string())
 _MOST_SIDES = 127
 
+SIDE_NAMES = {
+    **dict.fromkeys(("head", "h", "s", "subject", "lhs", "head-batch", "head_batch"), "head"),
+    **dict.fromkeys(("tail", "t", "o", "object", "rhs", "tail-batch", "tail_batch"), "tail"),
+}
+"""What other programs call the side that is predicted, in small letters."""
+
 REQUIRED: dict[str, pa.DataType] = {
     "head": pa.int64(),
     "relation": pa.int64(),
@@ -25,6 +31,7 @@ REQUIRED: dict[str, pa.DataType] = {
 }
 OPTIONAL: dict[str, pa.DataType] = {
     "ties": pa.int64(),
+    "worst_rank": pa.float64(),
     "entity_popularity": pa.float64(),
     "relation_popularity": pa.float64(),
     "seed": pa.int64(),

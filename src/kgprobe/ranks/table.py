@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import ArrayLike, NDArray
 
-from kgprobe.errors import DataError, UsageError
+from kgprobe.errors import UsageError
 from kgprobe.ranks.checks import Checker
 from kgprobe.ranks.schema import RanksInfo, conform, table_of
 
@@ -57,6 +57,7 @@ class Ranks:
         rank: ArrayLike,
         candidates: ArrayLike,
         ties: ArrayLike | None = None,
+        worst_rank: ArrayLike | None = None,
         entity_popularity: ArrayLike | None = None,
         relation_popularity: ArrayLike | None = None,
         seed: ArrayLike | int | None = None,
@@ -72,6 +73,7 @@ class Ranks:
             "rank": rank,
             "candidates": candidates,
             "ties": ties,
+            "worst_rank": worst_rank,
             "entity_popularity": entity_popularity,
             "relation_popularity": relation_popularity,
             "seed": np.full(len(side), seed) if isinstance(seed, int) else seed,
@@ -144,8 +146,23 @@ class Ranks:
 
     @cached_property
     def rank(self) -> Floats:
-        """Mean rank of the target over its tie group."""
+        """Mean rank of the target over its tie group; the best possible, where the rank is an interval."""
         return self.numbers("rank")
+
+    @cached_property
+    def worst_rank(self) -> Floats:
+        """The worst possible rank, where the rank is an interval; elsewhere the rank itself."""
+        return np.fmax(self.rank, self.numbers("worst_rank"))
+
+    @property
+    def intervals(self) -> NDArray[np.bool_]:
+        """Where the rank is not exact, but anything from `rank` to `worst_rank`."""
+        return np.asarray(self.worst_rank > self.rank)
+
+    @property
+    def has_intervals(self) -> bool:
+        """Whether any rank is an interval."""
+        return "worst_rank" in self.column_names and bool(self.intervals.any())
 
     @cached_property
     def ties(self) -> Floats:
@@ -171,6 +188,28 @@ class Ranks:
     def pessimistic(self) -> Floats:
         """The target behind all that tie with it."""
         return self.rank + self.ties / 2
+
+    def at_best(self) -> Ranks:
+        """The exact table in which every rank that is an interval is the best possible.
+
+        Example:
+            >>> ranks = Ranks.from_columns(
+            ...     head=[0], relation=[0], tail=[1], side=["tail"], rank=[11], worst_rank=[40], candidates=[40]
+            ... )
+            >>> ranks.at_best().rank.tolist(), ranks.at_worst().rank.tolist()
+            ([11.0], [40.0])
+        """
+        return self._settled(self.rank)
+
+    def at_worst(self) -> Ranks:
+        """The exact table in which every rank that is an interval is the worst possible."""
+        return self._settled(self.worst_rank)
+
+    def _settled(self, rank: Floats) -> Ranks:
+        if "worst_rank" not in self.column_names:
+            return self
+        table = self._table.drop_columns(["worst_rank"])
+        return self._with(table.set_column(table.column_names.index("rank"), "rank", pa.array(rank)))
 
     def batches(self, rows: int = BATCH_ROWS) -> Iterator[Ranks]:
         """The table in slices, without copying."""
@@ -211,44 +250,3 @@ class Ranks:
         from kgprobe.ranks.parquet import write_ranks
 
         write_ranks(self, path)
-
-
-def concatenate(tables: Sequence[Ranks]) -> Ranks:
-    """One table of all rows; queries must be disjoint, origins that differ are dropped from the metadata.
-
-    Example:
-        >>> part = dict(relation=[0], tail=[1], side=["tail"], rank=[1], candidates=[9])
-        >>> len(concatenate([Ranks.from_columns(head=[0], **part), Ranks.from_columns(head=[1], **part)]))
-        2
-    """
-    if not tables:
-        raise UsageError("nothing to concatenate")
-    try:
-        rows = pa.concat_tables([table._table for table in tables], promote_options="permissive")
-    except pa.ArrowException as error:  # canonical columns have canonical types, so it is a label column
-        raise DataError("the label columns of these tables do not go together", [str(error).split("\n")[0]]) from None
-    infos = [table.info for table in tables]
-    differing: dict[str, Any] = {
-        name: None
-        for name in ("model", "graph", "graph_hash", "split", "filtered", "filter_hash")
-        if len({getattr(info, name) for info in infos}) > 1
-    }
-    first = infos[0]
-    settings = {k: v for k, v in first.settings.items() if all(k in i.settings and i.settings[k] == v for i in infos)}
-    return Ranks(rows.unify_dictionaries(), replace(first, **differing, settings=settings))
-
-
-def merge_seeds(runs: Mapping[int, Ranks]) -> Ranks:
-    """One table of several training runs of a model, told apart by the column ``seed``.
-
-    Example:
-        >>> run = Ranks.from_columns(head=[0], relation=[0], tail=[1], side=["tail"], rank=[1], candidates=[9])
-        >>> merge_seeds({1: run, 2: run}).seed.tolist()
-        [1, 2]
-    """
-    marked = []
-    for seed, run in runs.items():
-        table = run._table.drop_columns(["seed"]) if "seed" in run.column_names else run._table
-        seeds = pa.array(np.full(len(run), seed, dtype=np.int64))
-        marked.append(Ranks(table.append_column("seed", seeds), run.info, validate=False))
-    return concatenate(marked)

@@ -259,3 +259,31 @@ def test_files_that_are_not_what_they_say_are_named(tmp_path: Path) -> None:
     one, two = caught.value.problems
     assert one == "a.csv: it is a Parquet file, expected text"
     assert two.startswith("b.parquet: b.parquet: not a readable Parquet file")
+
+
+def test_best_and_worst_rank_are_the_ends_of_a_tie_group(path: Path) -> None:
+    text = "head,relation,tail,side,best_rank,worst_rank,candidates\n0,0,3,tail,1,2,4\n0,0,3,head,2,2,3\n"
+    assert _rows(path, text) == [row | {"ties": ties} for row, ties in zip(ROWS, (1, 0), strict=True)]
+
+
+def test_rank_and_worst_rank_are_an_interval(path: Path) -> None:
+    path.write_text("head,relation,tail,side,rank,worst_rank,candidates\n0,0,3,tail,2,4,4\n0,0,3,head,2,,3\n")
+    ranks = import_table(path)
+    assert ranks.column("worst_rank").to_pylist() == [4, None]
+    assert "1 of 2 ranks are intervals, from rank to worst_rank" in ranks.info.settings["notes"]
+
+
+def test_a_rank_table_with_intervals_comes_back_from_csv(path: Path) -> None:
+    rows = "0,0,3,tail,2,0,4,4\n0,0,3,head,1.5,1,,3\n"
+    path.write_text("head,relation,tail,side,rank,ties,worst_rank,candidates\n" + rows)
+    ranks = import_table(path)
+    arrow_csv.write_csv(ranks.to_arrow().set_column(3, "side", ranks.column("side").cast(pa.string())), path)
+    assert import_table(path).to_arrow().to_pylist() == ranks.to_arrow().to_pylist()
+
+
+def test_an_interval_that_cannot_be_is_refused(path: Path) -> None:
+    text = "head,relation,tail,side,rank,worst_rank,candidates\n0,0,3,tail,2,9,4\n0,0,3,head,2,?,3\n"
+    assert _problems(path, text) == [
+        "worst_rank is not a number, for example '?': 1 row (row 2)",
+        "worst_rank is larger than the number of candidates: 1 row (row 1)",
+    ]

@@ -2,7 +2,7 @@ import pytest
 
 from kgprobe.errors import UsageError
 from kgprobe.graph import KnowledgeGraph
-from kgprobe.ranks.importers.given import Given, nearest
+from kgprobe.ranks.importers.given import Given
 
 
 def test_the_graph_has_its_own_number_of_entities(graph: KnowledgeGraph) -> None:
@@ -20,9 +20,3 @@ def test_contradictions_are_all_said_at_once(graph: KnowledgeGraph) -> None:
         "no split is called 'tests'; nearest: test",
         "one seed for 2 files: several files are several seeds, numbered by their names",
     ]
-
-
-def test_the_nearest_words_are_found_whatever_their_case() -> None:
-    assert nearest("RANK", ["Rank", "tail"]) == "; nearest: Rank"
-    assert nearest("zzz", ["rank", "tail"]) == "; there are: rank, tail"
-    assert nearest("zzz", []) == "; there are: none"

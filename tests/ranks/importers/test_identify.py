@@ -6,7 +6,8 @@ import pytest
 
 from kgprobe.graph import KnowledgeGraph
 from kgprobe.ranks.importers.draft import Draft
-from kgprobe.ranks.importers.identify import SIDE_NAMES, read_side, read_triples
+from kgprobe.ranks.importers.identify import read_side, read_triples
+from kgprobe.ranks.schema import SIDE_NAMES
 
 
 def _triples(

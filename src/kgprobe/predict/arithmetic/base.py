@@ -67,8 +67,8 @@ class Arithmetic(Protocol):
         """For every target, how many candidates are above its bounds, and how many are within."""
         ...
 
-    def within(self, scores: Any, bounds: Bounds) -> tuple[Ints, Ints]:
-        """The candidates within the bounds, as positions among the targets and columns."""
+    def within(self, scores: Any, bounds: Bounds, found: int) -> tuple[Ints, Ints]:
+        """The candidates within the bounds, as positions among the targets and columns; `count` found so many."""
         ...
 
     def record(self, similarity: Similarity, queries: Any, row: Ints, candidates: Any, column: Ints) -> Floats:

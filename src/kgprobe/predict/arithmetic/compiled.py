@@ -52,9 +52,8 @@ class CompiledArithmetic(PlainArithmetic):
         self._kernels.count(scores, bounds.row, bounds.low, bounds.high, above, within)
         return above, within
 
-    def within(self, scores: NDArray[Any], bounds: Bounds) -> tuple[Ints, Ints]:
+    def within(self, scores: NDArray[Any], bounds: Bounds, found: int) -> tuple[Ints, Ints]:
         """The candidates within the bounds."""
-        found = int(self.count(scores, bounds)[1].sum())
         which, column = (np.empty(found, dtype=np.int64) for _ in range(2))
         self._kernels.find_within(scores, bounds.row, bounds.low, bounds.high, which, column)
         return which, column

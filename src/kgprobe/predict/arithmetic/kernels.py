@@ -6,6 +6,8 @@ from __future__ import annotations
 import numba
 import numpy as np
 
+_STRETCH = 256
+
 _exact = numba.njit(nogil=True, cache=True)
 # Sums may be reordered and square roots approximated: the bounds of the similarities allow for it.
 _fast = numba.njit(nogil=True, cache=True, fastmath={"nsz", "contract", "afn", "arcp", "reassoc"})
@@ -26,14 +28,20 @@ def count(scores, row, low, high, above, within):
 
 @_exact
 def find_within(scores, row, low, high, which, columns):
-    """The targets and columns of the scores within the bounds, as many as there is room for."""
+    """The targets and columns of the scores within the bounds; few are, so most stretches are passed over at once."""
     found = 0
     for target in range(len(row)):
-        for column in range(scores.shape[1]):
-            score = scores[row[target], column]
-            if score >= low[target] and not score > high[target]:
-                which[found], columns[found] = target, column
-                found += 1
+        line, least, most = scores[row[target]], low[target], high[target]
+        for start in range(0, len(line), _STRETCH):
+            stretch = line[start : start + _STRETCH]
+            there = np.int32(0)
+            for column in range(len(stretch)):
+                there += np.int32((stretch[column] >= least) & ~(stretch[column] > most))
+            if there:
+                for column in range(len(stretch)):
+                    if stretch[column] >= least and not stretch[column] > most:
+                        which[found], columns[found] = target, start + column
+                        found += 1
 
 
 @_exact

@@ -89,7 +89,7 @@ class PlainArithmetic:
             within[some] = np.count_nonzero(rows >= bounds.low[some, None], axis=1) - above[some]
         return above, within
 
-    def within(self, scores: NDArray[Any], bounds: Bounds) -> tuple[Ints, Ints]:
+    def within(self, scores: NDArray[Any], bounds: Bounds, found: int) -> tuple[Ints, Ints]:
         """The candidates within the bounds."""
         rows = scores[bounds.row]
         which, column = np.nonzero((rows >= bounds.low[:, None]) & ~(rows > bounds.high[:, None]))

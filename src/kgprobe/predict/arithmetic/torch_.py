@@ -97,13 +97,13 @@ class TorchArithmetic:
             within[some] = self._numpy((rows >= low).sum(dim=1) - beaten)
         return above, within
 
-    def within(self, scores: Any, bounds: Bounds) -> tuple[Ints, Ints]:
+    def within(self, scores: Any, bounds: Bounds, found: int) -> tuple[Ints, Ints]:
         """The candidates within the bounds."""
-        found = []
+        parts = []
         for some, rows, low, high in self._rows(scores, bounds):
             which, column = self._torch.nonzero((rows >= low) & ~(rows > high), as_tuple=True)
-            found.append((self._numpy(which) + some.start, self._numpy(column)))
-        which, column = (np.concatenate(parts) for parts in zip(*found, strict=True))
+            parts.append((self._numpy(which) + some.start, self._numpy(column)))
+        which, column = (np.concatenate(ids) for ids in zip(*parts, strict=True))
         return which, column
 
     def record(self, similarity: Similarity, queries: Any, row: Ints, candidates: Any, column: Ints) -> Floats:

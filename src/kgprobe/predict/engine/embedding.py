@@ -21,7 +21,7 @@ from kgprobe.predict.similarity import Floats, Similarity
 _ENCODED_AT_ONCE = 1 << 22
 """Coordinates of queries that are encoded in one call. It is the same whatever the resources are, so that an encoder
 whose last bit depends on what else it encodes gives the same vectors in every run."""
-_BATCH, _TILE = 512, 2048
+_BATCH, _TILE = 1024, 1024
 _DEVICE_BATCH, _DEVICE_TILE = 1 << 14, 1 << 15
 _BYTES_A_CELL = 32
 

@@ -75,7 +75,7 @@ class Sweep:
         itself = block.counts_itself - start
         unclear = np.flatnonzero(within > ((itself >= 0) & (itself < stop - start)))
         for some in _portions(unclear, within[unclear]):
-            position, column = self.arithmetic.within(scores, bounds.part(some))
+            position, column = self.arithmetic.within(scores, bounds.part(some), int(within[some].sum()))
             which = some[position]
             others = column != itself[which]
             tally.settle(which[others], column[others] + start)

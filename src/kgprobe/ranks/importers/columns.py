@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from kgprobe.ranks.importers.given import nearest
+from kgprobe.errors import nearest
 from kgprobe.ranks.schema import COLUMNS
 
 SYNONYMS: dict[str, tuple[str, ...]] = {
@@ -15,12 +15,13 @@ SYNONYMS: dict[str, tuple[str, ...]] = {
     "side": ("predicted", "predicted_side", "direction", "target_side", "mode"),
     "rank": ("mean_rank", "realistic_rank", "realistic", "filtered_rank"),
     "ties": ("num_ties", "n_ties"),
+    "worst_rank": (),
     "candidates": ("num_candidates", "n_candidates", "number_of_candidates", "number_of_options"),
     "entity_popularity": ("delta_e",),
     "relation_popularity": ("delta_r_e", "delta_r"),
     "seed": ("random_seed",),
     "optimistic": ("optimistic_rank", "best_rank"),
-    "pessimistic": ("pessimistic_rank", "worst_rank"),
+    "pessimistic": ("pessimistic_rank",),
     "greater": ("num_greater", "better", "num_better"),
     "equal": ("num_equal",),
     "filtered": ("num_filtered", "n_filtered", "number_of_filtered"),

@@ -110,13 +110,13 @@ def _fill(
     draft.columns |= triples | {"side": side} | ranks
     if candidates.values is not None:
         draft.columns["candidates"] = candidates.values
-    for name in (*POPULARITY, "seed"):
-        if name in columns:
+    for name in (*POPULARITY, "seed", "worst_rank"):
+        if name in columns and name not in recipe.sources:
             nullable, whole = name != "seed", name == "seed"
             draft.columns[name] = read_numbers(draft, name, columns[name], whole=whole, nullable=nullable)
     if given.graph is not None and any(name in columns for name in POPULARITY):
         draft.notes.append("the popularity of the graph replaces that of the file")
-    used = {"head", "relation", "tail", "side", "seed", *POPULARITY, *recipe.sources, candidates.column}
+    used = {"head", "relation", "tail", "side", "seed", "worst_rank", *POPULARITY, *recipe.sources, candidates.column}
     for name in ("rank", "ties"):
         if name in columns and name not in used and agrees(draft, naming.found[name], columns[name], ranks.get(name)):
             used.add(name)

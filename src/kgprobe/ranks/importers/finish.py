@@ -12,8 +12,9 @@ from kgprobe.errors import DataError, UsageError
 from kgprobe.ranks.checks import Rule, entity_rules, graph_rules
 from kgprobe.ranks.importers.draft import Draft
 from kgprobe.ranks.importers.given import Given
+from kgprobe.ranks.join import concatenate, merge_seeds
 from kgprobe.ranks.schema import POPULARITY, RanksInfo
-from kgprobe.ranks.table import Ranks, concatenate, merge_seeds
+from kgprobe.ranks.table import Ranks
 
 
 @dataclass(frozen=True)
@@ -117,5 +118,7 @@ def _prefixed(drafts: Sequence[Draft], lines: Sequence[list[str]]) -> list[str]:
 def _null_notes(ranks: Ranks) -> list[str]:
     absent = [name for name in ("ties", *POPULARITY) if name not in ranks.column_names]
     notes = [f"not recorded: {', '.join(absent)}"] if absent else []
-    nulls = {name: ranks.column(name).null_count for name in ranks.column_names}
+    if ranks.has_intervals:
+        notes.append(f"{ranks.intervals.sum():,} of {len(ranks):,} ranks are intervals, from rank to worst_rank")
+    nulls = {name: ranks.column(name).null_count for name in ranks.column_names if name != "worst_rank"}
     return notes + [f"{name} is null in {count:,} of {len(ranks):,} rows" for name, count in nulls.items() if count]

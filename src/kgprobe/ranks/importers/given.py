@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from kgprobe.errors import UsageError
+from kgprobe.errors import UsageError, nearest
 from kgprobe.graph import SPLITS
 
 if TYPE_CHECKING:
@@ -74,16 +72,3 @@ def option_problems(
     if seed is not None and files > 1:
         problems.append(f"one seed for {files} files: several files are several seeds, numbered by their names")
     return problems
-
-
-def nearest(word: str, known: Iterable[str]) -> str:
-    """The known words that look most like this one, or else all of them, to be put after a complaint.
-
-    Example:
-        >>> nearest("csw", ["csv", "tsv", "parquet"])
-        '; nearest: csv'
-    """
-    names = list(known)
-    lower = {name.lower(): name for name in names}
-    near = [lower[match] for match in difflib.get_close_matches(word.lower(), lower, n=3, cutoff=0.5)]
-    return f"; nearest: {', '.join(near)}" if near else f"; there are: {', '.join(names) or 'none'}"

@@ -10,17 +10,12 @@ import pyarrow.compute as pc
 
 from kgprobe.ranks.importers.draft import Draft
 from kgprobe.ranks.importers.values import all_whole, flags, is_text, read_numbers
+from kgprobe.ranks.schema import SIDE_NAMES
 
 if TYPE_CHECKING:
     from kgprobe.graph import KnowledgeGraph
 
 _LABELS_SHOWN = 20
-
-SIDE_NAMES = {
-    **dict.fromkeys(("head", "h", "s", "subject", "lhs", "head-batch", "head_batch"), "head"),
-    **dict.fromkeys(("tail", "t", "o", "object", "rhs", "tail-batch", "tail_batch"), "tail"),
-}
-"""What other programs call the side that is predicted, in small letters."""
 
 
 def read_side(draft: Draft, column: pa.Array) -> pa.Array:

@@ -39,6 +39,7 @@ RECIPES = (
     Recipe(("optimistic", "pessimistic"), lambda best, worst: (best + worst) / 2, lambda best, worst: worst - best),
     Recipe(("greater", "equal"), lambda greater, equal: 1 + greater + equal / 2, lambda _greater, equal: equal),
     Recipe(("greater", "ties"), lambda greater, ties: 1 + greater + ties / 2, lambda _greater, ties: ties),
+    Recipe(("optimistic", "worst_rank"), lambda best, worst: (best + worst) / 2, lambda best, worst: worst - best),
     Recipe(("rank", "ties"), lambda rank, _ties: rank, lambda _rank, ties: ties),
     Recipe(("rank",), lambda rank: rank, None),
 )

@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from kgprobe.errors import DataError, UsageError
+from kgprobe.errors import DataError, UsageError, nearest
 from kgprobe.graph.readers.columns import read_parquet
 from kgprobe.graph.readers.lines import UNREADABLE, disguise, open_bytes, read_lines
 from kgprobe.ranks.importers.draft import Draft
-from kgprobe.ranks.importers.given import nearest
 
 if TYPE_CHECKING:
     from pyarrow.csv import InvalidRow

@@ -1,0 +1,1 @@
+"""Models that score facts, trained on the facts of a graph."""
