@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from kgprobe.errors import DataError
-from kgprobe.files import replacing
+from kgprobe.files import replacing, require_writable
 
 
 def test_a_file_appears_whole_and_nothing_else_stays(tmp_path: Path) -> None:
@@ -30,7 +30,7 @@ def test_a_killed_process_leaves_the_old_file(tmp_path: Path) -> None:
     target.write_text("old")
     code = f"""
 import time
-from kgprobe.files import replacing
+from kgprobe.files import replacing, require_writable
 with replacing({str(target)!r}) as temporary:
     temporary.write_text("half")
     print("writing", flush=True)
@@ -52,3 +52,12 @@ def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(DataError, match="cannot be written"), replacing(tmp_path / "file" / "a.txt"):
         pass
+
+
+def test_what_cannot_be_written_is_said_beforehand(tmp_path: Path) -> None:
+    require_writable(tmp_path / "new" / "a.txt")
+    assert list((tmp_path / "new").iterdir()) == []
+    (tmp_path / "file").write_text("")
+    for path in (tmp_path / "file" / "a.txt", tmp_path / "new"):
+        with pytest.raises(DataError, match="cannot be written"):
+            require_writable(path)

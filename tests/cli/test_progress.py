@@ -1,5 +1,3 @@
-import contextlib
-import os
 import re
 import subprocess
 import sys
@@ -12,6 +10,7 @@ import pytest
 
 import kgprobe as kp
 from kgprobe.cli import progress
+from terminal import run_on_terminal
 
 
 @pytest.fixture
@@ -38,23 +37,6 @@ def test_every_batch_is_reported(ranks_file: Path) -> None:
     seen: list[int] = []
     kp.evaluate(kp.RankFile(ranks_file, seen.append), "MRR")
     assert set(seen) == {4}
-
-
-def run_on_terminal(command: list[str]) -> str:
-    """What a command writes to standard error when that is a terminal."""
-    terminal, end = os.openpty()
-    # The surroundings must not say otherwise about the terminal (TERM=dumb, NO_COLOR, COLUMNS=20 and their like).
-    environment = {name: os.environ[name] for name in ("PATH", "HOME", "PYTHONPATH") if name in os.environ}
-    environment |= {"TERM": "xterm", "COLUMNS": "120"}
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=end, env=environment)
-    os.close(end)
-    shown = b""
-    with contextlib.suppress(OSError):  # a terminal whose other end is closed says so with an error
-        while part := os.read(terminal, 4096):
-            shown += part
-    os.close(terminal)
-    assert process.wait() == 0
-    return shown.decode()
 
 
 def test_a_terminal_shows_a_bar_and_the_result_stays_clean(large_file: Path) -> None:

@@ -242,12 +242,10 @@ def test_bounds_of_products_hold_at_every_scale(
     assert_sound(Dot(), queries, table, scores, records(Dot(), queries, table))
 
 
-@pytest.mark.parametrize("dimension", [1, 2, 12, 300])
+@pytest.mark.parametrize("dimension", [4, 12, 300])
 @pytest.mark.parametrize("similarity", [Dot(), GroupNorm(1), GroupNorm(2), GroupNorm(4), GroupNorm(None)], ids=str)
 def test_whatever_overflows_is_silent(similarity: Similarity, dimension: int) -> None:
     """Vectors in line with each other, so that the sums are as large as their extents allow."""
-    if similarity.problem(dimension):
-        pytest.skip("these coordinates do not divide into such groups")
     is_dot = isinstance(similarity, Dot)
     rng = np.random.default_rng(0)
     overflowed = 0

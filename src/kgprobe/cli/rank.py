@@ -10,6 +10,7 @@ import typer
 
 from kgprobe.cli.output import note
 from kgprobe.cli.progress import counting
+from kgprobe.files import require_writable
 
 if TYPE_CHECKING:
     from kgprobe.predict import Setting
@@ -76,6 +77,7 @@ def rank(
 
     resources = Resources(device, threads, parse_memory(memory), batch, shards=shards)
     how = Unlisted(unlisted)
+    require_writable(output)
     setting = Setting.build(
         load_graph(graph), split=split, sides=side, triples=triples, filter=filter, candidates=candidates
     )
@@ -91,4 +93,6 @@ def _report(setting: Setting, ranks: Ranks, output: Path, seconds: float) -> Non
     filtered, rate = "+".join(setting.known.names) or "nothing", len(ranks) / max(seconds, 1e-9)
     note(f"wrote {output}: {len(ranks):,} queries in {seconds:,.1f} s ({rate:,.0f} a second), filtered by {filtered}")
     if setting.facts.repeated:
-        note(f"{setting.facts.repeated:,} facts are given more than once and were ranked once")
+        one = setting.facts.repeated == 1
+        how = "fact is given more than once and was" if one else "facts are given more than once and were"
+        note(f"{setting.facts.repeated:,} {how} ranked once")

@@ -16,6 +16,7 @@ from kgprobe.models.least_squares.factors import Factors
 from kgprobe.models.least_squares.ridge import check_request, ridge
 from kgprobe.models.least_squares.tensor import FactTensor, Matrix
 from kgprobe.predict.scorer import Floats
+from kgprobe.predict.threads import one_thread_of_blas
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,7 +46,8 @@ def fit_cp(
     """Fit CP to the training facts by alternating least squares.
 
     Minimises ||X - sum_i a_i o c_i o b_i||^2 + regularisation (||A||^2 + ||B||^2 + ||C||^2): each factor in turn is
-    the best one for the others.
+    the best one for the others. It runs in one thread, so that the number of threads changes neither the model nor,
+    where they are busy, the time.
 
     Args:
         graph: The graph; only its training facts are looked at.
@@ -73,12 +75,13 @@ def fit_cp(
     rng = np.random.default_rng(seed)
     tail: Matrix = rng.standard_normal((graph.num_entities, dimension))
     relation: Matrix = rng.standard_normal((graph.num_relations, dimension))
-    for _ in range(iterations):
-        head = update_entities(facts, tail, relation, regularisation)
-        tail = update_entities(facts.transposed, head, relation, regularisation)
-        relation = update_relations(facts, head, tail, regularisation)
-        if watch:
-            watch(1)
+    with one_thread_of_blas():
+        for _ in range(iterations):
+            head = update_entities(facts, tail, relation, regularisation)
+            tail = update_entities(facts.transposed, head, relation, regularisation)
+            relation = update_relations(facts, head, tail, regularisation)
+            if watch:
+                watch(1)
     return CP(*(factor.astype(np.float32) for factor in (relation, head, tail)))
 
 

@@ -17,6 +17,7 @@ from kgprobe.models.least_squares.factors import Factors
 from kgprobe.models.least_squares.ridge import check_request, ridge
 from kgprobe.models.least_squares.tensor import FactTensor, Matrix
 from kgprobe.predict.scorer import Floats
+from kgprobe.predict.threads import one_thread_of_blas
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,7 +44,8 @@ def fit_rescal(
 ) -> Rescal:
     """Fit RESCAL to the training facts by alternating least squares.
 
-    Minimises sum_k ||X_k - A R_k A^T||^2 + regularisation (||A||^2 + sum_k ||R_k||^2). No step makes it larger.
+    Minimises sum_k ||X_k - A R_k A^T||^2 + regularisation (||A||^2 + sum_k ||R_k||^2). No step makes it larger. It
+    runs in one thread, so that the number of threads changes neither the model nor, where they are busy, the time.
 
     Args:
         graph: The graph; only its training facts are looked at.
@@ -68,13 +70,14 @@ def fit_rescal(
     """
     check_request(dimension, iterations, regularisation, damping, seed)
     facts = FactTensor.build(graph, damping)
-    entity = _start(facts, dimension, seed)
-    relation = update_relations(facts, entity, regularisation)
-    for _ in range(iterations):
-        entity = update_entities(facts, entity, relation, regularisation)
+    with one_thread_of_blas():
+        entity = _start(facts, dimension, seed)
         relation = update_relations(facts, entity, regularisation)
-        if watch:
-            watch(1)
+        for _ in range(iterations):
+            entity = update_entities(facts, entity, relation, regularisation)
+            relation = update_relations(facts, entity, regularisation)
+            if watch:
+                watch(1)
     return Rescal(relation=relation.astype(np.float32), entity=entity.astype(np.float32))
 
 

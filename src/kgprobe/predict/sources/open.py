@@ -53,6 +53,11 @@ class Source:
     open: Callable[[Path, Opening], Model]
 
 
+def _top_k(path: Path, opening: Opening) -> Model:
+    lists = open_top_k(path, opening.graph, opening.unlisted)
+    return Model(path.name.split(".jsonl")[0], lists, {"unlisted": str(opening.unlisted)})
+
+
 SOURCES = (
     Source(
         "a folder of the RotatE code base (entity_embedding.npy, relation_embedding.npy, config.json)",
@@ -77,7 +82,7 @@ SOURCES = (
     Source(
         "top-k lists (.jsonl, .jsonl.gz)",
         lambda path: path.name.endswith((".jsonl", ".jsonl.gz")),
-        lambda path, opening: Model(path.name.split(".jsonl")[0], open_top_k(path, opening.graph)),
+        lambda path, opening: _top_k(path, opening),
     ),
 )
 

@@ -3,6 +3,7 @@
 import json
 import math
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from hypothesis import strategies as st
 from kgprobe.errors import DataError, UsageError
 from kgprobe.graph import KnowledgeGraph
 from kgprobe.predict.scorer import Side
-from kgprobe.predict.sources.top_k import ListRanks, TopKLists, open_top_k, rank_lists
+from kgprobe.predict.sources.top_k import ListRanks, TopKLists, Unlisted, open_top_k, rank_lists
 from kgprobe.ranks import Ranks, validate
 
 Write = Callable[[Iterable[Any]], Path]
@@ -94,7 +95,7 @@ def test_ranks_are_those_that_loops_find(tmp_path_factory, graph, data, filtered
             entries.append(entry(*query, answers))
     opened_lists = opened(data.draw(st.permutations(entries)), graph, tmp_path_factory.mktemp("lists"))
     known = graph.known_answers() if filtered else None
-    found = rank_lists(opened_lists, graph.triples("test"), sides, known, unlisted=unlisted)
+    found = rank_lists(replace(opened_lists, unlisted=Unlisted(unlisted)), graph.triples("test"), sides, known)
     wanted = [row for side in sides for row in brute_force(graph, lists, side, filtered, unlisted)]
     np.testing.assert_array_equal(columns(found), np.array(wanted))
     assert found.unasked == 0
@@ -201,7 +202,6 @@ def test_of_many_queries_without_a_list_the_first_are_named(write: Write) -> Non
 
 
 def test_what_the_unlisted_can_be_is_said(write: Write, people: KnowledgeGraph) -> None:
-    lists = open_top_k(write([entry("tail", 0, 0, [])]), people)
     with pytest.raises(UsageError, match="cannot be 'worst'") as caught:
-        rank_lists(lists, people.triples("test"), ["tail"], None, unlisted="worst")
+        open_top_k(write([entry("tail", 0, 0, [])]), people, "worst")
     assert "unknown, tied" in str(caught.value)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
+from kgprobe.errors import UsageError
 from kgprobe.graph import KnowledgeGraph
 from kgprobe.predict.scorer import Side
 
@@ -53,6 +55,17 @@ class SideLists:
         return len(self.keys)
 
 
+class Unlisted(StrEnum):
+    """What is known of the candidates that a list leaves out: nothing, or that they all have the same score."""
+
+    unknown = "unknown"
+    tied = "tied"
+
+    @classmethod
+    def _missing_(cls, value: object) -> Unlisted:
+        raise UsageError(f"candidates outside a list cannot be '{value}'", [f"they can be {', '.join(cls)}"])
+
+
 @dataclass(frozen=True, eq=False)
 class TopKLists:
     """The best answers of a system to queries of a graph.
@@ -61,11 +74,14 @@ class TopKLists:
         path: The file that they come from.
         graph: The graph.
         sides: The lists of the queries for each side.
+        unlisted: What a list says of the candidates that it leaves out: "unknown" makes the rank of a target among
+            them an interval, "tied" counts them all as ties of each other behind the list.
     """
 
     path: Path
     graph: KnowledgeGraph
     sides: Mapping[Side, SideLists]
+    unlisted: Unlisted = Unlisted.unknown
 
     def __len__(self) -> int:
         """How many queries have a list."""

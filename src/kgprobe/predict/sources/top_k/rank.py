@@ -4,33 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 
 import numpy as np
 from numpy.typing import NDArray
 
-from kgprobe.errors import DataError, UsageError
+from kgprobe.errors import DataError
 from kgprobe.graph.known import KnownAnswers
 from kgprobe.graph.sorted_keys import find, pair_keys
 from kgprobe.predict.counts import Counts
 from kgprobe.predict.scorer import Side
-from kgprobe.predict.sources.top_k.lists import TopKLists
+from kgprobe.predict.sources.top_k.lists import TopKLists, Unlisted
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
 _SHOWN = 5
-
-
-class Unlisted(StrEnum):
-    """What is known of the candidates that a list leaves out: nothing, or that they all have the same score."""
-
-    unknown = "unknown"
-    tied = "tied"
-
-    @classmethod
-    def _missing_(cls, value: object) -> Unlisted:
-        raise UsageError(f"candidates outside a list cannot be '{value}'", [f"they can be {', '.join(cls)}"])
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,8 +45,6 @@ def rank_lists(
     triples: Ints,
     sides: Sequence[Side],
     known: KnownAnswers | None,
-    *,
-    unlisted: Unlisted | str = Unlisted.unknown,
 ) -> ListRanks:
     """Rank the targets of triples by lists.
 
@@ -69,8 +55,6 @@ def rank_lists(
         triples: [n, 3] (head, relation, tail).
         sides: The sides that are predicted.
         known: The answers that are filtered; None for no filter.
-        unlisted: What a list says of the candidates that it leaves out: "unknown" makes the rank of a target among
-            them an interval, "tied" counts them all as ties of each other behind the list.
 
     Raises:
         DataError: Queries without a list.
@@ -86,10 +70,9 @@ def rank_lists(
         >>> found.rank.tolist(), found.worst_rank.tolist(), found.candidates.tolist()
         ([2.0, 2.0], [nan, 7.0], [7, 7])
     """
-    unlisted = Unlisted(unlisted)
     asked = [_Asked(lists, side, np.asarray(triples, dtype=np.int64)) for side in sides]
     _refuse_missing(lists, asked)
-    parts = [_rank(queries, known, unlisted) for queries in asked]
+    parts = [_rank(queries, known, lists.unlisted) for queries in asked]
     rank, ties, candidates, worst_rank = (np.concatenate(columns) for columns in zip(*parts, strict=True))
     used = sum(len(np.unique(queries.row)) for queries in asked)
     return ListRanks(rank, ties, candidates, worst_rank, unasked=len(lists) - used)

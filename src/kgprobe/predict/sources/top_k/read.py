@@ -17,7 +17,7 @@ from kgprobe.predict.readers.names import Names
 from kgprobe.predict.scorer import SIDES, Side
 from kgprobe.predict.sources.top_k.ids import Ids
 from kgprobe.predict.sources.top_k.line import LineError, parse_line
-from kgprobe.predict.sources.top_k.lists import SideLists, TopKLists
+from kgprobe.predict.sources.top_k.lists import SideLists, TopKLists, Unlisted
 
 Ints = NDArray[np.int64]
 
@@ -27,7 +27,9 @@ _HOW = (
 )
 
 
-def open_top_k(path: str | PathLike[str], graph: KnowledgeGraph) -> TopKLists:
+def open_top_k(
+    path: str | PathLike[str], graph: KnowledgeGraph, unlisted: Unlisted | str = Unlisted.unknown
+) -> TopKLists:
     r"""Read the best answers of a system, one query a line.
 
     A line is a JSON object: ``relation``, ``predictions`` and either ``head`` (the tail is asked for) or ``tail`` (the
@@ -38,6 +40,7 @@ def open_top_k(path: str | PathLike[str], graph: KnowledgeGraph) -> TopKLists:
     Args:
         path: The file.
         graph: The graph that the queries are about.
+        unlisted: What is known of candidates that a list leaves out; see `TopKLists`.
 
     Raises:
         DataError: Lines that cannot be understood, all of them.
@@ -51,7 +54,7 @@ def open_top_k(path: str | PathLike[str], graph: KnowledgeGraph) -> TopKLists:
         >>> len(lists), lists.sides["tail"].entities.tolist()
         (1, [2, 1])
     """
-    file = Path(path)
+    file, left_out = Path(path), Unlisted(unlisted)
     collected = _Collected(Ids(Names.entities(graph)), Ids(Names.relations(graph)), graph.num_relations)
     complaints = Complaints(file.name)
     unreadable: list[str] = []
@@ -70,7 +73,7 @@ def open_top_k(path: str | PathLike[str], graph: KnowledgeGraph) -> TopKLists:
         problems = [f"{file.name}: empty"]
     if problems:
         raise DataError(f"{file}: these lists cannot be used", problems, _HOW)
-    return TopKLists(file, graph, {side: collected.lists(side) for side in SIDES})
+    return TopKLists(file, graph, {side: collected.lists(side) for side in SIDES}, left_out)
 
 
 def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
