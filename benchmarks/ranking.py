@@ -9,6 +9,8 @@ import argparse
 import subprocess
 import sys
 import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -27,9 +29,27 @@ from kgprobe.predict.sources.embeddings import write_embeddings
 from machine import MIB, best_of, describe
 
 REPEATS = 5
+THREADS = 2
+BROADCAST = 32
+"""Queries at a time in a broadcast: PyKEEN's automatic batch size on a CPU."""
+NORMS: list[tuple[str, kp.GroupNorm, Callable[[torch.Tensor], torch.Tensor]]] = [
+    ("groups of 1 (TransE, L1)", kp.GroupNorm(1), lambda difference: difference.abs().sum(dim=-1)),
+    (
+        "groups of 2 (RotatE)",
+        kp.GroupNorm(2),
+        lambda difference: torch.view_as_complex(difference.unflatten(-1, (-1, 2))).abs().sum(dim=-1),
+    ),
+    (
+        "groups of 8 (HousE)",
+        kp.GroupNorm(8),
+        lambda difference: difference.unflatten(-1, (-1, 8)).norm(dim=-1).sum(dim=-1),
+    ),
+    ("one group (TransE, L2)", kp.GroupNorm(None), lambda difference: difference.norm(dim=-1)),
+]
 PRODUCT_ROWS = 4096
 _MEASURED = """
 import sys
+sys.path.append(sys.argv[3])
 import kgprobe as kp
 from machine import peak_of_process
 graph = kp.load_graph(sys.argv[1])
@@ -111,24 +131,26 @@ def pykeen_query(setting: Setting, model: Model, facts: int) -> float:
 
 
 def compare_norms(graph: kp.KnowledgeGraph) -> None:
-    """The compiled group norms against a broadcast in torch, both on one thread."""
+    """The compiled group norms in two threads against broadcasts in torch, which has as many."""
     rng = np.random.default_rng(0)
     table = rng.standard_normal((graph.num_entities, 256), dtype=np.float32)
+    queries = rng.standard_normal((THREADS * 256, 256), dtype=np.float32)
+    torch.set_num_threads(THREADS)
+    for name, similarity, broadcast in NORMS:
+        arithmetic_for("cpu").scores(similarity, queries[:1], table[:1])  # compiles
+        mine, _ = best_of(REPEATS, lambda s=similarity: _in_threads(s, queries, table))
+        few = torch.from_numpy(queries[:BROADCAST])[:, None]
+        peer, _ = best_of(2, lambda f=broadcast, q=few: f(q - torch.from_numpy(table)))
+        query, other = mine / len(queries), peer / BROADCAST
+        print(f"{name}: {1e6 * query:.0f} us a query; torch broadcast {1e6 * other:,.0f}: {other / query:.0f} x")
+
+
+def _in_threads(similarity: kp.GroupNorm, queries: NDArray[np.float32], table: NDArray[np.float32]) -> None:
     arithmetic = arithmetic_for("cpu")
-    queries = rng.standard_normal((64, 256), dtype=np.float32)
-    torch.set_num_threads(1)  # as the kernel here, which the engine runs once in every thread
-    for size in (1, 2, 8, None):
-        similarity = kp.GroupNorm(size)
-        arithmetic.scores(similarity, queries[:1], table)
-        mine, _ = best_of(REPEATS, lambda s=similarity: arithmetic.scores(s, queries, table))
-        peer, _ = best_of(2, lambda s=size: _broadcast(queries[:2], table, s or 256))
-        ratio = (peer / 2) / (mine / 64)
-        print(f"groups of {size or 'all'}: {1e6 * mine / 64:.0f} us a query in a thread; torch broadcast {ratio:.0f} x")
-
-
-def _broadcast(queries: NDArray[np.float32], table: NDArray[np.float32], width: int) -> torch.Tensor:
-    difference = torch.from_numpy(queries)[:, None] - torch.from_numpy(table)
-    return -torch.linalg.vector_norm(difference.unflatten(-1, (-1, width)), dim=-1).sum(dim=-1)
+    parts = np.array_split(queries, THREADS)
+    with ThreadPoolExecutor(THREADS) as pool:
+        for start in range(0, len(table), 1024):
+            list(pool.map(lambda part, s=start: arithmetic.scores(similarity, part, table[s : s + 1024]), parts))
 
 
 def measure_memory(name: str, graph: kp.KnowledgeGraph) -> None:
@@ -142,7 +164,10 @@ def measure_memory(name: str, graph: kp.KnowledgeGraph) -> None:
         path = Path(folder) / "complex.npz"
         write_embeddings(path, {"model": "ComplEx"}, arrays)
         result = subprocess.run(
-            [sys.executable, "-c", _MEASURED, name, path], check=True, capture_output=True, text=True
+            [sys.executable, "-c", _MEASURED, name, path, str(Path(__file__).parent)],
+            check=True,
+            capture_output=True,
+            text=True,
         )
     before, peak = map(float, result.stdout.split())
     table = arrays["entity"].nbytes / MIB

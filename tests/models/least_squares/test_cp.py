@@ -76,6 +76,14 @@ def test_a_tensor_of_low_rank_is_recovered(dense):
     np.testing.assert_allclose(found, dense(FactTensor.build(graph, damping=0)), atol=1e-3)
 
 
+@pytest.mark.parametrize("damping", [0, 0.3, 1])
+def test_with_a_coordinate_for_each_query_every_entry_is_fitted(graph, dense, damping):
+    model = fit_cp(graph, dimension=36, regularisation=1e-9, damping=damping)
+    factors = (model.head_entity, model.tail_entity, model.relation)
+    found = tensor_of(*(factor.astype(np.float64) for factor in factors))
+    np.testing.assert_allclose(found, dense(FactTensor.build(graph, damping)), atol=1e-4)
+
+
 def test_what_has_no_facts_has_no_score(graph):
     model = fit_cp(graph, dimension=4)
     for rows in (model.relation[1:3], model.head_entity[8], model.tail_entity[8]):

@@ -116,6 +116,20 @@ def test_a_tensor_of_low_rank_is_recovered(dense):
     np.testing.assert_allclose(found, dense(FactTensor.build(blocks(), damping=0)), atol=1e-4)
 
 
+@pytest.mark.parametrize("damping", [0, 0.3, 1])
+def test_with_a_coordinate_for_each_entity_every_entry_is_fitted(graph, dense, damping):
+    model = fit_rescal(graph, dimension=9, regularisation=1e-9, damping=damping)
+    found = tensor_of(model.entity.astype(np.float64), model.relation.astype(np.float64))
+    np.testing.assert_allclose(found, dense(FactTensor.build(graph, damping)), atol=1e-5)
+
+
+def test_entities_that_are_alike_have_relations_that_stay_small(graph):
+    """Vectors of lower rank than their dimension, with next to no regularisation."""
+    entity = np.random.default_rng(6).standard_normal((9, 2)) @ np.ones((2, 4))
+    relation = update_relations(FactTensor.build(graph, damping=0), entity, regularisation=1e-300)
+    assert np.abs(relation).max() < 1e3
+
+
 def test_more_coordinates_than_entities_are_not_used(graph):
     model = fit_rescal(graph, dimension=50)
     assert model.entity.shape == (9, 9)

@@ -52,8 +52,8 @@ def fit_cp(
     Args:
         graph: The graph; only its training facts are looked at.
         dimension: Coordinates of an entity.
-        iterations: How often all factors are fitted. More fit the training facts better but often rank worse, since
-            true facts that are absent are fitted as 0 too.
+        iterations: How often all factors are fitted. More fit the training facts better, but often rank other
+            facts worse.
         regularisation: The weight of the squares of the factors.
         damping: How much less facts weigh whose queries have many answers; see `FactTensor.build`. 0 for not at all.
         seed: Seed of the factors to start from.

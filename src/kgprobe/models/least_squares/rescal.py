@@ -14,7 +14,7 @@ from numpy.polynomial import Polynomial
 
 from kgprobe.graph import KnowledgeGraph
 from kgprobe.models.least_squares.factors import Factors
-from kgprobe.models.least_squares.ridge import check_request, ridge
+from kgprobe.models.least_squares.ridge import check_request, eigen, ridge
 from kgprobe.models.least_squares.tensor import FactTensor, Matrix
 from kgprobe.predict.scorer import Floats
 from kgprobe.predict.threads import one_thread_of_blas
@@ -50,8 +50,8 @@ def fit_rescal(
     Args:
         graph: The graph; only its training facts are looked at.
         dimension: Coordinates of an entity; not more are used than there are entities.
-        iterations: How often all factors are fitted. More fit the training facts better but often rank worse, since
-            true facts that are absent are fitted as 0 too.
+        iterations: How often all factors are fitted. More fit the training facts better, but often rank other
+            facts worse.
         regularisation: The weight of the squares of the factors.
         damping: How much less facts weigh whose queries have many answers; see `FactTensor.build`. 0 for not at all.
         seed: Seed of the factors to start from.
@@ -99,9 +99,9 @@ def update_relations(facts: FactTensor, entity: Matrix, regularisation: float) -
     R_k solves G R_k G + regularisation R_k = A^T X_k A with G = A^T A. In the basis of the eigenvectors of G, whose
     eigenvalues are s, entry (i, j) of the left side is (s_i s_j + regularisation) times that of R_k.
     """
-    spectrum, basis = np.linalg.eigh(entity.T @ entity)
+    spectrum, basis = eigen(entity.T @ entity)
     rotated = entity @ basis
-    weight = 1 / (np.outer(spectrum, spectrum).clip(min=0) + regularisation)
+    weight = 1 / (np.outer(spectrum, spectrum) + regularisation)
     relation = np.zeros((facts.num_relations, *weight.shape))
     for part in facts.slices:
         projected = rotated[part.heads].T @ part.times(rotated)

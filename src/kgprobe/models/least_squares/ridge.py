@@ -10,6 +10,8 @@ import numpy as np
 from kgprobe.errors import UsageError
 from kgprobe.models.least_squares.tensor import Matrix
 
+_NEGLIGIBLE = 1e-12
+
 
 def ridge(gram: Matrix, sums: Matrix, regularisation: float) -> Matrix:
     """The matrix F that minimises ||X - F Q^T||^2 + regularisation ||F||^2, by Q^T Q and X Q alone.
@@ -21,10 +23,23 @@ def ridge(gram: Matrix, sums: Matrix, regularisation: float) -> Matrix:
         >>> ridge(gram=np.diag([1.0, 3.0]), sums=np.array([[4.0, 4.0]]), regularisation=1.0).tolist()
         [[2.0, 1.0]]
     """
-    spectrum, basis = np.linalg.eigh(gram)
-    # A gram matrix has no negative eigenvalues but those that rounding makes.
-    factor: Matrix = sums @ basis / (np.maximum(spectrum, 0) + regularisation) @ basis.T
+    spectrum, basis = eigen(gram)
+    factor: Matrix = sums @ basis / (spectrum + regularisation) @ basis.T
     return factor
+
+
+def eigen(gram: Matrix) -> tuple[Matrix, Matrix]:
+    """Eigenvalues and eigenvectors (columns) of a gram matrix.
+
+    What is left of an eigenvalue 0 after rounding may be negative, or so small that dividing by it makes rounding
+    errors large, whatever the regularisation: none is less than a negligible part of the largest.
+
+    Example:
+        >>> eigen(np.diag([4.0, 0.0]))[0].tolist()
+        [4e-12, 4.0]
+    """
+    spectrum, basis = np.linalg.eigh(gram)
+    return np.maximum(spectrum, _NEGLIGIBLE * spectrum[-1]), basis
 
 
 def check_request(dimension: int, iterations: int, regularisation: float, damping: float, seed: int) -> None:

@@ -18,9 +18,11 @@ from kgprobe.predict.resources import Resources
 from kgprobe.predict.scorer import EmbeddingScorer, RelationEmbeddingScorer
 from kgprobe.predict.similarity import Floats, Similarity
 
-_ENCODED_AT_ONCE = 1 << 22
+_ENCODED_AT_ONCE = 1 << 19
 """Coordinates of queries that are encoded in one call. It is the same whatever the resources are, so that an encoder
 whose last bit depends on what else it encodes gives the same vectors in every run."""
+_ENCODED_TOGETHER = 4
+"""Calls whose vectors are kept, so that all threads have work."""
 _BATCH, _TILE = 1024, 1024
 _DEVICE_BATCH, _DEVICE_TILE = 1 << 14, 1 << 15
 _BYTES_A_CELL = 32
@@ -63,16 +65,22 @@ def _encoded(
     scorer: EmbeddingScorer | RelationEmbeddingScorer, task: Task, table: Table
 ) -> Iterator[tuple[int, Floats]]:
     """The vectors of the queries, some at a time, each time with the first of them."""
-    dimension = table.vectors.shape[1]
-    step = max(1, _ENCODED_AT_ONCE // dimension)
-    for start in range(table.queries.start, table.queries.stop, step):
-        some = slice(start, min(start + step, table.queries.stop))
-        given, relation = task.queries.given[some], task.queries.relation[some]
-        encoded = scorer.encode_queries(task.queries.side, given, relation)
-        vectors = as_vectors(encoded, len(given), "queries", dimension)
-        if np.isnan(vectors).any():
-            raise task.not_a_number(np.flatnonzero(np.isnan(vectors).any(axis=1)) + start)
-        yield start, vectors
+    step = max(1, _ENCODED_AT_ONCE // table.vectors.shape[1])
+    for start in range(table.queries.start, table.queries.stop, step * _ENCODED_TOGETHER):
+        stop = min(start + step * _ENCODED_TOGETHER, table.queries.stop)
+        parts = [_encode(scorer, task, table, s, min(s + step, stop)) for s in range(start, stop, step)]
+        yield start, np.concatenate(parts)
+
+
+def _encode(
+    scorer: EmbeddingScorer | RelationEmbeddingScorer, task: Task, table: Table, start: int, stop: int
+) -> Floats:
+    given, relation = task.queries.given[start:stop], task.queries.relation[start:stop]
+    encoded = scorer.encode_queries(task.queries.side, given, relation)
+    vectors = as_vectors(encoded, len(given), "queries", table.vectors.shape[1])
+    if np.isnan(vectors).any():
+        raise task.not_a_number(np.flatnonzero(np.isnan(vectors).any(axis=1)) + start)
+    return vectors
 
 
 def _shape(resources: Resources, workers: int, queries: int) -> tuple[int, int]:

@@ -1,0 +1,342 @@
+"""Step 1 in one call: any model, any setting."""
+
+import json
+import threading
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import kgprobe
+from kgprobe.errors import DataError, UsageError
+from kgprobe.graph import KnowledgeGraph, TrainCounts, load_graph
+from kgprobe.predict import Dot, GroupNorm, Model, Opening, Resources, Setting, open_model, rank, rank_in
+from kgprobe.predict.baselines import BASELINES
+from kgprobe.predict.sources.embeddings import write_embeddings
+from kgprobe.predict.sources.top_k import Unlisted, open_top_k
+from kgprobe.ranks import Ranks, validate
+from ranking import Matrix, Rows, brute_force, graph_of, matrix, query_sets, relation_sets, vectors
+
+GRAPH = graph_of(seed=41)
+MODELS = {"vectors": lambda: vectors("whole", GroupNorm(2), GRAPH, 6, seed=0), "scores": lambda: matrix(GRAPH, seed=0)}
+COLUMNS = ("head", "relation", "tail", "side", "rank", "ties", "candidates")
+
+
+def rows_of(ranks: Ranks) -> Rows:
+    rows = list(zip(*(ranks.column(name).to_pylist() for name in COLUMNS), strict=True))
+    found = {tuple(row[:4]): tuple(row[4:]) for row in rows}
+    assert len(found) == len(rows)
+    return found  # type: ignore[return-value]
+
+
+def expected(model: Any, triples: list[list[int]], filtered: tuple[str, ...], allowed: Any = None) -> Rows:
+    """The brute force for any facts: they take the place of the test facts, which may still be filtered."""
+    splits = {split: GRAPH.triples(split) for split in ("train", "valid", "test")}
+    known = np.concatenate([splits[split] for split in filtered] or [np.empty((0, 3), int)])
+    other = KnowledgeGraph.from_triples(
+        train=known, test=triples, num_entities=GRAPH.num_entities, num_relations=GRAPH.num_relations
+    )
+    return brute_force(model, other, ("train",), allowed)
+
+
+@pytest.mark.parametrize("kind", MODELS)
+@pytest.mark.parametrize(
+    ("split", "filtered"), [("train", ("train",)), ("valid", ("train", "valid")), ("test", ("train", "valid", "test"))]
+)
+def test_splits_and_their_filters(kind: str, split: str, filtered: tuple[str, ...]) -> None:
+    model = MODELS[kind]()
+    ranks = rank(model, GRAPH, split=split)
+    assert rows_of(ranks) == expected(model, GRAPH.triples(split).tolist(), filtered)
+    assert (ranks.info.split, ranks.info.filtered) == (split, filtered)
+
+
+@pytest.mark.parametrize("kind", MODELS)
+@pytest.mark.parametrize(
+    ("wanted", "filtered"),
+    [
+        ("none", ()),
+        ("train", ("train",)),
+        ("test+train", ("train", "test")),
+        (["valid"], ("valid",)),
+        ("all", ("train", "valid", "test")),
+    ],
+    ids=str,
+)
+def test_filters(kind: str, wanted: Any, filtered: tuple[str, ...]) -> None:
+    model = MODELS[kind]()
+    ranks = rank(model, GRAPH, filter=wanted)
+    assert rows_of(ranks) == brute_force(model, GRAPH, filtered)
+    assert ranks.info.filtered == filtered
+    assert (ranks.info.filter_hash is None) == (not filtered)
+
+
+def test_a_file_of_triples_is_filtered_too(tmp_path: Path) -> None:
+    path = tmp_path / "more2id.txt"
+    extra = [[h, r, e] for h, r, t in GRAPH.triples("test").tolist()[:4] for e in range(5) if e != t]
+    path.write_text(f"{len(extra)}\n" + "".join(f"{h} {t} {r}\n" for h, r, t in extra), encoding="utf-8")
+    other = KnowledgeGraph.from_triples(
+        train=extra, test=GRAPH.triples("test"), num_entities=GRAPH.num_entities, num_relations=GRAPH.num_relations
+    )
+    for model in (make() for make in MODELS.values()):
+        assert rows_of(rank(model, GRAPH, filter=path)) == brute_force(model, other, ("train",))
+        assert rank(model, GRAPH, filter=["test", path]).info.filtered == ("test", "more2id.txt")
+
+
+@pytest.mark.parametrize("kind", MODELS)
+@pytest.mark.parametrize("sides", ["head", "tail"])
+def test_one_side(kind: str, sides: str) -> None:
+    model = MODELS[kind]()
+    found = rows_of(rank(model, GRAPH, sides=sides))
+    assert found == {key: row for key, row in brute_force(model, GRAPH).items() if key[3] == sides}
+
+
+@pytest.mark.parametrize("kind", MODELS)
+def test_a_subset_of_the_facts_in_any_order(kind: str, tmp_path: Path) -> None:
+    model = MODELS[kind]()
+    triples = GRAPH.triples("test")[[7, 2, 11, 2, 0]]
+    path = tmp_path / "facts2id.txt"
+    path.write_text("5\n" + "".join(f"{h} {t} {r}\n" for h, r, t in triples), encoding="utf-8")
+    for given in (triples, triples.tolist(), path, str(path)):
+        ranks = rank(model, GRAPH, triples=given)
+        assert rows_of(ranks) == expected(model, triples.tolist(), ("train", "valid", "test"))
+        assert ranks.head.tolist() == [*triples[[0, 1, 2, 4], 0]] * 2
+        assert (ranks.info.split, ranks.info.settings["repeated"]) == (None, 1)
+
+
+@pytest.mark.parametrize("kind", MODELS)
+def test_no_facts_are_no_rows(kind: str) -> None:
+    ranks = rank(MODELS[kind](), GRAPH, triples=np.empty((0, 3), dtype=int))
+    assert len(ranks) == 0
+    assert ranks.info.model in ("Vectors", "Matrix")
+
+
+def test_rows_come_in_the_order_of_the_facts() -> None:
+    ranks = rank(matrix(GRAPH, 0), GRAPH)
+    test = list(dict.fromkeys(map(tuple, GRAPH.triples("test").tolist())))
+    assert list(zip(ranks.head, ranks.relation, ranks.tail, strict=True)) == test * 2
+    assert ranks.column("side").to_pylist() == ["tail"] * len(test) + ["head"] * len(test)
+
+
+@pytest.mark.parametrize("kind", MODELS)
+def test_candidate_sets(kind: str) -> None:
+    model, facts = MODELS[kind](), Setting.build(GRAPH).facts
+    for sets, allowed in (relation_sets(GRAPH, seed=1), query_sets(facts, GRAPH.num_entities, seed=1)):
+        ranks = rank(model, GRAPH, candidates=sets, filter="train", resources=Resources(shards=3))
+        assert rows_of(ranks) == brute_force(model, GRAPH, ("train",), allowed)
+        assert ranks.info.settings["candidates"] == "drawn"
+
+
+@pytest.mark.parametrize("kind", MODELS)
+def test_candidates_in_files(kind: str, tmp_path: Path) -> None:
+    model, facts = MODELS[kind](), Setting.build(GRAPH).facts
+    sets, allowed = query_sets(facts, GRAPH.num_entities, seed=2)
+    np.savez(tmp_path / "drawn.npz", **sets.lists)
+    assert rows_of(rank(model, GRAPH, candidates=tmp_path / "drawn.npz")) == brute_force(model, GRAPH, allowed=allowed)
+    typed, allowed = relation_sets(GRAPH, seed=2)
+    lines = [f"{r}\t{side}\t{e}\n" for side in ("head", "tail") for r in range(3) for e in typed.ids(side, r)]
+    (tmp_path / "types.tsv").write_text("".join(lines), encoding="utf-8")
+    found = rank(model, GRAPH, candidates=str(tmp_path / "types.tsv"))
+    assert rows_of(found) == brute_force(model, GRAPH, allowed=allowed)
+
+
+def test_candidates_seen_in_training() -> None:
+    train = GRAPH.triples("train").tolist()
+    model = matrix(GRAPH, seed=3)
+
+    def seen(triple: tuple[int, int, int], side: str) -> set[int]:
+        return {t if side == "tail" else h for h, r, t in train if r == triple[1]}
+
+    assert rows_of(rank(model, GRAPH, candidates="train")) == brute_force(model, GRAPH, allowed=seen)
+
+
+def test_what_the_table_says_about_itself() -> None:
+    ranks = rank(Model("mine", matrix(GRAPH, 0), {"dimension": 3}), GRAPH)
+    info = ranks.info
+    assert (info.model, info.graph, info.graph_hash) == ("mine", GRAPH.name, GRAPH.content_hash)
+    assert info.settings == {"dimension": 3, "sides": ["tail", "head"], "repeated": 5 - 0}
+    assert rank(matrix(GRAPH, 0), GRAPH, name="yours").info.model == "yours"
+    assert rank(matrix(GRAPH, 0), GRAPH).info.model == "Matrix"
+
+
+def test_the_table_is_valid_and_can_be_written(tmp_path: Path) -> None:
+    ranks = rank(matrix(GRAPH, 0), GRAPH)
+    ranks.write(tmp_path / "ranks.parquet")
+    again = kgprobe.read_ranks(tmp_path / "ranks.parquet")
+    assert again.to_arrow().equals(ranks.to_arrow(), check_metadata=True)
+    validate(ranks, GRAPH)
+
+
+def test_popularity_is_that_of_the_targets() -> None:
+    ranks = rank(matrix(GRAPH, 0), GRAPH)
+    train = GRAPH.triples("train").tolist()
+    for target, relation, entity, both in zip(
+        ranks.target.tolist(),
+        ranks.relation.tolist(),
+        ranks.numbers("entity_popularity"),
+        ranks.numbers("relation_popularity"),
+        strict=True,
+    ):
+        occurs = [r for h, r, t in train for e in (h, t) if e == target]
+        assert entity == pytest.approx(len(occurs) / (2 * len(train)), rel=1e-15)
+        assert both == pytest.approx(occurs.count(relation) / max(len(occurs), 1), rel=1e-15)
+
+
+def test_without_training_there_is_no_popularity() -> None:
+    for train in (None, []):
+        graph = KnowledgeGraph.from_triples(train=train, test=[[0, 0, 1]], num_entities=3)
+        ranks = rank(lambda side, given, relation: np.zeros((len(given), 3)), graph)
+        assert "entity_popularity" not in ranks.column_names
+        assert ranks.rank.tolist() == [2.0, 2.0]
+
+
+def test_counts_of_training_are_enough_for_popularity() -> None:
+    counts = TrainCounts.from_triples(GRAPH.triples("train"), GRAPH.num_entities, GRAPH.num_relations)
+    graph = KnowledgeGraph(
+        "counted", GRAPH.num_entities, GRAPH.num_relations, {"test": GRAPH.triples("test")}, train_counts=counts
+    )
+    with pytest.raises(DataError, match="the usual filter cannot be made"):
+        rank(matrix(GRAPH, 0), graph)
+    found, whole = (rank(matrix(GRAPH, 0), known, filter="test") for known in (graph, GRAPH))
+    for name in ("entity_popularity", "relation_popularity", "rank"):
+        assert found.numbers(name).tolist() == whole.numbers(name).tolist()
+
+
+@pytest.mark.parametrize("kind", MODELS)
+@pytest.mark.parametrize("shards", [1, 3])
+@pytest.mark.parametrize("candidates", ["all", "train"])
+def test_watch_is_told_of_every_query(kind: str, shards: int, candidates: str) -> None:
+    watched: list[float] = []
+    resources = Resources(batch=4, shards=shards, threads=2)
+    ranks = rank(MODELS[kind](), GRAPH, candidates=candidates, resources=resources, watch=watched.append)
+    assert sum(watched) == pytest.approx(len(ranks))
+    assert len(watched) > 4
+    assert min(watched) > 0
+
+
+class Enough(Exception):
+    pass
+
+
+@pytest.mark.parametrize("kind", MODELS)
+@pytest.mark.parametrize("after", [0, 3])
+@pytest.mark.parametrize("error", [Enough, KeyboardInterrupt])
+def test_a_run_that_is_interrupted_ends_at_once(kind: str, after: int, error: type[BaseException]) -> None:
+    calls: list[float] = []
+
+    def watch(queries: float) -> None:
+        calls.append(queries)
+        if len(calls) > after:
+            raise error
+
+    before = set(threading.enumerate())
+    with pytest.raises(error):
+        rank(MODELS[kind](), GRAPH, resources=Resources(batch=2, threads=2), watch=watch)
+    assert len(calls) == after + 1
+    assert set(threading.enumerate()) <= before
+
+
+@pytest.mark.parametrize("method", ["score", "encode_queries", "candidates"])
+def test_an_error_of_the_model_is_passed_on(method: str) -> None:
+    model: Any = MODELS["scores" if method == "score" else "vectors"]()
+
+    def fails(*args: Any) -> Any:
+        raise Enough
+
+    setattr(model, method, fails)
+    before = set(threading.enumerate())
+    with pytest.raises(Enough):
+        rank(model, GRAPH, resources=Resources(threads=2))
+    assert set(threading.enumerate()) <= before
+
+
+@pytest.mark.parametrize("name", BASELINES)
+def test_baselines_have_names(name: str) -> None:
+    called, scorer = BASELINES[name](GRAPH, 0)
+    ranks = rank(name, GRAPH)
+    assert ranks.to_arrow().equals(rank(Model(called, scorer), GRAPH).to_arrow(), check_metadata=True)
+
+
+def test_chance_is_chance(data: Path) -> None:
+    ranks = rank("random", load_graph(data / "graphs" / "codex-s"))
+    assert ranks.rank.mean() == pytest.approx(ranks.candidates.mean() / 2, rel=0.05)
+    assert not ranks.ties.any()
+
+
+@pytest.mark.parametrize(
+    "resources", [Resources(), Resources(device="torch:cpu"), Resources(shards=4, tile=2)], ids=str
+)
+def test_an_embedding_file_is_a_model(tmp_path: Path, resources: Resources) -> None:
+    rng = np.random.default_rng(0)
+    entity, relation = (rng.integers(-2, 3, (n, 4)).astype(np.float32) for n in (GRAPH.num_entities, 3))
+    path = tmp_path / "mine.npz"
+    write_embeddings(path, {"model": "DistMult"}, {"entity": entity, "relation": relation})
+    scores = np.einsum("gd,rd,ed->gre", entity, relation, entity)
+    ranks = rank(path, GRAPH, resources=resources)
+    assert rows_of(ranks) == brute_force(Matrix(np.stack([scores, scores])), GRAPH)
+    assert (ranks.info.model, ranks.info.settings["source"]) == ("DistMult", "mine.npz")
+    assert rank(str(path), GRAPH).to_arrow().equals(ranks.to_arrow(), check_metadata=True)
+
+
+@pytest.fixture
+def lists(tmp_path: Path) -> Path:
+    """For each query the entities 0, 1 and 2, best first."""
+    path = tmp_path / "answers.jsonl"
+    asked = {(h, r, "head") for h, r, _ in GRAPH.triples("test").tolist()}
+    asked |= {(t, r, "tail") for _, r, t in GRAPH.triples("test").tolist()}
+    lines = [json.dumps({given: e, "relation": r, "predictions": [0, 1, 2]}) for e, r, given in sorted(asked)]
+    path.write_text("\n".join(lines), encoding="utf-8")
+    return path
+
+
+def test_lists_are_a_model(lists: Path) -> None:
+    ranks = rank(lists, GRAPH, filter="none")
+    assert rank(open_top_k(lists, GRAPH), GRAPH, filter="none").rank.tolist() == ranks.rank.tolist()
+    listed = ranks.target < 3
+    assert ranks.rank.tolist() == np.where(listed, ranks.target + 1, 4).tolist()
+    assert ranks.worst_rank.tolist() == np.where(listed, ranks.target + 1, GRAPH.num_entities).tolist()
+    assert ranks.candidates.tolist() == [GRAPH.num_entities] * len(ranks)
+    assert "entity_popularity" in ranks.column_names
+    assert ranks.info.model == "answers"
+
+
+def test_lists_have_no_candidates_but_all(lists: Path) -> None:
+    with pytest.raises(UsageError, match="top-k lists are ranked against all entities"):
+        rank(lists, GRAPH, candidates="train")
+
+
+def test_what_a_list_leaves_out_may_be_tied(lists: Path) -> None:
+    setting = Setting.build(GRAPH, filter="none")
+    model = open_model(lists, Opening(GRAPH, setting.facts, unlisted=Unlisted.tied))
+    ranks = rank_in(setting, model, Resources())
+    left_out = GRAPH.num_entities - 3
+    listed = ranks.target < 3
+    assert ranks.rank.tolist() == np.where(listed, ranks.target + 1, 3 + (left_out + 1) / 2).tolist()
+    assert ranks.ties.tolist() == np.where(listed, 0, left_out - 1).tolist()
+    assert not ranks.has_intervals
+
+
+def test_a_setting_is_built_once_for_many_models() -> None:
+    setting = Setting.build(GRAPH, filter="train", sides="tail")
+    for kind, make in MODELS.items():
+        model = make()
+        found = rank_in(setting, Model(kind, model), Resources(threads=1))
+        same = rank(model, GRAPH, filter="train", sides="tail", name=kind)
+        assert found.to_arrow().equals(same.to_arrow(), check_metadata=True)
+
+
+def test_models_that_do_not_fit_the_graph() -> None:
+    model = vectors("random", Dot(), GRAPH, 6, seed=0)
+    smaller = KnowledgeGraph.from_triples(test=[[0, 0, 1]], num_entities=9, num_relations=3)
+    with pytest.raises(DataError) as error:
+        rank(model, smaller)
+    assert "9" in str(error.value)
+    assert "12" in str(error.value)
+    with pytest.raises(DataError) as error:
+        rank(matrix(GRAPH, 0), smaller)
+    assert "[1, 9]" in str(error.value)
+    assert "[1, 12]" in str(error.value)
+
+
+def test_rank_is_a_public_name() -> None:
+    assert kgprobe.rank is rank
