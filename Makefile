@@ -44,6 +44,8 @@ bench: $(VENV)/.dev
 	$(BIN)/python benchmarks/stream.py
 	$(BIN)/python benchmarks/popularity.py
 	$(BIN)/python benchmarks/family_tree.py
+	$(BIN)/python benchmarks/ranking.py
+	$(BIN)/python benchmarks/scale.py
 
 docs: $(VENV)/.dev
 	$(BIN)/python docs/generate.py

@@ -25,6 +25,7 @@ from kgprobe.predict.filter import KnownFilter, Wanted
 from kgprobe.predict.resources import Resources
 from kgprobe.predict.scorer import SIDES, EmbeddingScorer, RelationEmbeddingScorer, Side
 from kgprobe.predict.similarity import Dot, GroupNorm, Similarity
+from kgprobe.ranks import Ranks
 
 Triple = tuple[int, int, int]
 Rows = dict[tuple[int, int, int, Side], tuple[float, int, int]]
@@ -217,4 +218,13 @@ def counted(
             counts = counts + count(model, task, arithmetic, resources, lambda targets: None)
         rows = zip(facts.triples[queries.fact].tolist(), counts.rank, counts.equal, counts.candidates, strict=True)
         found |= {(*triple, side): (float(r), int(t), int(c)) for triple, r, t, c in rows}
+    return found
+
+
+def rows_of(ranks: Ranks) -> Rows:
+    """The same from a rank table."""
+    names = ("head", "relation", "tail", "side", "rank", "ties", "candidates")
+    rows = list(zip(*(ranks.column(name).to_pylist() for name in names), strict=True))
+    found: Any = {row[:4]: row[4:] for row in rows}
+    assert len(found) == len(rows)
     return found

@@ -1,6 +1,5 @@
 """Step 1 in one call: any model, any setting."""
 
-import json
 import threading
 from pathlib import Path
 from typing import Any
@@ -9,25 +8,14 @@ import numpy as np
 import pytest
 
 import kgprobe
-from kgprobe.errors import DataError, UsageError
-from kgprobe.graph import KnowledgeGraph, TrainCounts, load_graph
-from kgprobe.predict import Dot, GroupNorm, Model, Opening, Resources, Setting, open_model, rank, rank_in
-from kgprobe.predict.baselines import BASELINES
-from kgprobe.predict.sources.embeddings import write_embeddings
-from kgprobe.predict.sources.top_k import Unlisted, open_top_k
-from kgprobe.ranks import Ranks, validate
-from ranking import Matrix, Rows, brute_force, graph_of, matrix, query_sets, relation_sets, vectors
+from kgprobe.errors import DataError
+from kgprobe.graph import KnowledgeGraph, TrainCounts
+from kgprobe.predict import GroupNorm, Model, Resources, Setting, rank, rank_in
+from kgprobe.ranks import validate
+from ranking import Rows, brute_force, graph_of, matrix, query_sets, relation_sets, rows_of, vectors
 
 GRAPH = graph_of(seed=41)
 MODELS = {"vectors": lambda: vectors("whole", GroupNorm(2), GRAPH, 6, seed=0), "scores": lambda: matrix(GRAPH, seed=0)}
-COLUMNS = ("head", "relation", "tail", "side", "rank", "ties", "candidates")
-
-
-def rows_of(ranks: Ranks) -> Rows:
-    rows = list(zip(*(ranks.column(name).to_pylist() for name in COLUMNS), strict=True))
-    found = {tuple(row[:4]): tuple(row[4:]) for row in rows}
-    assert len(found) == len(rows)
-    return found  # type: ignore[return-value]
 
 
 def expected(model: Any, triples: list[list[int]], filtered: tuple[str, ...], allowed: Any = None) -> Rows:
@@ -152,9 +140,11 @@ def test_candidates_seen_in_training() -> None:
 
 def test_what_the_table_says_about_itself() -> None:
     ranks = rank(Model("mine", matrix(GRAPH, 0), {"dimension": 3}), GRAPH)
-    info = ranks.info
+    info, test = ranks.info, GRAPH.triples("test").tolist()
+    repeated = len(test) - len(set(map(tuple, test)))
+    assert repeated >= 3
     assert (info.model, info.graph, info.graph_hash) == ("mine", GRAPH.name, GRAPH.content_hash)
-    assert info.settings == {"dimension": 3, "sides": ["tail", "head"], "repeated": 5 - 0}
+    assert info.settings == {"dimension": 3, "sides": ["tail", "head"], "repeated": repeated}
     assert rank(matrix(GRAPH, 0), GRAPH, name="yours").info.model == "yours"
     assert rank(matrix(GRAPH, 0), GRAPH).info.model == "Matrix"
 
@@ -214,7 +204,7 @@ def test_watch_is_told_of_every_query(kind: str, shards: int, candidates: str) -
     assert min(watched) > 0
 
 
-class Enough(Exception):
+class Enough(BaseException):
     pass
 
 
@@ -250,72 +240,6 @@ def test_an_error_of_the_model_is_passed_on(method: str) -> None:
     assert set(threading.enumerate()) <= before
 
 
-@pytest.mark.parametrize("name", BASELINES)
-def test_baselines_have_names(name: str) -> None:
-    called, scorer = BASELINES[name](GRAPH, 0)
-    ranks = rank(name, GRAPH)
-    assert ranks.to_arrow().equals(rank(Model(called, scorer), GRAPH).to_arrow(), check_metadata=True)
-
-
-def test_chance_is_chance(data: Path) -> None:
-    ranks = rank("random", load_graph(data / "graphs" / "codex-s"))
-    assert ranks.rank.mean() == pytest.approx(ranks.candidates.mean() / 2, rel=0.05)
-    assert not ranks.ties.any()
-
-
-@pytest.mark.parametrize(
-    "resources", [Resources(), Resources(device="torch:cpu"), Resources(shards=4, tile=2)], ids=str
-)
-def test_an_embedding_file_is_a_model(tmp_path: Path, resources: Resources) -> None:
-    rng = np.random.default_rng(0)
-    entity, relation = (rng.integers(-2, 3, (n, 4)).astype(np.float32) for n in (GRAPH.num_entities, 3))
-    path = tmp_path / "mine.npz"
-    write_embeddings(path, {"model": "DistMult"}, {"entity": entity, "relation": relation})
-    scores = np.einsum("gd,rd,ed->gre", entity, relation, entity)
-    ranks = rank(path, GRAPH, resources=resources)
-    assert rows_of(ranks) == brute_force(Matrix(np.stack([scores, scores])), GRAPH)
-    assert (ranks.info.model, ranks.info.settings["source"]) == ("DistMult", "mine.npz")
-    assert rank(str(path), GRAPH).to_arrow().equals(ranks.to_arrow(), check_metadata=True)
-
-
-@pytest.fixture
-def lists(tmp_path: Path) -> Path:
-    """For each query the entities 0, 1 and 2, best first."""
-    path = tmp_path / "answers.jsonl"
-    asked = {(h, r, "head") for h, r, _ in GRAPH.triples("test").tolist()}
-    asked |= {(t, r, "tail") for _, r, t in GRAPH.triples("test").tolist()}
-    lines = [json.dumps({given: e, "relation": r, "predictions": [0, 1, 2]}) for e, r, given in sorted(asked)]
-    path.write_text("\n".join(lines), encoding="utf-8")
-    return path
-
-
-def test_lists_are_a_model(lists: Path) -> None:
-    ranks = rank(lists, GRAPH, filter="none")
-    assert rank(open_top_k(lists, GRAPH), GRAPH, filter="none").rank.tolist() == ranks.rank.tolist()
-    listed = ranks.target < 3
-    assert ranks.rank.tolist() == np.where(listed, ranks.target + 1, 4).tolist()
-    assert ranks.worst_rank.tolist() == np.where(listed, ranks.target + 1, GRAPH.num_entities).tolist()
-    assert ranks.candidates.tolist() == [GRAPH.num_entities] * len(ranks)
-    assert "entity_popularity" in ranks.column_names
-    assert ranks.info.model == "answers"
-
-
-def test_lists_have_no_candidates_but_all(lists: Path) -> None:
-    with pytest.raises(UsageError, match="top-k lists are ranked against all entities"):
-        rank(lists, GRAPH, candidates="train")
-
-
-def test_what_a_list_leaves_out_may_be_tied(lists: Path) -> None:
-    setting = Setting.build(GRAPH, filter="none")
-    model = open_model(lists, Opening(GRAPH, setting.facts, unlisted=Unlisted.tied))
-    ranks = rank_in(setting, model, Resources())
-    left_out = GRAPH.num_entities - 3
-    listed = ranks.target < 3
-    assert ranks.rank.tolist() == np.where(listed, ranks.target + 1, 3 + (left_out + 1) / 2).tolist()
-    assert ranks.ties.tolist() == np.where(listed, 0, left_out - 1).tolist()
-    assert not ranks.has_intervals
-
-
 def test_a_setting_is_built_once_for_many_models() -> None:
     setting = Setting.build(GRAPH, filter="train", sides="tail")
     for kind, make in MODELS.items():
@@ -323,19 +247,6 @@ def test_a_setting_is_built_once_for_many_models() -> None:
         found = rank_in(setting, Model(kind, model), Resources(threads=1))
         same = rank(model, GRAPH, filter="train", sides="tail", name=kind)
         assert found.to_arrow().equals(same.to_arrow(), check_metadata=True)
-
-
-def test_models_that_do_not_fit_the_graph() -> None:
-    model = vectors("random", Dot(), GRAPH, 6, seed=0)
-    smaller = KnowledgeGraph.from_triples(test=[[0, 0, 1]], num_entities=9, num_relations=3)
-    with pytest.raises(DataError) as error:
-        rank(model, smaller)
-    assert "9" in str(error.value)
-    assert "12" in str(error.value)
-    with pytest.raises(DataError) as error:
-        rank(matrix(GRAPH, 0), smaller)
-    assert "[1, 9]" in str(error.value)
-    assert "[1, 12]" in str(error.value)
 
 
 def test_rank_is_a_public_name() -> None:

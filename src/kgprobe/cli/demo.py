@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from kgprobe.cli.output import Format, Row, note, print_rows
-from kgprobe.cli.progress import counting
 from kgprobe.cli.rank import rank
 
 if TYPE_CHECKING:
@@ -44,20 +43,21 @@ def demo(
     note("3. Prediction: every test fact ranked against all entities")
     tables: dict[str, Ranks] = {}
     for name, model in models.items():
-        path = output / f"{name}.parquet"
+        path = output / f"{Path(model).stem}.parquet"
         note(f"   kgprobe rank {model} --graph {output / 'graph'} -o {path}")
         rank(str(model), str(output / "graph"), path, name=name)
         tables[name] = read_ranks(path)
 
     note("4. Evaluation: every perspective from the same rank files")
-    print_rows(_values(tables), Format.table)
-    print_rows(_groups(tables, graph, "side"), Format.table)
-    print_rows(_groups(tables, graph, "relation"), Format.table)
+    for rows in (_values(tables), _groups(tables, graph, "side"), _groups(tables, graph, "relation")):
+        print_rows(rows, Format.table)
+        print()
 
     note("5. The whole surface: sharpness alpha down, popularity-bias robustness beta across")
     alphas, betas = [1.0, 0.5, 0.0, -0.5, -1.0], [0.0, 0.2, 0.4, 0.6, 0.8]
     for name, ranks in tables.items():
         print_rows(matrix(name, alphas, betas, surface(ranks, alphas, betas)), Format.table)
+        print()
     note(f"Next: kgprobe eval {output}/*.parquet --by popularity:5 --metric MRR")
 
 
@@ -75,19 +75,18 @@ def _make_graph(folder: Path, seed: int) -> KnowledgeGraph:
 
 def _fit_models(graph: KnowledgeGraph, output: Path) -> Mapping[str, Path | str]:
     """Two models in files, and a baseline that needs none."""
-    from kgprobe.models.least_squares import CP, Rescal, fit_cp, fit_rescal
+    from kgprobe.models.least_squares import fit_cp, fit_rescal
     from kgprobe.predict.sources.embeddings import write_embeddings
 
     note("2. Models: two factorisations of the training facts by least squares")
-    fits: dict[str, tuple[Callable[..., CP | Rescal], int]] = {"RESCAL": (fit_rescal, 4), "CP": (fit_cp, 10)}
-    models: dict[str, Path | str] = {}
-    for name, (fit, iterations) in fits.items():
+    models: dict[str, Path | str] = {"relation frequency": "relation-frequency"}
+    for fit in (fit_rescal, fit_cp):
         start = time.monotonic()
-        models[name] = path = output / f"{name}.safetensors"
-        with counting(f"   fitting {name}", iterations, "iterations") as watch:
-            write_embeddings(path, *fit(graph, iterations=iterations, watch=watch).to_arrays())
+        model = fit(graph)
+        models[model.name] = path = output / f"{model.name}.safetensors"
+        write_embeddings(path, *model.to_arrays())
         note(f"   wrote {path} after {time.monotonic() - start:.1f} s")
-    return models | {"relation frequency": "relation-frequency"}
+    return models
 
 
 def _values(tables: Mapping[str, Ranks]) -> list[Row]:

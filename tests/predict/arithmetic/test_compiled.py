@@ -11,7 +11,7 @@ from kgprobe.predict.arithmetic.compiled import CompiledArithmetic
 from kgprobe.predict.similarity import GroupNorm
 
 
-@pytest.mark.parametrize("size", [1, 2, 3, 8])
+@pytest.mark.parametrize("size", [1, 2, 3, 7, 8])
 def test_roots_are_within_a_few_units_over_the_whole_range(size: int) -> None:
     rng = np.random.default_rng(size)
     table = (rng.standard_normal((4000, size)) * 2.0 ** rng.uniform(-58, 58, (4000, 1))).astype(np.float32)

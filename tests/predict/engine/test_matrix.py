@@ -12,7 +12,7 @@ from scipy import sparse
 from kgprobe.errors import DataError
 from kgprobe.graph import KnowledgeGraph
 from kgprobe.predict import Resources, rank
-from ranking import Matrix, brute_force, graph_of
+from ranking import Matrix, Rows, brute_force, graph_of, rows_of
 
 GRAPH = graph_of(seed=11)
 ENTITIES = GRAPH.num_entities
@@ -25,11 +25,8 @@ PEOPLE = KnowledgeGraph.from_triples(
 )
 
 
-def ranks_of(model: Any, graph: KnowledgeGraph = GRAPH, **options: Any) -> dict[Any, Any]:
-    table = rank(model, graph, **options)
-    names = ("head", "relation", "tail", "side", "rank", "ties", "candidates")
-    rows = zip(*(table.column(name).to_pylist() for name in names), strict=True)
-    return {tuple(row[:4]): tuple(row[4:]) for row in rows}
+def ranks_of(model: Any, device: str) -> Rows:
+    return rows_of(rank(model, GRAPH, resources=Resources(device=device)))
 
 
 def small_scores(seed: int = 0) -> NDArray[np.int64]:
@@ -63,7 +60,7 @@ FORMS: dict[str, Callable[[NDArray[Any]], Any]] = {
 @pytest.mark.parametrize("form", FORMS)
 def test_scores_come_in_many_forms(form: str, device: str) -> None:
     scores = small_scores()
-    found = ranks_of(as_given(FORMS[form], scores), resources=Resources(device=device))
+    found = ranks_of(as_given(FORMS[form], scores), device)
     assert found == brute_force(Matrix(scores), GRAPH)
 
 
@@ -72,16 +69,14 @@ def test_a_tensor_whose_sign_is_not_resolved(device: str) -> None:
     """The imaginary part of a conjugate, as ComplEx may have it, only remembers that it is negative."""
     scores = small_scores()
     given = as_given(lambda x: (1j * torch.tensor(-x, dtype=torch.float32)).conj().imag, scores)
-    assert ranks_of(given, resources=Resources(device=device)) == brute_force(Matrix(scores), GRAPH)
+    assert ranks_of(given, device) == brute_force(Matrix(scores), GRAPH)
 
 
 @pytest.mark.parametrize("device", DEVICES)
 def test_double_precision_is_kept(device: str) -> None:
     scores = 1 + small_scores() * 2.0**-50
     for convert in (np.asarray, torch.tensor):
-        assert ranks_of(as_given(convert, scores), resources=Resources(device=device)) == brute_force(
-            Matrix(scores), GRAPH
-        )
+        assert ranks_of(as_given(convert, scores), device) == brute_force(Matrix(scores), GRAPH)
 
 
 @pytest.mark.parametrize("device", DEVICES)
@@ -89,7 +84,7 @@ def test_whole_numbers_beyond_double_precision_are_told_apart_or_refused(device:
     scores = 2**53 + small_scores()
     expected = brute_force(Matrix(scores - 2**53), GRAPH)
     try:
-        found = ranks_of(as_given(np.asarray, scores), resources=Resources(device=device))
+        found = ranks_of(as_given(np.asarray, scores), device)
     except DataError:
         return
     assert found == expected
@@ -107,9 +102,7 @@ def test_a_constant_scorer_gives_the_middle_rank(device: str) -> None:
 @pytest.mark.parametrize("device", DEVICES)
 def test_infinite_scores_are_values(device: str) -> None:
     scores = np.array([-np.inf, -1.0, 0.0, np.inf])[small_scores() % 4]
-    assert ranks_of(as_given(np.asarray, scores), resources=Resources(device=device)) == brute_force(
-        Matrix(scores), GRAPH
-    )
+    assert ranks_of(as_given(np.asarray, scores), device) == brute_force(Matrix(scores), GRAPH)
 
 
 BROKEN: dict[str, Callable[[NDArray[Any]], Any]] = {

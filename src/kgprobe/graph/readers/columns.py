@@ -26,7 +26,7 @@ def read_parquet(path: Path, problems: list[str]) -> pa.Table | None:
             problems.append(f"{path.name}: empty file")
             return None
         with pq.ParquetFile(path) as file:
-            return file.read()
+            return file.read(use_threads=False)
     except (pa.ArrowException, OSError) as error:
         first = str(error).splitlines()[0]
         problems.append(f"{path.name}: not a readable Parquet file ({first[:150]})")

@@ -18,7 +18,7 @@ from kgprobe.predict.resources import Resources
 from kgprobe.predict.scorer import EmbeddingScorer, RelationEmbeddingScorer
 from kgprobe.predict.similarity import Floats, Similarity
 
-_ENCODED_AT_ONCE = 1 << 19
+_ENCODED_AT_ONCE = 1 << 18
 """Coordinates of queries that are encoded in one call. It is the same whatever the resources are, so that an encoder
 whose last bit depends on what else it encodes gives the same vectors in every run."""
 _ENCODED_TOGETHER = 4
@@ -68,8 +68,11 @@ def _encoded(
     step = max(1, _ENCODED_AT_ONCE // table.vectors.shape[1])
     for start in range(table.queries.start, table.queries.stop, step * _ENCODED_TOGETHER):
         stop = min(start + step * _ENCODED_TOGETHER, table.queries.stop)
-        parts = [_encode(scorer, task, table, s, min(s + step, stop)) for s in range(start, stop, step)]
-        yield start, np.concatenate(parts)
+        vectors = np.empty((stop - start, table.vectors.shape[1]), dtype=np.float32)
+        for first in range(start, stop, step):
+            last = min(first + step, stop)
+            vectors[first - start : last - start] = _encode(scorer, task, table, first, last)
+        yield start, vectors
 
 
 def _encode(
