@@ -76,7 +76,7 @@ class Dot:
             Below the first a candidate surely loses to the target, above the second it surely beats it.
         """
         with np.errstate(over="ignore", invalid="ignore"):
-            error = _share(dimension + 4) * query * candidate + dimension * _SMALLEST
+            error = _share(dimension + 4) * query * candidate + 2 * dimension * _SMALLEST
             return _outward(own - error, own + error)
 
 

@@ -333,6 +333,19 @@ def test_every_thread_has_work() -> None:
         assert len(watched) >= threads
 
 
+@pytest.mark.parametrize("arithmetic", ARITHMETICS)
+@pytest.mark.parametrize("size", [1, 2, None])
+def test_an_infinite_gamma_makes_all_scores_equal(size: int | None, arithmetic: str) -> None:
+    for gamma in (np.inf, -np.inf, 1e300):
+        model = vectors("random", GroupNorm(size, gamma), GRAPH, 6, seed=6)
+        found = counted(model, GRAPH, ARITHMETICS[arithmetic]())
+        assert all(
+            (ties, rank_) == (candidates - 1, (candidates + 1) / 2) for rank_, ties, candidates in found.values()
+        )
+    with pytest.raises(DataError, match="scores are NaN"):
+        counted(vectors("random", GroupNorm(size, np.nan), GRAPH, 6, seed=6), GRAPH, ARITHMETICS[arithmetic]())
+
+
 @pytest.mark.parametrize("similarity", SIMILARITIES, ids=str)
 def test_one_entity_is_ranked_first_of_one(similarity: Similarity) -> None:
     graph = KnowledgeGraph.from_triples(test=[[0, 0, 0]])

@@ -8,9 +8,22 @@ import numpy as np
 
 _STRETCH = 256
 
-_exact = numba.njit(nogil=True, cache=True)
+
+def _compiled(**options):
+    """Compile when first called, and keep what was compiled wherever this user may write."""
+
+    def decorate(function):
+        try:
+            return numba.njit(nogil=True, cache=True, **options)(function)
+        except RuntimeError:  # there is no such place: it is compiled again in every process
+            return numba.njit(nogil=True, **options)(function)
+
+    return decorate
+
+
+_exact = _compiled()
 # Sums may be reordered and square roots approximated: the bounds of the similarities allow for it.
-_fast = numba.njit(nogil=True, cache=True, fastmath={"nsz", "contract", "afn", "arcp", "reassoc"})
+_fast = _compiled(fastmath={"nsz", "contract", "afn", "arcp", "reassoc"})
 
 
 @_exact
