@@ -3,16 +3,19 @@
 # mypy: disable-error-code="no-untyped-def"
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numba
 import numpy as np
 
 _STRETCH = 256
 
 
-def _compiled(**options):
+def _compiled(**options: Any) -> Callable[[Any], Any]:
     """Compile when first called, and keep what was compiled wherever this user may write."""
 
-    def decorate(function):
+    def decorate(function: Any) -> Any:
         try:
             return numba.njit(nogil=True, cache=True, **options)(function)
         except RuntimeError:  # there is no such place: it is compiled again in every process
