@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import kgprobe
-from kgprobe.errors import DataError
+from kgprobe.errors import DataError, UsageError
 from kgprobe.graph import KnowledgeGraph, TrainCounts
-from kgprobe.predict import GroupNorm, Model, Resources, Setting, rank, rank_in
+from kgprobe.predict import GroupNorm, Model, QueryCandidates, Resources, Setting, rank, rank_in
 from kgprobe.ranks import validate
 from ranking import Rows, brute_force, graph_of, matrix, query_sets, relation_sets, rows_of, vectors
 
@@ -126,6 +126,23 @@ def test_candidates_in_files(kind: str, tmp_path: Path) -> None:
     (tmp_path / "types.tsv").write_text("".join(lines), encoding="utf-8")
     found = rank(model, GRAPH, candidates=str(tmp_path / "types.tsv"))
     assert rows_of(found) == brute_force(model, GRAPH, allowed=allowed)
+
+
+@pytest.mark.parametrize(
+    "lists",
+    [
+        {"tail": np.zeros((35, 2), dtype=int)},
+        {side: np.zeros((3, 2), dtype=int) for side in ("head", "tail")},
+        {side: np.full((35, 2), 99) for side in ("head", "tail")},
+        {side: np.full((35, 2), -1) for side in ("head", "tail")},
+    ],
+    ids=["a side is missing", "facts are missing", "no such entity", "a negative id"],
+)
+def test_candidate_sets_that_do_not_fit_are_refused(lists: Any) -> None:
+    facts = Setting.build(GRAPH).facts
+    assert len(facts.given) == 35
+    with pytest.raises((DataError, UsageError)):
+        rank(matrix(GRAPH, 0), GRAPH, candidates=QueryCandidates("drawn", lists, facts.rows))
 
 
 def test_candidates_seen_in_training() -> None:

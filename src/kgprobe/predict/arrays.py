@@ -1,4 +1,4 @@
-"""Arrays and tensors of any kind as the float32 vectors that are compared."""
+"""Arrays and tensors of any kind as the numbers that are compared."""
 
 from __future__ import annotations
 
@@ -10,38 +10,71 @@ from numpy.typing import NDArray
 from kgprobe.errors import DataError
 from kgprobe.predict.similarity import Floats
 
+_EXACT = 2**53
+"""Up to here float64 holds every whole number."""
+
 
 def as_array(values: Any) -> NDArray[Any]:
-    """A NumPy array of an array, a list or a torch tensor on any device.
+    """A NumPy array of an array, a list or a torch tensor on any device; of anything else, an array of objects.
 
     Example:
         >>> as_array([[1, 2]]).shape
         (1, 2)
     """
-    if hasattr(values, "detach"):
-        tensor = values.detach().cpu()
+    if _is_tensor(values):
+        tensor = values.detach().cpu().resolve_conj().resolve_neg()
         narrow = str(tensor.dtype) == "torch.bfloat16"  # which NumPy does not have
         values = (tensor.float() if narrow else tensor).numpy()
-    return np.asarray(values)
+    try:
+        array = np.asarray(values)
+    except (ValueError, TypeError):  # rows of different lengths, or nothing that has rows
+        array = np.array(None)
+    return array.astype(array.dtype.newbyteorder("="), copy=False)
+
+
+def as_matrix(values: Any, rows: int, columns: int | None, what: str, remedy: str = "") -> Any:
+    """Real numbers of the expected shape: a tensor where it is, everything else as an array.
+
+    Example:
+        >>> as_matrix(np.eye(2), 3, None, "candidates")
+        Traceback (most recent call last):
+        ...
+        kgprobe.errors.DataError: the model's candidates cannot be used
+          - expected real numbers of shape [3, any], found float64 of shape [2, 2]
+    """
+    matrix = values if _is_tensor(values) else as_array(values)
+    shape = list(matrix.shape)
+    fits = len(shape) == 2 and shape[0] == rows and columns in (None, shape[1])
+    problems = []
+    if not fits or not _is_real(matrix.dtype):
+        wanted = f"[{rows}, {'any' if columns is None else columns}]"
+        problems.append(f"expected real numbers of shape {wanted}, found {matrix.dtype} of shape {shape}")
+    elif not _is_floating(matrix.dtype) and bool(((matrix > _EXACT) | (matrix < -_EXACT)).any()):
+        problems.append(f"whole numbers beyond 2^53, which are not told apart, in an array of shape {shape}")
+    if problems:
+        raise DataError(f"the model's {what} cannot be used", problems, remedy)
+    return matrix
 
 
 def as_vectors(values: Any, rows: int, what: str, dimension: int | None = None) -> Floats:
     """Vectors in rows, as many and as long as expected; float64 is rounded.
 
     Example:
-        >>> as_vectors(np.eye(2), 3, "candidates")
-        Traceback (most recent call last):
-        ...
-        kgprobe.errors.DataError: the model's candidates cannot be used
-          - expected real numbers of shape [3, any], found float64 of shape [2, 2]
+        >>> as_vectors([[0.5, 2]], 1, "queries").dtype
+        dtype('float32')
     """
-    array = as_array(values)
-    fits = array.ndim == 2 and len(array) == rows and dimension in (None, array.shape[1])
-    if not fits or array.dtype.kind not in "fiu":
-        wanted = f"[{rows}, {dimension or 'any'}]"
-        found = f"{array.dtype} of shape {list(array.shape)}"
-        raise DataError(
-            f"the model's {what} cannot be used", [f"expected real numbers of shape {wanted}, found {found}"]
-        )
     with np.errstate(over="ignore"):
-        return np.ascontiguousarray(array, dtype=np.float32)
+        return np.ascontiguousarray(as_array(as_matrix(values, rows, dimension, what)), dtype=np.float32)
+
+
+def _is_tensor(values: Any) -> bool:
+    """Whether this is a tensor of torch that has all its numbers; torch is not loaded to find out."""
+    return hasattr(values, "resolve_neg") and str(values.layout) == "torch.strided"
+
+
+def _is_real(dtype: Any) -> bool:
+    return dtype.kind in "fiu" if isinstance(dtype, np.dtype) else not (dtype.is_complex or str(dtype) == "torch.bool")
+
+
+def _is_floating(dtype: Any) -> bool:
+    return bool(dtype.kind == "f" if isinstance(dtype, np.dtype) else dtype.is_floating_point)

@@ -18,7 +18,7 @@ from kgprobe.graph.grouped import Grouped
 from kgprobe.graph.sorted_keys import Ints, find
 from kgprobe.predict.entity_rows import EntityRows
 from kgprobe.predict.facts import Facts
-from kgprobe.predict.readers.negatives import read_negatives
+from kgprobe.predict.readers.negatives import list_problems, read_negatives
 from kgprobe.predict.readers.relation_lists import Listed, read_pairs, read_type_constraints
 from kgprobe.predict.scorer import Side
 
@@ -126,6 +126,30 @@ class QueryCandidates:
 
 
 CandidateSets: TypeAlias = RelationCandidates | QueryCandidates
+
+
+def require_fit(sets: CandidateSets, graph: KnowledgeGraph, facts: Facts) -> None:
+    """Refuse candidates that are not those of the facts.
+
+    Example:
+        >>> graph = KnowledgeGraph.from_triples(test=[[1, 0, 0]])
+        >>> require_fit(QueryCandidates("mine", {"tail": np.array([[5]])}, np.array([0])), graph, Facts.build(graph))
+        Traceback (most recent call last):
+        ...
+        kgprobe.errors.DataError: mine: these are not candidates for graph
+          - tail: ids outside 0..1 in rows 0 (counted from 0)
+          - there are none for the head
+    """
+    given = sets.lists if isinstance(sets, QueryCandidates) else sets.groups
+    problems = []
+    if isinstance(sets, QueryCandidates):
+        for side, lists in sets.lists.items():
+            problems += list_problems(side, lists, len(facts.given), graph.num_entities)
+    elif any(groups.num_values != graph.num_entities for groups in sets.groups.values()):
+        problems.append(f"they are of a graph that has not {graph.num_entities:,} entities")
+    problems += [f"there are none for the {side}" for side in facts.sides if side not in given]
+    if problems:
+        raise DataError(f"{sets.name}: these are not candidates for {graph.name}", problems)
 
 
 def open_candidates(text: str | os.PathLike[str], graph: KnowledgeGraph, facts: Facts) -> CandidateSets | None:

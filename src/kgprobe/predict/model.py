@@ -55,10 +55,10 @@ def model_of(given: Any, graph: KnowledgeGraph) -> Model:
         return given
     if isinstance(given, TopKLists):
         return Model("top-k lists", given)
-    if is_pykeen(getattr(given, "model", given)):
-        return _pykeen_model(given, graph)
     if isinstance(given, EmbeddingScorer | RelationEmbeddingScorer | Scorer):
         return Model(type(given).__name__, given)
+    if is_pykeen(getattr(given, "model", given)):
+        return _pykeen_model(given, graph)
     if callable(given):
         name = getattr(given, "__name__", "function")
         return Model("function" if name == "<lambda>" else name, FunctionScorer(given))

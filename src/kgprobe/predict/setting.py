@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from kgprobe.graph import KnowledgeGraph
-from kgprobe.predict.candidate_sets import CandidateSets, open_candidates
+from kgprobe.predict.candidate_sets import CandidateSets, open_candidates, require_fit
 from kgprobe.predict.engine import Task
 from kgprobe.predict.facts import Facts, Queries
 from kgprobe.predict.filter import KnownFilter, Wanted
@@ -56,6 +56,8 @@ class Setting:
         facts = Facts.build(graph, split, sides, triples)
         known = KnownFilter.build(graph, filter, split)
         sets = open_candidates(candidates, graph, facts) if isinstance(candidates, str | os.PathLike) else candidates
+        if sets is not None:
+            require_fit(sets, graph, facts)
         return cls(graph, split if triples is None else None, facts, known, sets)
 
     @property

@@ -43,8 +43,8 @@ class Dot:
 
     def record(self, queries: Floats, candidates: Floats) -> Floats:
         """The score of record of each pair of rows."""
-        products = queries.astype(np.float64) * candidates.astype(np.float64)
         with np.errstate(over="ignore", invalid="ignore"):
+            products = queries.astype(np.float64) * candidates.astype(np.float64)
             return _rounded(np.cumsum(products, axis=1, out=products)[:, -1])
 
     def extent(self, vectors: Floats) -> Doubles:

@@ -157,7 +157,7 @@ def test_scores_of_record_are_those_of_the_loop_bit_for_bit(
     machine: Arithmetic, kind: str, similarity: Similarity, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(plain, "_CELLS_AT_ONCE", 100)
-    monkeypatch.setattr(torch_, "_PAIRS_AT_ONCE", 7)
+    monkeypatch.setattr(torch_, "_COORDINATES_AT_ONCE", 7)
     queries, table = drawn(kind, 5, 8, 12)
     rng = np.random.default_rng(0)
     row, column = rng.integers(0, 5, 40), rng.integers(0, 8, 40)

@@ -14,7 +14,7 @@ from kgprobe.predict.arithmetic.base import Bounds, Ints
 from kgprobe.predict.similarity import Dot, Floats, GroupNorm, Similarity
 
 _CELLS_AT_ONCE = 1 << 26
-_PAIRS_AT_ONCE = 1 << 20
+_COORDINATES_AT_ONCE = 1 << 26
 
 
 class TorchArithmetic:
@@ -57,7 +57,7 @@ class TorchArithmetic:
         if similarity.groups(queries.shape[1]) == 1 or width == 1:
             plain = "donot_use_mm_for_euclid_dist"  # a product would cancel, which the bounds do not allow for
             return -self._torch.cdist(queries, candidates, p=1.0 if width == 1 else 2.0, compute_mode=plain)
-        out = self._torch.zeros((len(queries), len(candidates)), device=self._device)
+        out = queries.new_zeros((len(queries), len(candidates)))
         for start in range(0, queries.shape[1], width):
             squared = self._torch.zeros_like(out)
             for i in range(start, start + width):
@@ -107,10 +107,11 @@ class TorchArithmetic:
         return which, column
 
     def record(self, similarity: Similarity, queries: Any, row: Ints, candidates: Any, column: Ints) -> Floats:
-        """The scores of record: float64, coordinate by coordinate, so that every device adds in the same order."""
+        """The scores of record, which every device adds up in the same order."""
         out = np.empty(len(row), dtype=np.float32)
-        for start in range(0, len(row), _PAIRS_AT_ONCE):
-            some = slice(start, start + _PAIRS_AT_ONCE)
+        step = max(1, _COORDINATES_AT_ONCE // queries.shape[1])
+        for start in range(0, len(row), step):
+            some = slice(start, start + step)
             q, e = queries[self._tensor(row[some])], candidates[self._tensor(column[some])]
             out[some] = self._numpy(_record(similarity, q, e).float())
         return out
@@ -132,6 +133,21 @@ class TorchArithmetic:
     @contextmanager
     def _full_precision(self) -> Iterator[None]:
         """Float32 products in float32, whatever shortcut the surrounding program has allowed."""
+        backends = self._torch.backends
+        products = [p for p in (backends.cuda.matmul, getattr(backends.mkldnn, "matmul", None)) if _has_precision(p)]
+        if not products:  # before torch 2.9 there is one setting for all of them
+            yield from self._in_highest_precision()
+            return
+        before = [product.fp32_precision for product in products]
+        try:
+            for product in products:
+                product.fp32_precision = "ieee"
+            yield
+        finally:
+            for product, precision in zip(products, before, strict=True):
+                product.fp32_precision = precision
+
+    def _in_highest_precision(self) -> Iterator[None]:
         before = self._torch.get_float32_matmul_precision()
         self._torch.set_float32_matmul_precision("highest")
         try:
@@ -140,18 +156,24 @@ class TorchArithmetic:
             self._torch.set_float32_matmul_precision(before)
 
 
+def _has_precision(products: Any) -> bool:
+    return hasattr(products, "fp32_precision")
+
+
 def _record(similarity: Similarity, queries: Any, candidates: Any) -> Any:
-    dimension = queries.shape[1]
-    total = queries.new_zeros(len(queries)).double()
     if isinstance(similarity, Dot):
-        for i in range(dimension):
-            total += queries[:, i].double() * candidates[:, i].double()
-        return total
-    width = similarity.width(dimension)
-    for start in range(0, dimension, width):
-        squared = total.new_zeros(len(total))
-        for i in range(start, start + width):
-            difference = queries[:, i].double() - candidates[:, i].double()
-            squared += difference * difference
-        total += squared.sqrt()
-    return similarity.gamma - total
+        return _in_order(queries.double() * candidates.double())
+    difference = queries.double() - candidates.double()
+    groups, width = similarity.groups(queries.shape[1]), similarity.width(queries.shape[1])
+    squared = (difference * difference).reshape(-1, width)
+    norms = _in_order(squared).sqrt().reshape(-1, groups)
+    return similarity.gamma - _in_order(norms)
+
+
+def _in_order(terms: Any) -> Any:
+    """The sum of each row from left to right; a sum by the library would depend on the device."""
+    columns = terms.T.contiguous()
+    total = columns[0].clone()
+    for column in columns[1:]:
+        total += column
+    return total

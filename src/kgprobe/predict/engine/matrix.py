@@ -6,9 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from kgprobe.errors import DataError
 from kgprobe.predict.arithmetic import Arithmetic, Bounds
-from kgprobe.predict.arrays import as_array
+from kgprobe.predict.arrays import as_matrix
 from kgprobe.predict.candidate_sets import QueryCandidates
 from kgprobe.predict.counts import Counts
 from kgprobe.predict.engine.block import Block
@@ -38,24 +37,13 @@ def _scores(scorer: Scorer, block: Block, arithmetic: Arithmetic) -> Any:
     """The scores of all entities for the queries of the block, to write into."""
     queries, some = block.task.queries, slice(block.start, block.stop)
     given = scorer.score(queries.side, queries.given[some], queries.relation[some])
-    wanted = [block.stop - block.start, block.task.graph.num_entities]
-    if not hasattr(given, "shape"):
-        given = as_array(given)
-    if list(given.shape) != wanted or not _is_real(given.dtype):
-        raise DataError(
-            "the model's scores cannot be used",
-            [f"expected real numbers of shape {wanted}, found {given.dtype} of shape {list(given.shape)}"],
-            "a scorer gives a row for each query and a column for each entity of the graph",
-        )
-    scores = arithmetic.adopt(given)
+    wanted = block.stop - block.start, block.task.graph.num_entities
+    remedy = "a scorer gives a row for each query and a column for each entity of the graph"
+    scores = arithmetic.adopt(as_matrix(given, *wanted, "scores", remedy))
     broken = arithmetic.not_numbers(scores)
     if len(broken):
         raise block.task.not_a_number(broken + block.start)
     return scores
-
-
-def _is_real(dtype: Any) -> bool:
-    return np.dtype(dtype).kind in "fiu" if isinstance(dtype, np.dtype) else not dtype.is_complex
 
 
 def _count_block(block: Block, scores: Any, arithmetic: Arithmetic) -> tuple[Ints, Ints, Ints]:

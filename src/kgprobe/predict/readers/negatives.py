@@ -48,7 +48,7 @@ def read_negatives(path: Path, facts: Facts, num_entities: int, problems: list[s
     names = {side: f"{side}_neg" if f"{side}_neg" in arrays else side for side in facts.sides}
     for side, name in names.items():
         if name in arrays:
-            found += _list_problems(name, arrays[name], len(facts.given), num_entities)
+            found += list_problems(name, arrays[name], len(facts.given), num_entities)
         else:
             there = ", ".join(arrays) or "none"
             found.append(f"no array '{side}' or '{side}_neg' for the side {side}; arrays: {there}")
@@ -69,7 +69,8 @@ def _load(path: Path, problems: list[str]) -> dict[str, npt.NDArray[Any]] | None
         return None
 
 
-def _list_problems(name: str, lists: npt.NDArray[Any], rows: int, num_entities: int) -> list[str]:
+def list_problems(name: str, lists: npt.NDArray[Any], rows: int, num_entities: int) -> list[str]:
+    """What keeps an array from being a list of entities for each of so many facts."""
     if lists.ndim != 2 or not np.issubdtype(lists.dtype, np.integer):
         return [f"{name}: {lists.dtype} values of shape {lists.shape}, expected whole numbers of shape [{rows}, k]"]
     if len(lists) != rows:
