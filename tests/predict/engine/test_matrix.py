@@ -79,15 +79,27 @@ def test_double_precision_is_kept(device: str) -> None:
         assert ranks_of(as_given(convert, scores), device) == brute_force(Matrix(scores), GRAPH)
 
 
+RARE: dict[str, Callable[[NDArray[Any]], Any]] = {
+    "beyond 2^53": lambda x: 2**53 + x,
+    "beyond 2^53, tensor": lambda x: torch.tensor(2**53 + x),
+    "beyond -2^53": lambda x: x - 2**53 - 20,
+    "beyond 2^63": lambda x: np.uint64(2**63) + x.astype(np.uint64),
+    "long double": lambda x: 1 + x * np.longdouble(2) ** -60,
+    "uint16 tensor": lambda x: torch.tensor(x).to(torch.uint16),
+    "uint64 tensor": lambda x: torch.tensor(x).to(torch.uint64),
+    "float8 tensor": lambda x: torch.tensor(x, dtype=torch.float32).to(torch.float8_e4m3fn),
+}
+
+
 @pytest.mark.parametrize("device", DEVICES)
-def test_whole_numbers_beyond_double_precision_are_told_apart_or_refused(device: str) -> None:
-    scores = 2**53 + small_scores()
-    expected = brute_force(Matrix(scores - 2**53), GRAPH)
+@pytest.mark.parametrize("form", RARE)
+def test_scores_are_told_apart_or_refused(form: str, device: str) -> None:
+    scores = small_scores()
     try:
-        found = ranks_of(as_given(np.asarray, scores), device)
+        found = ranks_of(as_given(RARE[form], scores), device)
     except DataError:
         return
-    assert found == expected
+    assert found == brute_force(Matrix(scores), GRAPH)
 
 
 @pytest.mark.parametrize("device", DEVICES)

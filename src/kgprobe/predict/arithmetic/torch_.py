@@ -134,7 +134,8 @@ class TorchArithmetic:
     def _full_precision(self) -> Iterator[None]:
         """Float32 products in float32, whatever shortcut the surrounding program has allowed."""
         backends = self._torch.backends
-        products = [p for p in (backends.cuda.matmul, getattr(backends.mkldnn, "matmul", None)) if _has_precision(p)]
+        known: tuple[Any, ...] = (backends.cuda.matmul, getattr(backends.mkldnn, "matmul", None))
+        products = [product for product in known if hasattr(product, "fp32_precision")]
         if not products:  # before torch 2.9 there is one setting for all of them
             yield from self._in_highest_precision()
             return
@@ -154,10 +155,6 @@ class TorchArithmetic:
             yield
         finally:
             self._torch.set_float32_matmul_precision(before)
-
-
-def _has_precision(products: Any) -> bool:
-    return hasattr(products, "fp32_precision")
 
 
 def _record(similarity: Similarity, queries: Any, candidates: Any) -> Any:
