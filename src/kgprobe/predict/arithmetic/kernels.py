@@ -85,7 +85,7 @@ def record_group_norm(queries, row, candidates, column, width, gamma, out):
 
 
 # ``columns`` has a candidate in every column; its scores go to the columns of ``out`` from ``first`` on. Rows are taken
-# out first: an index that is a sum could be negative as far as the compiler knows, and would not be vectorised. Four
+# out first: an index that is a sum could be negative as far as the compiler knows, and would not be vectorised. Several
 # coordinates at a time are added up in registers: sums in memory would take longer than the arithmetic.
 
 
@@ -123,24 +123,31 @@ def moduli(queries, columns, out, first):
 
 @_fast
 def norms(queries, columns, width, out, first):
-    """Minus the sum of the norms of groups of coordinates."""
-    squared = np.empty(columns.shape[1], dtype=np.float32)
-    for row in range(len(queries)):
-        line = out[row, first : first + columns.shape[1]]
-        line[:] = np.float32(0)
+    """Minus the sum of the norms of groups of coordinates, for two queries while the candidates are at hand."""
+    size = columns.shape[1]
+    sums, squares = np.empty((2, size), dtype=np.float32), np.empty((2, size), dtype=np.float32)
+    sum_one, sum_two, square_one, square_two = sums[0], sums[1], squares[0], squares[1]
+    for row in range(0, len(queries), 2):
+        one, two = queries[row], queries[min(row + 1, len(queries) - 1)]
+        sums[:] = np.float32(0)
         for start in range(0, len(columns), width):
-            squared[:] = np.float32(0)
-            fours = start + width // 4 * 4
-            for i in range(start, fours, 4):
-                x, y, z, w = queries[row, i], queries[row, i + 1], queries[row, i + 2], queries[row, i + 3]
-                a, b, c, d = columns[i], columns[i + 1], columns[i + 2], columns[i + 3]
-                for j in range(len(line)):
-                    p, q, r, s = x - a[j], y - b[j], z - c[j], w - d[j]
-                    squared[j] += (p * p + q * q) + (r * r + s * s)
-            for i in range(fours, start + width):
-                x, a = queries[row, i], columns[i]
-                for j in range(len(line)):
-                    p = x - a[j]
-                    squared[j] += p * p
-            for j in range(len(line)):
-                line[j] -= np.sqrt(squared[j])
+            squares[:] = np.float32(0)
+            twos = start + width // 2 * 2
+            for i in range(start, twos, 2):
+                a, b = columns[i], columns[i + 1]
+                x, y, z, w = one[i], one[i + 1], two[i], two[i + 1]
+                for j in range(size):
+                    p, q, r, s = x - a[j], y - b[j], z - a[j], w - b[j]
+                    square_one[j] += p * p + q * q
+                    square_two[j] += r * r + s * s
+            for i in range(twos, start + width):
+                a, x, z = columns[i], one[i], two[i]
+                for j in range(size):
+                    p, r = x - a[j], z - a[j]
+                    square_one[j] += p * p
+                    square_two[j] += r * r
+            for j in range(size):
+                sum_one[j] -= np.sqrt(square_one[j])
+                sum_two[j] -= np.sqrt(square_two[j])
+        last = min(row + 2, len(queries))
+        out[row:last, first : first + size] = sums[: last - row]

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import TypeAlias
 
 import numpy as np
 
@@ -13,16 +15,18 @@ from kgprobe.predict.counts import Counts
 from kgprobe.predict.engine.block import Block
 from kgprobe.predict.engine.sweep import Candidates, Sweep
 from kgprobe.predict.engine.tables import Table, tables
-from kgprobe.predict.engine.task import Task, Watch
+from kgprobe.predict.engine.task import Ints, Task, Watch
 from kgprobe.predict.resources import Resources
 from kgprobe.predict.scorer import EmbeddingScorer, RelationEmbeddingScorer
 from kgprobe.predict.similarity import Floats, Similarity
 
+Counted: TypeAlias = tuple[Ints, Ints, Ints]
+
 _ENCODED_AT_ONCE = 1 << 18
 """Coordinates of queries that are encoded in one call. It is the same whatever the resources are, so that an encoder
 whose last bit depends on what else it encodes gives the same vectors in every run."""
-_ENCODED_TOGETHER = 4
-"""Calls whose vectors are kept, so that all threads have work."""
+_AHEAD = 2
+"""Blocks that wait for each thread, so that none is idle while queries are encoded."""
 _BATCH, _TILE = 1024, 1024
 _DEVICE_BATCH, _DEVICE_TILE = 1 << 14, 1 << 15
 _BYTES_A_CELL = 32
@@ -38,22 +42,42 @@ def count_embedding(
     """The counts of all targets, some queries at a time in every thread."""
     counts = Counts.zeros(len(task.queries.query))
     workers = resources.workers if resources.device == "cpu" else 1
+    pending: deque[tuple[Block, Future[Counted]]] = deque()
+
+    def collect(most: int) -> None:
+        """Wait until not more than so many blocks are under way."""
+        while len(pending) > most:
+            block, counted = pending.popleft()
+            counts.put(block.targets, *counted.result())
+            watch(len(block.row))
+
     with ThreadPoolExecutor(workers) as pool:
         try:
-            for table in tables(scorer, task):
-                candidates = _candidates(table, scorer.similarity, arithmetic)
-                batch, tile = _shape(resources, workers, len(table.queries))
-                for first, queries in _encoded(scorer, task, table):
-                    sweep = Sweep(task, scorer.similarity, arithmetic, candidates, queries, first, tile)
-                    last = first + len(queries)
-                    blocks = [Block(task, table.columns, s, min(s + batch, last)) for s in range(first, last, batch)]
-                    for block, counted in zip(blocks, pool.map(sweep.count, blocks), strict=True):
-                        counts.put(block.targets, *counted)
-                        watch(len(block.row))
+            for sweep, block in _blocks(scorer, task, arithmetic, resources, workers):
+                pending.append((block, pool.submit(sweep.count, block)))
+                collect(most=_AHEAD * workers)
+            collect(most=0)
         except BaseException:
             pool.shutdown(cancel_futures=True)
             raise
     return counts
+
+
+def _blocks(
+    scorer: EmbeddingScorer | RelationEmbeddingScorer,
+    task: Task,
+    arithmetic: Arithmetic,
+    resources: Resources,
+    workers: int,
+) -> Iterator[tuple[Sweep, Block]]:
+    """What is to be counted, in pieces that are independent of each other."""
+    for table in tables(scorer, task):
+        candidates = _candidates(table, scorer.similarity, arithmetic)
+        batch, tile = _shape(resources, workers, len(table.queries))
+        for first, queries in _encoded(scorer, task, table):
+            sweep = Sweep(task, scorer.similarity, arithmetic, candidates, queries, first, tile)
+            for start in range(first, first + len(queries), batch):
+                yield sweep, Block(task, table.columns, start, min(start + batch, first + len(queries)))
 
 
 def _candidates(table: Table, similarity: Similarity, arithmetic: Arithmetic) -> Candidates:
@@ -65,25 +89,16 @@ def _encoded(
     scorer: EmbeddingScorer | RelationEmbeddingScorer, task: Task, table: Table
 ) -> Iterator[tuple[int, Floats]]:
     """The vectors of the queries, some at a time, each time with the first of them."""
-    step = max(1, _ENCODED_AT_ONCE // table.vectors.shape[1])
-    for start in range(table.queries.start, table.queries.stop, step * _ENCODED_TOGETHER):
-        stop = min(start + step * _ENCODED_TOGETHER, table.queries.stop)
-        vectors = np.empty((stop - start, table.vectors.shape[1]), dtype=np.float32)
-        for first in range(start, stop, step):
-            last = min(first + step, stop)
-            vectors[first - start : last - start] = _encode(scorer, task, table, first, last)
+    dimension = table.vectors.shape[1]
+    step = max(1, _ENCODED_AT_ONCE // dimension)
+    for start in range(table.queries.start, table.queries.stop, step):
+        some = slice(start, min(start + step, table.queries.stop))
+        given, relation = task.queries.given[some], task.queries.relation[some]
+        encoded = scorer.encode_queries(task.queries.side, given, relation)
+        vectors = as_vectors(encoded, len(given), "queries", dimension)
+        if np.isnan(vectors).any():
+            raise task.not_a_number(np.flatnonzero(np.isnan(vectors).any(axis=1)) + start)
         yield start, vectors
-
-
-def _encode(
-    scorer: EmbeddingScorer | RelationEmbeddingScorer, task: Task, table: Table, start: int, stop: int
-) -> Floats:
-    given, relation = task.queries.given[start:stop], task.queries.relation[start:stop]
-    encoded = scorer.encode_queries(task.queries.side, given, relation)
-    vectors = as_vectors(encoded, len(given), "queries", table.vectors.shape[1])
-    if np.isnan(vectors).any():
-        raise task.not_a_number(np.flatnonzero(np.isnan(vectors).any(axis=1)) + start)
-    return vectors
 
 
 def _shape(resources: Resources, workers: int, queries: int) -> tuple[int, int]:
