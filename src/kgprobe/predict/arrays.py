@@ -10,6 +10,9 @@ from numpy.typing import NDArray
 from kgprobe.errors import DataError
 from kgprobe.predict.similarity import Floats
 
+_FLOATS = ("float16", "bfloat16", "float32", "float64")
+_WHOLE_OF_TORCH = ("int8", "int16", "int32", "int64", "uint8")
+_WHOLE = (*_WHOLE_OF_TORCH, "uint16", "uint32", "uint64")
 _EXACT = 2**53
 """Up to here float64 holds every whole number."""
 
@@ -73,8 +76,10 @@ def _is_tensor(values: Any) -> bool:
 
 
 def _is_real(dtype: Any) -> bool:
-    return dtype.kind in "fiu" if isinstance(dtype, np.dtype) else not (dtype.is_complex or str(dtype) == "torch.bool")
+    """Whether these are real numbers that NumPy and torch both can compare, and float64 can hold."""
+    name = str(dtype).removeprefix("torch.")
+    return name in _FLOATS or name in (_WHOLE if isinstance(dtype, np.dtype) else _WHOLE_OF_TORCH)
 
 
 def _is_floating(dtype: Any) -> bool:
-    return bool(dtype.kind == "f" if isinstance(dtype, np.dtype) else dtype.is_floating_point)
+    return str(dtype).removeprefix("torch.") in _FLOATS
