@@ -27,8 +27,8 @@ _ENCODED_AT_ONCE = 1 << 18
 whose last bit depends on what else it encodes gives the same vectors in every run."""
 _AHEAD = 2
 """Blocks that wait for each thread, so that none is idle while queries are encoded."""
-_BATCH, _TILE = 1024, 1024
-_DEVICE_BATCH, _DEVICE_TILE = 1 << 14, 1 << 15
+_BATCH, _CELLS = 1024, 1 << 20
+_DEVICE_BATCH, _DEVICE_CELLS = 1 << 14, 1 << 27
 _BYTES_A_CELL = 32
 
 
@@ -103,7 +103,7 @@ def _encoded(
 
 def _shape(resources: Resources, workers: int, queries: int) -> tuple[int, int]:
     """How many queries and how many candidates at a time: a tile that stays in cache, work for every thread."""
-    on_cpu = resources.device == "cpu"
-    most, wide = (_BATCH, _TILE) if on_cpu else (_DEVICE_BATCH, _DEVICE_TILE)
-    tile = resources.tile or wide
-    return resources.queries(workers * tile * _BYTES_A_CELL, min(most, -(-queries // workers))), tile
+    most, cells = (_BATCH, _CELLS) if resources.device == "cpu" else (_DEVICE_BATCH, _DEVICE_CELLS)
+    cells = max(1, min(cells, resources.memory // (workers * _BYTES_A_CELL)))
+    batch = resources.batch or max(1, min(most, cells, -(-queries // workers)))
+    return batch, resources.tile or max(1, cells // batch)
