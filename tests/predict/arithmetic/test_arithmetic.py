@@ -168,6 +168,37 @@ def test_scores_of_record_are_those_of_the_loop_bit_for_bit(
     assert (found + np.float32(0)).tobytes() == (expected + np.float32(0)).tobytes()
 
 
+def test_the_order_of_a_sum_of_products_shows(machine: Arithmetic) -> None:
+    rng = np.random.default_rng(0)
+    queries = np.ones((1, 40), dtype=np.float32)
+    table = rng.choice(np.float32([2.0**60, -(2.0**60), 1, 2, 3]), (50, 40))
+    row, column = np.zeros(50, dtype=np.int64), np.arange(50)
+    found = machine.record(Dot(), machine.place(queries), row, machine.place(table), column)
+    expected = [score(Dot(), queries[0], candidate) for candidate in table]
+    assert found.tolist() == expected
+    assert table.astype(np.float64).sum(axis=1).tolist() != expected
+    assert table[:, ::-1].astype(np.float64).cumsum(axis=1)[:, -1].tolist() != expected
+
+
+@pytest.mark.parametrize("size", [1, 2, 5, 8, None])
+def test_the_order_of_a_sum_of_norms_shows(machine: Arithmetic, size: int | None) -> None:
+    """Gamma is a distance, so that what is left of the others is what their order has made of the last bits."""
+    rng = np.random.default_rng(0)
+    values = rng.standard_normal((1, 40 // (size or 1))) * 10.0 ** rng.uniform(-10, 0, (1, 40 // (size or 1)))
+    groups = rng.permuted(np.repeat(values, 50, axis=0), axis=1)
+    table = np.repeat(groups, size or 1, axis=1).astype(np.float32)
+    norms = np.sqrt(np.square(table, dtype=np.float64).reshape(50, -1, size or 40).cumsum(axis=2)[:, :, -1])
+    similarity = GroupNorm(size, gamma=float(norms.cumsum(axis=1)[0, -1]))
+    row, column = np.zeros(50, dtype=np.int64), np.arange(50)
+    queries = np.zeros((1, 40), dtype=np.float32)
+    found = machine.record(similarity, machine.place(queries), row, machine.place(table), column)
+    expected = [score(similarity, queries[0], candidate) for candidate in table]
+    assert found.tolist() == expected
+    assert expected[0] == 0
+    assert any(expected)
+    assert max(map(abs, expected)) < 1e-12
+
+
 def test_scores_of_record_in_many_dimensions(machine: Arithmetic) -> None:
     for dimension in (1, 2, 2002):
         for similarity in (Dot(), GroupNorm(1), GroupNorm(dimension, 3.0)):

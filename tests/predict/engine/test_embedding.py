@@ -173,10 +173,10 @@ def test_infinity_times_zero_is_nan_and_names_the_query(
     arithmetic: str, query: float, candidate: float, target: bool
 ) -> None:
     model = people()
-    model.queries[1, 0, 0, 2], model.table[2 if target else 0, 2] = query, candidate
+    model.queries[1, 1, 1, 2], model.table[0 if target else 1, 2] = query, candidate
     with pytest.raises(DataError, match="scores are NaN") as error:
-        counted(model, PEOPLE, ARITHMETICS[arithmetic]())
-    assert error.value.problems[0] == "query (Ada, knows, ?)"
+        counted(model, PEOPLE, ARITHMETICS[arithmetic](), Resources(threads=1, batch=1))
+    assert error.value.problems == ["query (Bob, likes, ?)"]
 
 
 @pytest.mark.parametrize("arithmetic", ARITHMETICS)
@@ -285,3 +285,42 @@ def test_one_entity_is_ranked_first_of_one(similarity: Similarity) -> None:
     graph = KnowledgeGraph.from_triples(test=[[0, 0, 0]])
     table = rank(vectors("random", similarity, graph, 6, seed=0), graph, resources=Resources(shards=5))
     assert (table.rank.tolist(), table.candidates.tolist(), table.ties.tolist()) == ([1, 1], [1, 1], [0, 0])
+
+
+class Reusing:
+    """A model that writes its answers into the same memory every time it is asked."""
+
+    similarity = Dot()
+
+    def __init__(self, entities: int, dimension: int) -> None:
+        rng = np.random.default_rng(0)
+        self.vectors = rng.standard_normal((entities, dimension)).astype(np.float32)
+        self.encoded = np.empty((1 << 18, dimension), dtype=np.float32)
+        self.table = np.empty_like(self.vectors)
+
+    def encode_queries(self, side: str, given: Any, relation: Any) -> Any:
+        answer = self.encoded[: len(given)]
+        answer[:] = self.vectors[given] * (1 + relation[:, None])
+        return answer
+
+    def candidates_for(self, side: str, relation: int) -> Any:
+        self.table[:] = self.vectors + np.float32(relation)
+        return self.table
+
+
+def test_a_model_may_use_its_memory_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kgprobe.predict.engine.embedding._ENCODED_AT_ONCE", 64)
+    graph = graph_of(seed=4, entities=300, relations=9, facts=2000)
+    found = rank(Reusing(300, 16), graph, resources=Resources(threads=2, batch=4)).to_arrow()
+    fresh = Reusing(300, 16)
+
+    class Fresh:
+        similarity = Dot()
+
+        def encode_queries(self, side: str, given: Any, relation: Any) -> Any:
+            return fresh.vectors[given] * (1 + relation[:, None])
+
+        def candidates_for(self, side: str, relation: int) -> Any:
+            return fresh.vectors + np.float32(relation)
+
+    assert found.columns == rank(Fresh(), graph).to_arrow().columns

@@ -53,9 +53,12 @@ def count_embedding(
 
     with ThreadPoolExecutor(workers) as pool:
         try:
-            for sweep, block in _blocks(scorer, task, arithmetic, resources, workers):
-                pending.append((block, pool.submit(sweep.count, block)))
-                collect(most=_AHEAD * workers)
+            for table in tables(scorer, task):
+                for sweep, block in _blocks(scorer, task, table, arithmetic, _shape(resources, workers, table)):
+                    pending.append((block, pool.submit(sweep.count, block)))
+                    collect(most=_AHEAD * workers)
+                if isinstance(scorer, RelationEmbeddingScorer):
+                    collect(most=0)  # the next table may take the place of this one in memory
             collect(most=0)
         except BaseException:
             pool.shutdown(cancel_futures=True)
@@ -66,18 +69,17 @@ def count_embedding(
 def _blocks(
     scorer: EmbeddingScorer | RelationEmbeddingScorer,
     task: Task,
+    table: Table,
     arithmetic: Arithmetic,
-    resources: Resources,
-    workers: int,
+    shape: tuple[int, int],
 ) -> Iterator[tuple[Sweep, Block]]:
     """What is to be counted, in pieces that are independent of each other."""
-    for table in tables(scorer, task):
-        candidates = _candidates(table, scorer.similarity, arithmetic)
-        batch, tile = _shape(resources, workers, len(table.queries))
-        for first, queries in _encoded(scorer, task, table):
-            sweep = Sweep(task, scorer.similarity, arithmetic, candidates, queries, first, tile)
-            for start in range(first, first + len(queries), batch):
-                yield sweep, Block(task, table.columns, start, min(start + batch, first + len(queries)))
+    batch, tile = shape
+    candidates = _candidates(table, scorer.similarity, arithmetic)
+    for first, queries in _encoded(scorer, task, table):
+        sweep = Sweep(task, scorer.similarity, arithmetic, candidates, queries, first, tile)
+        for start in range(first, first + len(queries), batch):
+            yield sweep, Block(task, table.columns, start, min(start + batch, first + len(queries)))
 
 
 def _candidates(table: Table, similarity: Similarity, arithmetic: Arithmetic) -> Candidates:
@@ -95,15 +97,16 @@ def _encoded(
         some = slice(start, min(start + step, table.queries.stop))
         given, relation = task.queries.given[some], task.queries.relation[some]
         encoded = scorer.encode_queries(task.queries.side, given, relation)
-        vectors = as_vectors(encoded, len(given), "queries", dimension)
+        # A copy: the encoder may use its memory again while these are still being compared.
+        vectors = as_vectors(encoded, len(given), "queries", dimension).copy()
         if np.isnan(vectors).any():
             raise task.not_a_number(np.flatnonzero(np.isnan(vectors).any(axis=1)) + start)
         yield start, vectors
 
 
-def _shape(resources: Resources, workers: int, queries: int) -> tuple[int, int]:
+def _shape(resources: Resources, workers: int, table: Table) -> tuple[int, int]:
     """How many queries and how many candidates at a time: a tile that stays in cache, work for every thread."""
     most, cells = (_BATCH, _CELLS) if resources.device == "cpu" else (_DEVICE_BATCH, _DEVICE_CELLS)
     cells = max(1, min(cells, resources.memory // (workers * _BYTES_A_CELL)))
-    batch = resources.batch or max(1, min(most, cells, -(-queries // workers)))
+    batch = resources.batch or max(1, min(most, cells, -(-len(table.queries) // workers)))
     return batch, resources.tile or max(1, cells // batch)
