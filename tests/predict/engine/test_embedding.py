@@ -287,40 +287,34 @@ def test_one_entity_is_ranked_first_of_one(similarity: Similarity) -> None:
     assert (table.rank.tolist(), table.candidates.tolist(), table.ties.tolist()) == ([1, 1], [1, 1], [0, 0])
 
 
-class Reusing:
-    """A model that writes its answers into the same memory every time it is asked."""
-
-    similarity = Dot()
-
-    def __init__(self, entities: int, dimension: int) -> None:
-        rng = np.random.default_rng(0)
-        self.vectors = rng.standard_normal((entities, dimension)).astype(np.float32)
-        self.encoded = np.empty((1 << 18, dimension), dtype=np.float32)
-        self.table = np.empty_like(self.vectors)
-
-    def encode_queries(self, side: str, given: Any, relation: Any) -> Any:
-        answer = self.encoded[: len(given)]
-        answer[:] = self.vectors[given] * (1 + relation[:, None])
-        return answer
-
-    def candidates_for(self, side: str, relation: int) -> Any:
-        self.table[:] = self.vectors + np.float32(relation)
-        return self.table
-
-
-def test_a_model_may_use_its_memory_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_encoder_may_use_its_memory_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kgprobe.predict.engine.embedding._ENCODED_AT_ONCE", 64)
-    graph = graph_of(seed=4, entities=300, relations=9, facts=2000)
-    found = rank(Reusing(300, 16), graph, resources=Resources(threads=2, batch=4)).to_arrow()
-    fresh = Reusing(300, 16)
+    model = vectors("random", Dot(), GRAPH, 16, seed=0)
+    expected = rank(model, GRAPH, resources=Resources(threads=2, batch=4)).to_arrow()
+    memory, encode = np.empty((ENTITIES * 3, 16), dtype=np.float32), model.encode_queries
 
-    class Fresh:
-        similarity = Dot()
+    def encode_again(side: str, given: Any, relation: Any) -> Any:
+        memory[: len(given)] = encode(side, given, relation)
+        return memory[: len(given)]
 
-        def encode_queries(self, side: str, given: Any, relation: Any) -> Any:
-            return fresh.vectors[given] * (1 + relation[:, None])
+    monkeypatch.setattr(model, "encode_queries", encode_again)
+    assert rank(model, GRAPH, resources=Resources(threads=2, batch=4)).to_arrow().equals(expected)
 
-        def candidates_for(self, side: str, relation: int) -> Any:
-            return fresh.vectors + np.float32(relation)
 
-    assert found.columns == rank(Fresh(), graph).to_arrow().columns
+def test_the_table_of_a_relation_is_done_with_when_the_next_is_asked_for() -> None:
+    """It may be large, and the model may write the next one in its place."""
+    model, done, asked = relation_vectors("random", Dot(), GRAPH, seed=0), [0.0], []
+    make = model.candidates_for
+
+    def candidates_for(side: str, relation: int) -> Any:
+        asked.append((relation, done[0]))
+        return make(side, relation)
+
+    def watch(targets: float) -> None:
+        done[0] += targets
+
+    model.candidates_for = candidates_for  # type: ignore[method-assign]
+    rank(model, GRAPH, sides="tail", resources=Resources(threads=2, batch=1), watch=watch)
+    facts = {tuple(triple) for triple in GRAPH.triples("test").tolist()}
+    assert asked == [(r, sum(relation < r for _, relation, _ in facts)) for r, _ in asked]
+    assert len(asked) == 3
