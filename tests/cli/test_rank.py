@@ -60,6 +60,16 @@ def test_the_setting_is_what_is_asked_for(
     ranks = kp.read_ranks(out)
     assert ranks.candidates.tolist() == candidates
     assert list(ranks.info.filtered or ()) == filtered
+    assert kgprobe("check", out, "--graph", graph_dir).code == 0
+
+
+def test_a_file_that_is_not_filtered_as_it_says(kgprobe, graph_dir: Path, tmp_path: Path) -> None:
+    out = tmp_path / "ranks.parquet"
+    kgprobe("rank", "random", "-g", graph_dir, "-o", out, "--filter", "none")
+    kp.read_ranks(out).with_info(filtered=("train",)).write(out)
+    done = kgprobe("check", out, "--graph", graph_dir)
+    assert done.code == 1
+    assert "candidates differ from what filtering by train leaves: 3 of 4 rows" in done.out
 
 
 def test_lists_give_intervals_unless_the_rest_is_tied(kgprobe, graph_dir: Path, tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from kgprobe.graph import KnowledgeGraph
 from kgprobe.ranks.checks import Checker
 from kgprobe.ranks.parquet import RankFile
+from kgprobe.ranks.schema import RanksInfo
 from kgprobe.ranks.table import Ranks
 
 Doubt = Callable[[Ranks], NDArray[np.bool_]]
@@ -40,7 +41,7 @@ def audit(source: Ranks | RankFile, graph: KnowledgeGraph | None = None) -> list
     problems = checker.problems(tables)
     if problems:
         return problems
-    doubts = _DOUBTS | (_graph_doubts(graph) if graph else {})
+    doubts = _DOUBTS | (_graph_doubts(graph, source.info) if graph else {})
     counts: Counter[str] = Counter()
     seeds: Counter[int] = Counter()
     for batch in source.batches():
@@ -61,16 +62,22 @@ _DOUBTS: dict[str, Doubt] = {
 }
 
 
-def _graph_doubts(graph: KnowledgeGraph) -> dict[str, Doubt]:
+def _graph_doubts(graph: KnowledgeGraph, info: RanksInfo) -> dict[str, Doubt]:
     doubts: dict[str, Doubt] = {}
-    if graph.has_train:
-        known = graph.known_answers()
+    filtered = tuple(graph.splits) if info.filtered is None else info.filtered
+    # Extra triples, candidate sets and training facts that are not here cannot be counted again.
+    there = graph.has_train or (info.filtered is not None and "train" not in filtered)
+    if there and set(filtered) <= set(graph.splits) and "candidates" not in info.settings:
+        known = graph.known_answers(*filtered) if filtered else None
 
         def odd_candidates(ranks: Ranks) -> NDArray[np.bool_]:
-            others = known.others(ranks.head, ranks.relation, ranks.tail, ranks.predicts_tail)
-            return np.asarray(ranks.candidates != graph.num_entities - others)
+            left = np.full(len(ranks), graph.num_entities)
+            if known is not None:
+                left -= known.others(ranks.head, ranks.relation, ranks.tail, ranks.predicts_tail)
+            return np.asarray(ranks.candidates != left)
 
-        doubts["candidates differ from what filtering by all splits leaves"] = odd_candidates
+        by = "all splits" if info.filtered is None else "+".join(filtered) or "nothing"
+        doubts[f"candidates differ from what filtering by {by} leaves"] = odd_candidates
 
     def odd_popularity(ranks: Ranks) -> NDArray[np.bool_]:
         own = ranks.numbers("entity_popularity"), ranks.numbers("relation_popularity")
