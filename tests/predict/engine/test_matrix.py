@@ -157,9 +157,10 @@ def test_nan_stops_the_run_and_names_the_queries(device: str) -> None:
         scores[(given == 0) & (side == "head"), 0] = np.nan
         return scores
 
-    with pytest.raises(DataError, match="scores are NaN, so nothing can be ranked") as error:
-        rank(broken, PEOPLE, resources=Resources(device=device))
-    assert error.value.problems == ["query (Bob, likes, ?)"]
+    for batch in (None, 1, 2):
+        with pytest.raises(DataError, match="scores are NaN, so nothing can be ranked") as error:
+            rank(broken, PEOPLE, resources=Resources(device=device, batch=batch))
+        assert error.value.problems == ["query (Bob, likes, ?)"]
     with pytest.raises(DataError, match="scores are NaN") as error:
         rank(broken, PEOPLE, sides="head", resources=Resources(device=device, batch=2))
     assert error.value.problems == ["query (?, knows, Ada)"]

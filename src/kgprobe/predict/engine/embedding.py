@@ -108,5 +108,5 @@ def _shape(resources: Resources, workers: int, table: Table) -> tuple[int, int]:
     """How many queries and how many candidates at a time: a tile that stays in cache, work for every thread."""
     most, cells = (_BATCH, _CELLS) if resources.device == "cpu" else (_DEVICE_BATCH, _DEVICE_CELLS)
     cells = max(1, min(cells, resources.memory // (workers * _BYTES_A_CELL)))
-    batch = resources.batch or max(1, min(most, cells, -(-len(table.queries) // workers)))
+    batch = resources.batch or max(1, min(most, cells // (resources.tile or 1), -(-len(table.queries) // workers)))
     return batch, resources.tile or max(1, cells // batch)
