@@ -67,6 +67,11 @@ def _cancelling(rng: np.random.Generator, rows: int, dimension: int) -> Floats:
     return table
 
 
+def _close(rng: np.random.Generator, rows: int, dimension: int) -> Floats:
+    """Queries and candidates that are long, and nearly the same."""
+    return (np.linspace(5, 9, dimension) + 1e-4 * normal(rng, rows, dimension)).astype(np.float32)
+
+
 def _some_infinite(rng: np.random.Generator, rows: int, dimension: int) -> Floats:
     table = normal(rng, rows, dimension)
     table[::3, 0] = rng.choice([-np.inf, np.inf], len(table[::3]))
@@ -91,6 +96,7 @@ TABLES: dict[str, Draw] = {
     "tiny": _tiny,
     "subnormal": _subnormal,
     "cancelling": _cancelling,
+    "close": _close,
     "some infinite": _some_infinite,
     "mixed": _mixed,
 }
@@ -103,6 +109,7 @@ QUERIES: dict[str, Draw] = {
     "tiny": _tiny,
     "subnormal": lambda rng, rows, dimension: rng.choice(np.float32([0, 0.5, 2, 2.0**-100]), (rows, dimension)),
     "cancelling": lambda rng, rows, dimension: np.abs(normal(rng, 1, dimension)).repeat(rows, axis=0),
+    "close": _close,
     "mixed": _mixed,
 }
 """The queries that go with a table, where they are not random."""

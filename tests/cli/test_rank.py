@@ -190,8 +190,11 @@ def test_a_stop_on_the_way_leaves_no_half_file(tmp_path: Path, sign: signal.Sign
     out = tmp_path / "ranks.parquet"
     out.write_text("old", encoding="utf-8")
 
+    sent: list[signal.Signals] = []
+
     def stop(process: subprocess.Popen[bytes], shown: bytes) -> None:
-        if b"a second" in shown:
+        if b"a second" in shown and not sent:
+            sent.append(sign)
             process.send_signal(sign)
 
     shown = run_on_terminal([sys.executable, "-m", "kgprobe", *SLOW, "-o", str(out)], code, stop)

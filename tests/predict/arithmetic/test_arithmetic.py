@@ -120,8 +120,8 @@ def test_counts_are_those_of_a_loop(
 
 
 def test_a_candidate_alone_within_the_bounds_is_found_wherever_it_is(machine: Arithmetic) -> None:
-    for place in (0, 255, 256, 511, 512, 600):
-        values = np.full((1, 601), 5, dtype=np.float32)
+    for columns, place in ((601, 0), (601, 255), (601, 256), (601, 511), (601, 600), (257, 256), (1, 0), (256, 255)):
+        values = np.full((1, columns), 5, dtype=np.float32)
         values[0, place] = 1
         bounds = Bounds(np.array([0]), np.float32([1]), np.float32([1]))
         assert _pairs(machine, machine.adopt(values), bounds) == [(0, place)]

@@ -1,6 +1,7 @@
 """What the surrounding program has told torch must not reach the ranks."""
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pytest
@@ -57,6 +58,37 @@ def test_products_are_in_full_precision_and_the_setting_is_left_alone(precision:
         torch.set_float32_matmul_precision(before)
     exact = queries.astype(np.float64) @ table.T.astype(np.float64)
     assert np.abs(scores - exact).max() < 256 * 2.0**-24 * 400
+
+
+def _settings() -> set[str]:
+    """How products of float32 are computed at the moment, on any device."""
+    products = [torch.backends.cuda.matmul, getattr(torch.backends.mkldnn, "matmul", None)]
+    newer = {product.fp32_precision for product in products if hasattr(product, "fp32_precision")}
+    return newer or {torch.get_float32_matmul_precision()}
+
+
+def test_shortcuts_are_forbidden_while_a_product_is_computed() -> None:
+    """Not every machine has a shortcut to take, so the settings themselves are looked at."""
+    seen: list[set[str]] = []
+
+    class Watched(torch.Tensor):
+        @classmethod
+        def __torch_function__(cls, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            if "matmul" in getattr(function, "__name__", ""):
+                seen.append(_settings())
+            return super().__torch_function__(function, types, args, kwargs or {})
+
+    arithmetic = TorchArithmetic("cpu")
+    queries = arithmetic.place(np.ones((2, 3), dtype=np.float32))
+    before = torch.get_float32_matmul_precision()
+    try:
+        torch.set_float32_matmul_precision("medium")
+        arithmetic.scores(Dot(), queries.as_subclass(Watched), queries)
+        assert not _settings() & {"ieee", "highest"}
+    finally:
+        torch.set_float32_matmul_precision(before)
+    assert len(seen) == 1
+    assert seen[0] <= {"ieee", "highest"}
 
 
 def test_products_are_in_full_precision_under_the_newer_settings_of_torch() -> None:
