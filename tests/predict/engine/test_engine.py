@@ -19,7 +19,6 @@ from kgprobe.predict.similarity import Dot, GroupNorm, Similarity
 from ranking import (
     ARITHMETICS,
     SIMILARITIES,
-    Matrix,
     Rows,
     Vectors,
     brute_force,
@@ -189,27 +188,16 @@ def test_count_takes_whatever_is_a_scorer_and_tells_how_far_it_is() -> None:
 
 
 def test_blas_has_one_thread_where_the_engine_has_its_own() -> None:
-    seen: dict[str, list[int]] = {"vectors": [], "scores": []}
-
-    def note(kind: str) -> None:
-        seen[kind] += [library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"]
+    seen: list[int] = []
 
     class Noted(Vectors):
         def encode_queries(self, side: Any, given: Any, relation: Any) -> Any:
-            note("vectors")
+            seen.extend(library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas")
             return super().encode_queries(side, given, relation)
-
-    class NotedMatrix(Matrix):
-        def score(self, side: Any, given: Any, relation: Any) -> Any:
-            note("scores")
-            return super().score(side, given, relation)
 
     graph = graph_of(seed=1)
     model = vectors("random", Dot(), graph, 6, 0)
     task = Task(graph, Facts.build(graph).queries("tail"), KnownFilter.build(graph), None, range(graph.num_entities))
     with threadpool_limits(2, user_api="blas"):
-        outside = {library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"}
         count(Noted(Dot(), model.queries, model.table), task, Resources())
-        count(NotedMatrix(matrix(graph, 0).scores), task, Resources())
-    assert set(seen["vectors"]) == {1}
-    assert set(seen["scores"]) == outside
+    assert set(seen) == {1}
