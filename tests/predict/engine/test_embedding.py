@@ -318,20 +318,3 @@ def test_the_table_of_a_relation_is_done_with_when_the_next_is_asked_for() -> No
     facts = {tuple(triple) for triple in GRAPH.triples("test").tolist()}
     assert asked == [(r, sum(relation < r for _, relation, _ in facts)) for r, _ in asked]
     assert len(asked) == 3
-
-
-@pytest.mark.parametrize("arithmetic", ARITHMETICS)
-def test_the_table_of_a_relation_may_use_the_memory_of_the_last(arithmetic: str) -> None:
-    graph = graph_of(seed=0, entities=60, relations=6, facts=200)
-    model = relation_vectors("random", GroupNorm(2), graph, seed=8)
-    memory = np.empty_like(model.table)
-
-    class Again(RelationVectors):
-        def candidates_for(self, side: Any, relation: int) -> Any:
-            memory[:] = super().candidates_for(side, relation)
-            return memory
-
-    again = Again(model.similarity, model.queries, model.table)
-    for _ in range(3):
-        found = counted(again, graph, ARITHMETICS[arithmetic](), Resources(threads=2, batch=1, tile=2))
-        assert found == counted(model, graph, PlainArithmetic())
