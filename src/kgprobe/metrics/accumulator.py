@@ -92,14 +92,16 @@ class RankAccumulator:
         ranks = ranks if self.at is None else self.at.of(ranks)
         slices = self._slices(ranks)
         sample_weight = self._sample_weight(ranks)
-        chance: Callable[[Transformer], tuple[Floats, Floats]] = cache(lambda transformer: _chance(ranks, transformer))
+        by_chance: Callable[[Transformer], tuple[Floats, Floats]] = cache(
+            lambda transformer: chance(ranks, transformer)
+        )
 
         @cache
         def statistic(term: Term) -> Floats:
             transformer, wanted = term
             if wanted is Statistic.score:
                 return tied_score(transformer, ranks, self.tie)
-            return chance(transformer)[wanted is Statistic.chance_variance]
+            return by_chance(transformer)[wanted is Statistic.chance_variance]
 
         parts: list[tuple[Cube, list[Floats], NDArray[np.bool_], Floats, list[Floats]]] = []
         for cube in self._cubes.values():
@@ -188,7 +190,8 @@ def read_column(ranks: Ranks, column: str) -> Floats:
     return values
 
 
-def _chance(ranks: Ranks, transformer: Transformer) -> tuple[Floats, Floats]:
+def chance(ranks: Ranks, transformer: Transformer) -> tuple[Floats, Floats]:
+    """Mean and variance of the score of a random rank, for every query."""
     (sizes,), which = distinct([ranks.candidates], len(ranks))
     mean, variance = transformer.chance(sizes)
     return mean[which], variance[which]

@@ -220,6 +220,10 @@ class Ranks:
         """The rows that are marked."""
         return self._with(self._table.filter(pa.array(kept)))
 
+    def take(self, rows: Ints) -> Ranks:
+        """The rows with these numbers, in this order."""
+        return self._with(self._table.take(pa.array(rows)))
+
     def with_popularity(self, popularity: Popularity) -> Ranks:
         """Attach delta(e) and delta(r|e) of every target, replacing what is there."""
         table = self._table

@@ -1,0 +1,190 @@
+"""Several models lined up on the same queries, row by row: what every comparison starts from."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kgprobe.aggregate import distinct
+from kgprobe.errors import DataError, UsageError
+from kgprobe.graph import KnowledgeGraph
+from kgprobe.ranks import RankFile, Ranks, refuse_intervals, validate
+
+Codes = NDArray[np.int64]
+Runs = Mapping[str, tuple[Ranks, ...]]
+
+
+@dataclass(frozen=True)
+class Clusters:
+    """Which queries stand or fall together: queries of one cluster are not independent of each other.
+
+    Attributes:
+        codes: The cluster of every query, from 0.
+        count: The number of clusters.
+    """
+
+    codes: Codes
+    count: int
+
+
+@dataclass(frozen=True)
+class Lineup:
+    """The ranks of several models on the same queries, in the same order of rows.
+
+    Attributes:
+        runs: For every model one table for each seed, in ascending order of the seeds.
+        left_out: How many queries of every model were left out because not all have them.
+
+    Example:
+        >>> def ranks(*rank):
+        ...     return Ranks.from_columns(
+        ...         head=[0, 0], relation=[0, 0], tail=[1, 1], side=["head", "tail"], rank=rank, candidates=[9, 9]
+        ...     )
+        >>> both = line_up({"one": ranks(1, 2), "other": ranks(3, 4)})
+        >>> both.models, len(both), both.runs["other"][0].rank.tolist()
+        (('one', 'other'), 2, [3.0, 4.0])
+        >>> both.clusters("triple")
+        Clusters(codes=array([0, 0]), count=1)
+    """
+
+    runs: Runs
+    left_out: Mapping[str, int]
+
+    @property
+    def models(self) -> tuple[str, ...]:
+        """Their names, in the order in which they were given."""
+        return tuple(self.runs)
+
+    @property
+    def first(self) -> Ranks:
+        """The first run, which knows the queries as well as any other."""
+        return next(iter(self.runs.values()))[0]
+
+    def __len__(self) -> int:
+        return len(self.first)
+
+    def clusters(self, by: str = "triple") -> Clusters:
+        """Queries grouped by what they share: the test triple, the relation, the target entity, or nothing."""
+        if by not in _SHARED:
+            raise UsageError(f"queries are not clustered by '{by}'", [f"it can be {', '.join(_SHARED)}"])
+        columns = [column.astype(np.float64) for column in _SHARED[by](self.first)]
+        values, codes = distinct(columns, len(self))
+        return Clusters(codes, len(values[0]))
+
+
+_SHARED: dict[str, Callable[[Ranks], list[Codes]]] = {
+    "triple": lambda ranks: [ranks.head, ranks.relation, ranks.tail],
+    "relation": lambda ranks: [ranks.relation],
+    "entity": lambda ranks: [ranks.target],
+    "query": lambda ranks: [np.arange(len(ranks))],
+}
+
+
+def line_up(tables: Mapping[str, Ranks], *, graph: KnowledgeGraph | None = None, common: bool = False) -> Lineup:
+    """Put the tables of several models in the same order of queries.
+
+    Args:
+        tables: The ranks of every model by its name; those of several seeds are told apart by the column ``seed``.
+        graph: Where the popularity of the targets comes from; without it, the tables' own columns are used.
+        common: Keep the queries that all models and seeds have, instead of refusing models that have others.
+
+    Example:
+        >>> def ranks(*heads):
+        ...     n = len(heads)
+        ...     return Ranks.from_columns(
+        ...         head=heads, relation=[0] * n, tail=[9] * n, side=["tail"] * n, rank=heads, candidates=[9] * n
+        ...     )
+        >>> shared = line_up({"one": ranks(1, 2, 3), "other": ranks(3, 2)}, common=True)
+        >>> [shared.runs[model][0].rank.tolist() for model in shared.models], shared.left_out
+        ([[2.0, 3.0], [2.0, 3.0]], {'one': 1, 'other': 0})
+    """
+    if not tables:
+        raise UsageError("there is no model to look at", remedy="give at least one rank table")
+    runs: dict[str, tuple[Ranks, ...]] = {}
+    for model, table in tables.items():
+        validate(table, graph)
+        refuse_intervals(table)
+        runs[model] = by_seed(table)
+    if not all(len(run) for tables_of in runs.values() for run in tables_of):
+        raise DataError("there is no query to compare", remedy="check that the rank files have rows")
+    lined = _in_one_order(runs, common)
+    if graph is not None:
+        lined = {model: tuple(run.with_popularity(graph.popularity) for run in own) for model, own in lined.items()}
+    most = {model: max(map(len, own)) for model, own in runs.items()}
+    kept = len(next(iter(lined.values()))[0])
+    return Lineup(lined, {model: count - kept for model, count in most.items()})
+
+
+def by_seed(ranks: Ranks) -> tuple[Ranks, ...]:
+    """One table for each training run, in ascending order of the seeds."""
+    if ranks.seed is None:
+        return (ranks,)
+    seeds = np.unique(ranks.seed)
+    return (ranks,) if len(seeds) <= 1 else tuple(ranks.filter(ranks.seed == seed) for seed in seeds)
+
+
+def named_files(paths: Iterable[Path], watch: Callable[[int], None] | None = None) -> dict[str, RankFile]:
+    """Rank files by the name of their model; by their path, where several files name the same model."""
+    files = [RankFile(path, watch) for path in paths]
+    twice = [str(path) for path, number in Counter(str(file.path) for file in files).items() if number > 1]
+    if twice:
+        raise UsageError("the same file is given twice", twice, "name every file once")
+    names = [file.info.model or file.path.stem for file in files]
+    often = Counter(names)
+    return {name if often[name] == 1 else str(file.path): file for name, file in zip(names, files, strict=True)}
+
+
+def _in_one_order(runs: Runs, common: bool) -> dict[str, tuple[Ranks, ...]]:
+    """The runs with the queries that all of them have, in the order of the first."""
+    every = [run for own in runs.values() for run in own]
+    if all(_same_order(every[0], run) for run in every[1:]):
+        return dict(runs)
+    codes = _codes(every)
+    holders = np.bincount(np.concatenate(codes))
+    if not common and (holders < len(every)).any():
+        raise _different(runs, codes, holders)
+    wanted = codes[0][holders[codes[0]] == len(every)]
+    if not len(wanted):
+        raise DataError("the models have no query in common", remedy="check that the files are of the same graph")
+    row_of = np.empty(len(holders), dtype=np.int64)
+
+    def reordered(run: Ranks, own: Codes) -> Ranks:
+        row_of[own] = np.arange(len(own))
+        return run.take(row_of[wanted])
+
+    rows = iter(codes)
+    return {model: tuple(reordered(run, next(rows)) for run in own) for model, own in runs.items()}
+
+
+def _query(run: Ranks) -> list[NDArray[np.int64]]:
+    return [run.head, run.relation, run.tail, run.predicts_tail.astype(np.int64)]
+
+
+def _same_order(one: Ranks, other: Ranks) -> bool:
+    return all(np.array_equal(a, b) for a, b in zip(_query(one), _query(other), strict=True))
+
+
+def _codes(runs: list[Ranks]) -> list[Codes]:
+    """A number for every query, the same in all runs."""
+    columns = [np.concatenate(parts).astype(np.float64) for parts in zip(*map(_query, runs), strict=True)]
+    _, codes = distinct(columns, len(columns[0]))
+    return np.split(codes, np.cumsum([len(run) for run in runs])[:-1])
+
+
+def _different(runs: Runs, codes: list[Codes], holders: Codes) -> DataError:
+    names = [
+        f"{model}, seed {int(run.seed[0])}" if run.seed is not None and len(own) > 1 else model
+        for model, own in runs.items()
+        for run in own
+    ]
+    lines = [
+        f"{name}: {len(own):,} queries, {int((holders[own] < len(codes)).sum()):,} of them not in all"
+        for name, own in zip(names, codes, strict=True)
+    ]
+    remedy = "rank the same queries with every model, or compare only those that all have (--common)"
+    return DataError("the models do not rank the same queries", lines, remedy)

@@ -1,0 +1,1 @@
+"""Results for people: tables, figures and the one-file page."""
