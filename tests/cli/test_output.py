@@ -1,8 +1,12 @@
 import json
+import re
+import sys
+from pathlib import Path
 
 import pytest
 
 from kgprobe.cli.output import Format, print_rows
+from terminal import run_on_terminal
 
 ROWS = [{"name": "a_b & c|d", "value": 0.1 + 0.2, "count": 1234}, {"name": None, "value": float("nan"), "more": True}]
 
@@ -19,18 +23,34 @@ def test_json_keeps_every_digit_and_has_no_nan(capsys: pytest.CaptureFixture[str
 
 
 def test_latex_escapes_what_it_must(capsys: pytest.CaptureFixture[str]) -> None:
-    assert r"a\_b \& c|d & 0.3000 & 1,234" in printed(capsys, Format.latex)
+    assert r"a\_b \& c\textbar{}d & 0.3000 & 1,234" in printed(capsys, Format.latex)
 
 
 def test_markdown_escapes_bars(capsys: pytest.CaptureFixture[str]) -> None:
     assert r"a_b & c\|d" in printed(capsys, Format.markdown)
 
 
-def test_csv_has_all_columns(capsys: pytest.CaptureFixture[str]) -> None:
-    assert printed(capsys, Format.csv).splitlines()[0] == "name,value,count,more"
+def test_csv_has_all_columns_and_no_nan(capsys: pytest.CaptureFixture[str]) -> None:
+    lines = printed(capsys, Format.csv).splitlines()
+    assert lines[0] == "name,value,count,more"
+    assert lines[2] == ",,,True"
 
 
 def test_table_shows_values_for_people(capsys: pytest.CaptureFixture[str]) -> None:
     lines = printed(capsys, Format.table).splitlines()
     assert lines[0].split() == ["name", "value", "count", "more"]
     assert "1,234" in lines[2]
+
+
+def test_a_table_on_a_terminal_is_as_wide_as_it(tmp_path: Path) -> None:
+    script = (
+        "import sys; sys.stdout = sys.stderr\n"
+        "from kgprobe.cli.output import Format, print_rows\n"
+        "print_rows([{'name': 'x' * 30, **{f'column {i}': i / 7 for i in range(20)}}], Format.table)\n"
+    )
+    (tmp_path / "show.py").write_text(script, encoding="utf-8")
+    shown = run_on_terminal([sys.executable, str(tmp_path / "show.py")])
+    lines = re.sub(r"\x1b\[[0-9;]*m", "", shown).splitlines()
+    assert max(map(len, lines)) <= 120
+    assert sum("column 0" in line for line in lines) == 1
+    assert sum("x" * 30 in line for line in lines) > 1

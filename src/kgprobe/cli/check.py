@@ -1,7 +1,9 @@
-"""``kgprobe check``: can this rank file be trusted?"""
+"""``kgprobe check``: can these rank files be trusted, and may they be compared?"""
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,7 +15,8 @@ from kgprobe.cli.progress import watching
 from kgprobe.errors import DataError
 
 if TYPE_CHECKING:
-    from kgprobe.graph import KnowledgeGraph
+    from kgprobe.compare.audit import Finding
+    from kgprobe.ranks import RankFile
 
 
 def check(
@@ -21,27 +24,51 @@ def check(
     graph: GraphOption = None,
     format: FormatOption = Format.table,  # noqa: A002
 ) -> None:
-    """Look for faults in rank files; exit 0 when they are clean, 1 with findings."""
+    """Look for faults in rank files and for what makes them incomparable; exit 0 when they are clean, else 1."""
+    from kgprobe.compare.audit import audit_files, gravest_first
+
     knowledge = load(graph)
-    rows: list[Row] = [
-        {"ranks": str(path), "finding": finding} for path in ranks for finding in _findings(path, knowledge)
-    ]
-    if rows or format is not Format.table:
-        print_rows(rows, format)
-    faulty = {row["ranks"] for row in rows}
-    for path in ranks:
-        if str(path) not in faulty:
+    with watching(max(ranks, key=_size)) as watch:
+        files, unreadable = _opened(list(dict.fromkeys(ranks)), watch)
+        findings = gravest_first([*unreadable, *audit_files(files, knowledge)])
+    paths = {model: str(file.path) for model, file in files.items()}
+    if findings or format is not Format.table:
+        print_rows([_row(finding, paths) for finding in findings], format)
+    unclean = [finding for finding in findings if finding.unclean]
+    faulty = {paths.get(model, model) for finding in unclean for model in finding.models}
+    for path in dict.fromkeys(map(str, ranks)):
+        if path not in faulty:
             note(f"{path}: nothing wrong was found" + ("" if graph else "; --graph would allow a closer look"))
-    if rows:
+    if unclean:
         raise typer.Exit(1)
 
 
-def _findings(path: Path, graph: KnowledgeGraph | None) -> list[str]:
-    from kgprobe.ranks import RankFile
-    from kgprobe.ranks.audit import audit
+def _size(path: Path) -> int:
+    return path.stat().st_size if path.is_file() else 0
 
-    try:
-        with watching(path) as watch:
-            return audit(RankFile(path, watch), graph)
-    except DataError as error:
-        return error.problems or [error.title]
+
+def _opened(paths: list[Path], watch: Callable[[int], None] | None) -> tuple[dict[str, RankFile], list[Finding]]:
+    """The files by the name of their model, or by their path where several have the same; and what cannot be read."""
+    from kgprobe.compare.audit import unreadable
+    from kgprobe.ranks import RankFile
+
+    files: list[RankFile] = []
+    findings: list[Finding] = []
+    for path in paths:
+        try:
+            files.append(RankFile(path, watch))
+        except DataError as error:
+            findings += unreadable(str(path), error)
+    often = Counter(file.info.model for file in files)
+    return {str(file.info.model if often[file.info.model] == 1 else file.path): file for file in files}, findings
+
+
+def _row(finding: Finding, paths: Mapping[str, str]) -> Row:
+    return {
+        "ranks": ", ".join(paths.get(model, model) for model in finding.models),
+        "model": ", ".join(model for model in finding.models if paths.get(model, model) != model) or None,
+        "severity": str(finding.severity),
+        "kind": finding.kind,
+        "finding": finding.message,
+        "rows": finding.rows,
+    }

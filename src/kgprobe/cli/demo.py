@@ -26,17 +26,20 @@ METRICS = [
     "AMRI",
 ]
 
+COMPARED = ["PROBE(alpha=1,beta=0)", "PROBE(alpha=0,beta=0)", "PROBE(alpha=1,beta=0.8)", "MRR", "Hits@10"]
+
 
 def demo(
-    output: Annotated[Path, typer.Option("--output", "-o", help="Folder for graph, models and rank files.")] = Path(
+    output: Annotated[Path, typer.Option("--output", "-o", help="Folder for graph, models, rank files and report.")] = Path(
         "demo"
     ),
     seed: Annotated[int, typer.Option(help="Another seed is another family.")] = 0,
 ) -> None:
-    """Make the family-tree graph, fit two models to it, rank its test facts by them and by a baseline, evaluate."""
+    """Make the family-tree graph, fit two models, rank its test facts, evaluate, compare, and write a report."""
     from kgprobe.aggregate import surface
     from kgprobe.cli.surface import matrix
     from kgprobe.ranks import read_ranks
+    from kgprobe.report.report import compare
 
     graph = _make_graph(output / "graph", seed)
     models = _fit_models(graph, output)
@@ -58,7 +61,16 @@ def demo(
     for name, ranks in tables.items():
         print_rows(matrix(name, alphas, betas, surface(ranks, alphas, betas)), Format.table)
         print()
-    note(f"Next: kgprobe eval {output}/*.parquet --by popularity:5 --metric MRR")
+
+    note("6. Comparison: which differences are beyond noise, and may the files be compared at all?")
+    report = compare(tables, COMPARED, graph=graph)
+    print(report)
+    for finding in report.findings:
+        note(f"   audit: {finding.message}")
+    note(f"Next: kgprobe decide {output}/*.parquet --alpha 1 --beta 0.8")
+    note("7. The report: open it in a browser, and move alpha and beta")
+    report.write(output / "report.html")
+    print(output / "report.html")
 
 
 def _make_graph(folder: Path, seed: int) -> KnowledgeGraph:

@@ -11,13 +11,17 @@ import typer
 
 from kgprobe.cli import graph
 from kgprobe.cli.check import check
+from kgprobe.cli.compare import compare
+from kgprobe.cli.decide import decide
 from kgprobe.cli.demo import demo
 from kgprobe.cli.eval import evaluate
+from kgprobe.cli.figure import figure
 from kgprobe.cli.import_ import import_ranks
 from kgprobe.cli.metrics import metrics
 from kgprobe.cli.output import note
 from kgprobe.cli.properties import properties
 from kgprobe.cli.rank import rank
+from kgprobe.cli.report import report
 from kgprobe.cli.surface import surface
 from kgprobe.errors import KgprobeError
 
@@ -29,6 +33,10 @@ app = typer.Typer(
 )
 app.command("eval")(evaluate)
 app.command("surface")(surface)
+app.command("compare")(compare)
+app.command("decide")(decide)
+app.command("report")(report)
+app.command("figure")(figure)
 app.command("check")(check)
 app.command("rank")(rank)
 app.command("import")(import_ranks)

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-import csv
-import io
-import json
-import math
+import shutil
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from enum import StrEnum
-from typing import Any
 
-Row = Mapping[str, Any]
+from kgprobe.report.render.data import csv_text, json_text
+from kgprobe.report.render.grid import Grid, grid_of
+from kgprobe.report.render.grid import Record as Row
+from kgprobe.report.render.latex import latex
+from kgprobe.report.render.markdown import markdown
+from kgprobe.report.render.terminal import terminal
+
+__all__ = ["Format", "Row", "note", "print_rows", "print_terminal"]
 
 
 class Format(StrEnum):
@@ -24,101 +27,11 @@ class Format(StrEnum):
     markdown = "markdown"
 
 
-def columns_of(rows: Sequence[Row]) -> list[str]:
-    """The columns of all rows, in the order in which they first appear."""
-    return list(dict.fromkeys(key for row in rows for key in row))
-
-
-def as_text(value: Any) -> str:
-    """A value as a person wants to read it.
-
-    Example:
-        >>> as_text(0.123456), as_text(1234567), as_text(None), as_text(1e-9)
-        ('0.1235', '1,234,567', '', '1e-09')
-    """
-    if value is None:
-        return ""
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, int):
-        return f"{value:,}"
-    if isinstance(value, float):
-        if value == 0 or (1e-3 <= abs(value) < 1e6 and math.isfinite(value)):
-            return f"{value:,.4f}"
-        return f"{value:.4g}"
-    return str(value)
-
-
-def _finite(row: Row) -> dict[str, Any]:
-    return {key: None if isinstance(v, float) and not math.isfinite(v) else v for key, v in row.items()}
-
-
-def _json(rows: Sequence[Row]) -> str:
-    if not rows:
-        return "[]\n"
-    return "[\n" + ",\n".join("  " + json.dumps(_finite(row), ensure_ascii=False) for row in rows) + "\n]\n"
-
-
-def _csv(rows: Sequence[Row]) -> str:
-    text = io.StringIO()
-    writer = csv.DictWriter(text, columns_of(rows), restval="", lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
-    return text.getvalue()
-
-
-def _markdown(rows: Sequence[Row]) -> str:
-    columns = columns_of(rows)
-    lines = ["| " + " | ".join(columns) + " |", "|" + "|".join(" --- " for _ in columns) + "|"]
-    cells = ([as_text(row.get(c)).replace("|", "\\|") for c in columns] for row in rows)
-    return "\n".join([*lines, *("| " + " | ".join(row) + " |" for row in cells)]) + "\n"
-
-
-_LATEX_SPECIAL = str.maketrans(
-    {c: "\\" + c for c in "&%$#_{}"}
-    | {"~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "\\": r"\textbackslash{}"}
-)
-
-
-def _latex(rows: Sequence[Row]) -> str:
-    columns = columns_of(rows)
-    numeric = {c for c in columns if all(isinstance(r.get(c), int | float | None) for r in rows)}
-    lines = [
-        r"\begin{tabular}{" + "".join("r" if c in numeric else "l" for c in columns) + "}",
-        r"\hline",
-        " & ".join(c.translate(_LATEX_SPECIAL) for c in columns) + r" \\",
-        r"\hline",
-        *(" & ".join(as_text(r.get(c)).translate(_LATEX_SPECIAL) for c in columns) + r" \\" for r in rows),
-        r"\hline",
-        r"\end{tabular}",
-    ]
-    return "\n".join(lines) + "\n"
-
-
-def _table(rows: Sequence[Row]) -> str:
-    from rich import box
-    from rich.console import Console
-    from rich.table import Table
-
-    columns = columns_of(rows)
-    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
-    for column in columns:
-        numeric = all(isinstance(row.get(column), int | float | None) for row in rows)
-        table.add_column(column, justify="right" if numeric else "left", overflow="fold")
-    for row in rows:
-        table.add_row(*(as_text(row.get(c)) for c in columns))
-    terminal = sys.stdout.isatty()
-    text = io.StringIO()
-    Console(file=text, width=None if terminal else 10_000, highlight=False, markup=False).print(table)
-    return "\n".join(line.rstrip() for line in text.getvalue().split("\n"))
-
-
 _WRITERS: dict[Format, Callable[[Sequence[Row]], str]] = {
-    Format.table: _table,
-    Format.json: _json,
-    Format.csv: _csv,
-    Format.latex: _latex,
-    Format.markdown: _markdown,
+    Format.json: json_text,
+    Format.csv: csv_text,
+    Format.latex: lambda rows: latex(grid_of(rows)),
+    Format.markdown: lambda rows: markdown(grid_of(rows)),
 }
 
 
@@ -128,10 +41,19 @@ def print_rows(rows: Sequence[Row], format: Format) -> None:  # noqa: A002
     Example:
         >>> print_rows([{"metric": "MRR", "value": 0.25}], Format.markdown)
         | metric | value |
-        | --- | --- |
+        | --- | ---: |
         | MRR | 0.2500 |
     """
-    sys.stdout.write(_WRITERS[format](rows))
+    if format is Format.table:
+        print_terminal(grid_of(rows))
+    else:
+        sys.stdout.write(_WRITERS[format](rows))
+
+
+def print_terminal(grid: Grid) -> None:
+    """Write a table to standard output: in colour and as wide as the terminal, if it is one."""
+    seen = sys.stdout.isatty()
+    sys.stdout.write(terminal(grid, width=shutil.get_terminal_size().columns if seen else None, colour=seen))
 
 
 def note(text: str) -> None:

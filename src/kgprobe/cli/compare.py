@@ -1,0 +1,187 @@
+"""``kgprobe compare``: is one model better than another, or is it noise?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from kgprobe.aggregate.ties import Tie
+from kgprobe.cli.options import FormatOption, GraphOption, RanksArgument, TieOption, each_file, load
+from kgprobe.cli.output import Format, Row, note, print_rows, print_terminal
+from kgprobe.cli.progress import counting, watching
+from kgprobe.report.render.text import as_text
+
+if TYPE_CHECKING:
+    from kgprobe.compare.outcome import Difference
+    from kgprobe.ranks import Ranks
+    from kgprobe.report.report import Report
+
+_MOST_NOTES = 12
+"""More remarks than this are no help."""
+
+
+class Cluster(StrEnum):
+    """What queries share that makes them vary together."""
+
+    triple = "triple"
+    relation = "relation"
+    entity = "entity"
+    query = "query"
+
+
+class Seeds(StrEnum):
+    """Whether training runs are a sample of all that might have been, or the only ones of interest."""
+
+    random = "random"
+    fixed = "fixed"
+
+
+class Correction(StrEnum):
+    """How p values are corrected for many tests."""
+
+    holm = "holm"
+    bh = "bh"
+
+
+def compare(
+    ranks: RanksArgument,
+    metric: Annotated[
+        list[str] | None, typer.Option("--metric", "-m", help="Metrics; 'kgprobe metrics' lists all. May be repeated.")
+    ] = None,
+    graph: GraphOption = None,
+    by: Annotated[
+        list[str] | None,
+        typer.Option(help="Groups: relation, side, popularity:5, candidates:4, a label column; comma-separated."),
+    ] = None,
+    cluster: Annotated[
+        Cluster, typer.Option(help="What queries share that makes them vary together.")
+    ] = Cluster.triple,
+    level: Annotated[float, typer.Option(help="Confidence of intervals and tests.")] = 0.95,
+    replicates: Annotated[int, typer.Option(help="How often queries are drawn again for the intervals.")] = 10_000,
+    permutations: Annotated[int, typer.Option(help="How often models are swapped for the p values.")] = 10_000,
+    seeds: Annotated[
+        Seeds | None, typer.Option(help="Training runs: a random sample, or fixed.", show_default="by their number")
+    ] = None,
+    correction: Annotated[Correction, typer.Option(help="Correction of p values for many tests.")] = Correction.holm,
+    pairs: Annotated[bool, typer.Option("--pairs", help="Show the difference of every two models too.")] = False,
+    intervals: Annotated[bool, typer.Option("--intervals", help="Show the interval of every value.")] = False,
+    letters: Annotated[
+        bool, typer.Option("--letters", help="Raise the letters of the models that each is better than.")
+    ] = False,
+    common: Annotated[
+        bool, typer.Option("--common", help="Compare on the queries that all models have, instead of refusing others.")
+    ] = False,
+    tie: TieOption = Tie.mean,
+    seed: Annotated[int, typer.Option(help="Repeats the same draws.")] = 0,
+    format: FormatOption = Format.table,  # noqa: A002
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", metavar="FILE", help="Write .html, .md, .tex, .csv, .json or .txt instead."),
+    ] = None,
+) -> None:
+    """Compare models on the same queries: intervals, paired differences, and which are beyond noise."""
+    from kgprobe.compare.lineup import named_files
+    from kgprobe.metrics import parse_all
+    from kgprobe.report import report as reports
+    from kgprobe.report.write import require_writing
+
+    metrics = parse_all(metric) if metric else None
+    if output is not None:
+        require_writing(output)
+    knowledge = load(graph)
+    tables = dict(each_file(ranks, _read))
+    names = {name: file.path for name, file in named_files(ranks).items()}
+    with counting("comparing", 100, "%") as watch:
+        made = reports.compare(
+            {name: tables[path] for name, path in names.items()},
+            metrics,
+            graph=knowledge,
+            by=by or [],
+            cluster=cluster,
+            level=level,
+            replicates=replicates,
+            permutations=permutations,
+            seeds=seeds,
+            correction=correction,
+            tie=tie,
+            common=common,
+            seed=seed,
+            progress=watch and (lambda share: watch(100 * share)),
+        )
+    report = replace(made, files={name: str(path) for name, path in names.items()}).with_style(
+        intervals=intervals or len(names) == 1, letters=letters
+    )
+    if output is not None:
+        report.write(output)
+        note(f"wrote {output}")
+    else:
+        _print(report, format, pairs)
+    for remark in report.remarks:
+        note(remark)
+
+
+def _read(path: Path) -> Ranks:
+    from kgprobe.ranks import RankFile
+    from kgprobe.report.report import whole_table
+
+    with watching(path) as watch:
+        return whole_table(RankFile(path, watch))
+
+
+def _print(report: Report, format: Format, pairs: bool) -> None:  # noqa: A002
+    if format in (Format.json, Format.csv):
+        print_rows(report.to_rows(), format)
+        return
+    if format is Format.table:
+        print_terminal(report.grid)
+    else:
+        print(report.to_latex() if format is Format.latex else report.to_markdown(), end="")
+    if pairs and report.comparison.differences:
+        print()
+        print_rows(_pairs(report), format)
+    elif not pairs:
+        for line in _leads(report):
+            note(line)
+
+
+def _pairs(report: Report) -> list[Row]:
+    """Differences without what is the same in all of them or is said in the notes."""
+    hidden = {"kind", "level", "method", "remark"}
+    rows = [row for row in report.to_rows() if row["kind"] == "difference"]
+    if all(row["trusted"] for row in rows):
+        hidden.add("trusted")
+    return [{key: value for key, value in row.items() if key not in hidden} for row in rows]
+
+
+def _leads(report: Report) -> Iterator[str]:
+    """For every metric, how far the best model is ahead of the second best."""
+    from kgprobe.report.standing import question
+
+    if len(report.standings) > _MOST_NOTES:
+        yield f"--pairs shows {len(report.comparison.differences):,} differences of two models"
+        return
+    for difference in report.comparison.differences:
+        standings = report.standings[question(difference)]
+        order = sorted(standings, key=lambda model: standings[model].place or len(standings))
+        if {difference.first, difference.second} == set(order[:2]):
+            yield _lead(report, difference, order[0])
+
+
+def _lead(report: Report, difference: Difference, best: str) -> str:
+    from kgprobe.report.standing import beyond_noise
+
+    second = difference.second if best == difference.first else difference.first
+    ahead = 1 if (best == difference.first) == difference.metric.higher_is_better else -1
+    low, high = sorted(ahead * limit for limit in (difference.interval.low, difference.interval.high))
+    group = "".join(f", {key} {value}" for key, value in difference.group.items())
+    noise = "beyond" if beyond_noise(difference, report.correction, report.comparison.settings.level) else "within"
+    return (
+        f"{difference.metric}{group}: {best} is ahead of {second} by {as_text(ahead * difference.value)} "
+        f"[{as_text(low)}, {as_text(high)}], corrected p {as_text(getattr(difference, report.correction))}: "
+        f"{noise} noise"
+    )

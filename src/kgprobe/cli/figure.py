@@ -1,0 +1,131 @@
+"""``kgprobe figure``: figures for print."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from kgprobe.cli.options import GraphOption, each_file, load
+from kgprobe.cli.output import note
+from kgprobe.cli.surface import parse_axis
+from kgprobe.errors import KgprobeError, UsageError, nearest
+from kgprobe.files import require_writable
+from kgprobe.report.figures import ENDINGS, FIGURES, FigureKind, Inputs, Offer, ending_of, find, save
+
+if TYPE_CHECKING:
+    from kgprobe.ranks import RankFile
+
+EVERY = "all"
+_NAMES = ", ".join([*FIGURES, EVERY])
+
+
+def figure(
+    name: Annotated[str, typer.Argument(metavar="NAME", help=f"One of {_NAMES}.", show_default=False)],
+    output: Annotated[
+        Path,
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="FILE",
+            help=f"The file to write (.{', .'.join(ENDINGS)}), or the folder for 'all'.",
+            show_default=False,
+        ),
+    ],
+    ranks: Annotated[
+        list[Path] | None, typer.Argument(metavar="RANKS", help="Rank files (Parquet).", show_default=False)
+    ] = None,
+    graph: GraphOption = None,
+    alpha: Annotated[
+        str | None, typer.Option(help="Sharpness: start:stop:step, or numbers separated by commas.")
+    ] = None,
+    beta: Annotated[str | None, typer.Option(help="Popularity-bias robustness, written likewise.")] = None,
+    metric: Annotated[str | None, typer.Option("--metric", "-m", help="What popularity-groups shows.")] = None,
+    models: Annotated[
+        list[str] | None,
+        typer.Option(help="Only these models, in this order, separated by commas; figures of two show the first two."),
+    ] = None,
+    common: Annotated[bool, typer.Option("--common", help="Only the queries that all models have.")] = False,
+    type_: Annotated[str, typer.Option("--type", metavar="TYPE", help="The kind of files that 'all' writes.")] = "pdf",
+) -> None:
+    """Draw a figure, or with 'all' every figure that the files allow."""
+    from kgprobe.metrics import parse
+
+    kinds = list(FIGURES.values()) if name == EVERY else [find(name)]
+    paths = {kind.name: output / f"{kind.name}.{type_}" if name == EVERY else output for kind in kinds}
+    for path in paths.values():
+        ending_of(path)
+    if metric is not None:
+        parse(metric)
+    files = _chosen(ranks or [], models or [])
+    offer = Offer(
+        models=tuple(files),
+        popularity=graph is not None or (bool(files) and all(map(_holds_popularity, files.values()))),
+        graph=graph is not None,
+        alphas=None if alpha is None else tuple(parse_axis("alpha", alpha)),
+        betas=None if beta is None else tuple(parse_axis("beta", beta)),
+        metric=metric,
+    )
+    if name != EVERY:
+        _refuse_unused(kinds[0], {"alpha": alpha, "beta": beta, "metric": metric})
+        if missing := kinds[0].missing(offer):
+            raise UsageError(f"the figure '{name}' needs more than it is given", missing)
+    drawable = [kind for kind in kinds if not kind.missing(offer)]
+    for kind in drawable:
+        require_writable(paths[kind.name])
+    inputs = _read(files, graph, offer, common)
+    left_out = {kind.name: f"needs {'; '.join(kind.missing(offer))}" for kind in kinds if kind not in drawable}
+    for kind in drawable:
+        try:
+            save(kind.draw(inputs), paths[kind.name])
+        except KgprobeError as error:
+            if name != EVERY:
+                raise
+            left_out[kind.name] = "; ".join([error.title, *error.problems])
+            continue
+        note(f"wrote {paths[kind.name]}{_shown(kind, offer)}")
+    for left, reason in left_out.items():
+        note(f"left out {left}: {reason}")
+
+
+def _chosen(paths: Sequence[Path], models: Sequence[str]) -> dict[str, RankFile]:
+    """The rank files by model, of those that are wanted."""
+    from kgprobe.compare import named_files
+
+    files = named_files(paths)
+    wanted = [name for text in models for name in ([text] if text in files else text.split(","))]
+    if unknown := [name for name in wanted if name not in files]:
+        raise UsageError(
+            "--models names models that have no rank file", [f"'{name}'{nearest(name, files)}" for name in unknown]
+        )
+    return {name: files[name] for name in wanted} if wanted else files
+
+
+def _holds_popularity(file: RankFile) -> bool:
+    return {"entity_popularity", "relation_popularity"} <= set(file.column_names)
+
+
+def _refuse_unused(kind: FigureKind, given: Mapping[str, str | None]) -> None:
+    if unused := [f"--{option}" for option, text in given.items() if text is not None and option not in kind.options]:
+        used = ", ".join(f"--{option}" for option in kind.options) or "none of them"
+        raise UsageError(f"{', '.join(unused)} would not change the figure '{kind.name}'", remedy=f"it takes {used}")
+
+
+def _read(files: Mapping[str, RankFile], graph: str | None, offer: Offer, common: bool) -> Inputs:
+    from kgprobe.compare import line_up
+    from kgprobe.ranks import read_ranks
+
+    knowledge = load(graph)
+    name_of = {file.path: name for name, file in files.items()}
+    tables = {name_of[path]: table for path, table in each_file(list(name_of), read_ranks)}
+    return Inputs(offer, line_up(tables, graph=knowledge, common=common) if tables else None, knowledge)
+
+
+def _shown(kind: FigureKind, offer: Offer) -> str:
+    """Which two models of several a figure shows."""
+    if not kind.pair or len(offer.models) <= 2:
+        return ""
+    first, second, *_ = offer.models
+    return f": {first} and {second}, the first of {len(offer.models)} models; --models chooses others"

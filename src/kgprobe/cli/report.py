@@ -1,0 +1,138 @@
+"""``kgprobe report``: rank files as one page to look at."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections.abc import Sequence
+from datetime import date
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from kgprobe.cli.options import GraphOption, RanksArgument, each_file, load
+from kgprobe.cli.output import note
+from kgprobe.cli.progress import counting, watching
+from kgprobe.errors import UsageError
+from kgprobe.files import require_writable
+
+if TYPE_CHECKING:
+    from kgprobe.compare import Lineup
+    from kgprobe.compare.audit import Finding
+    from kgprobe.compare.outcome import Comparison
+    from kgprobe.metrics import Metric
+    from kgprobe.ranks import Ranks
+
+_ENDINGS = (".html", ".htm")
+_FEW_MODELS, _FEW_QUERIES = 6, 200_000
+"""Beyond these only the best model of every metric is tested against the others."""
+_LEAST_DRAWS, _MOST_DRAWS = 1_000, 10_000
+_MOST_PRODUCTS = 2_500_000_000
+"""Replicates times queries times pairs of models: a few seconds for all metrics."""
+_SWAPS_PER_TEST = 40
+"""The smallest p value that so many random swaps can give stays below 0.025 when it is corrected for all tests."""
+
+
+def report(
+    ranks: RanksArgument,
+    output: Annotated[
+        Path, typer.Option("--output", "-o", metavar="FILE", help="The page to write, *.html.", show_default=False)
+    ],
+    graph: GraphOption = None,
+    title: Annotated[str, typer.Option(metavar="TEXT", help="What stands at its head.")] = "kgprobe report",
+    metric: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--metric", "-m", help="Metrics whose differences are tested; 'kgprobe metrics' lists all. May be repeated."
+        ),
+    ] = None,
+    common: Annotated[
+        bool, typer.Option("--common", help="Compare on the queries that all models have, instead of refusing others.")
+    ] = False,
+    level: Annotated[float, typer.Option(help="Confidence of intervals and tests.")] = 0.95,
+    replicates: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            help="How often queries are drawn, and models swapped, for the tested metrics.",
+            show_default=f"{_LEAST_DRAWS:,} to {_MOST_DRAWS:,}",
+        ),
+    ] = None,
+) -> None:
+    """Write one page to explore rank files with: it works offline and computes every score itself.
+
+    It has sliders for alpha and beta, the decision map, intervals, rank histograms, groups, all queries, tested
+    differences, the audit's findings, and the protocol.
+    """
+    if output.suffix.lower() not in _ENDINGS:
+        raise UsageError(f"{output}: the page is an HTML file", remedy="give a name that ends in .html")
+    from kgprobe.compare.audit import audit_files
+    from kgprobe.compare.lineup import line_up, named_files
+    from kgprobe.metrics import parse_all
+    from kgprobe.report.page.build import require_extras, write_page
+    from kgprobe.report.page.payload import About
+
+    require_extras()
+    require_writable(output)
+    metrics = parse_all(metric) if metric else None
+    knowledge = load(graph)
+    tables = dict(each_file(ranks, _read))
+    files = {name: file.path for name, file in named_files(ranks).items()}
+    named = {name: tables[path] for name, path in files.items()}
+    lineup = line_up(named, graph=knowledge, common=common)
+    about = About(
+        title=title,
+        command=shlex.join(["kgprobe", *sys.argv[1:]]),
+        written=date.today().isoformat(),
+        level=level,
+        graph=knowledge,
+        files={name: str(path) for name, path in files.items()},
+        comparison=_compared(lineup, metrics, level, replicates),
+        findings=audit_files(named, knowledge),
+    )
+    for remark in write_page(output, lineup, about):
+        note(remark)
+    _remark(about.findings)
+    print(output)
+
+
+def _compared(lineup: Lineup, asked: list[Metric] | None, level: float, replicates: int | None) -> Comparison:
+    from kgprobe.compare.comparison import compare_models
+    from kgprobe.report.report import default_metrics
+
+    metrics = asked or default_metrics(lineup)
+    models = len(lineup.models)
+    few = models <= _FEW_MODELS and len(lineup) <= _FEW_QUERIES
+    tests = len(metrics) * (models * (models - 1) // 2 if few else models - 1)
+    products = len(lineup) * models * (models + 1) // 2
+    drawn = _moderate(_MOST_PRODUCTS // products) if replicates is None else replicates
+    swapped = _moderate(_SWAPS_PER_TEST * tests) if replicates is None else replicates
+    with counting("testing differences", drawn + swapped, "draws") as watch:
+        return compare_models(
+            lineup,
+            metrics,
+            level=level,
+            replicates=drawn,
+            permutations=swapped,
+            pairs="all" if few else "best",
+            progress=watch,
+        )
+
+
+def _moderate(number: int) -> int:
+    return min(max(number, _LEAST_DRAWS), _MOST_DRAWS)
+
+
+def _read(path: Path) -> Ranks:
+    from kgprobe.ranks import RankFile
+    from kgprobe.report.report import whole_table
+
+    with watching(path) as watch:
+        return whole_table(RankFile(path, watch))
+
+
+def _remark(findings: Sequence[Finding]) -> None:
+    if unclean := sum(finding.unclean for finding in findings):
+        found = "1 finding" if unclean == 1 else f"{unclean} findings"
+        note(f"the audit has {found}: see the page, or 'kgprobe check'")

@@ -1,0 +1,1 @@
+"""Tables as text: for the terminal, Markdown, LaTeX, HTML, CSV and JSON; one file for each."""

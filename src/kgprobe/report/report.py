@@ -1,0 +1,240 @@
+"""The comparison of several models as one value that shows itself: in a terminal, a notebook, a paper, a page."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from kgprobe.aggregate import Tie
+from kgprobe.compare.lineup import Lineup, line_up
+from kgprobe.graph import KnowledgeGraph
+from kgprobe.metrics import Metric, parse_all
+from kgprobe.ranks import RankFile, Ranks, read_ranks, validate
+from kgprobe.report.render.data import csv_text, json_text
+from kgprobe.report.render.grid import Grid
+from kgprobe.report.render.html import html
+from kgprobe.report.render.latex import latex_table
+from kgprobe.report.render.markdown import markdown
+from kgprobe.report.render.terminal import terminal
+from kgprobe.report.rows import difference_row, estimate_row
+from kgprobe.report.standing import Question, Standing, check_correction, standings
+from kgprobe.report.table import Style, comparison_grid
+from kgprobe.report.write import write_report
+
+if TYPE_CHECKING:
+    from kgprobe.compare.audit import Finding
+    from kgprobe.compare.outcome import Comparison
+
+Source = Ranks | RankFile | str | os.PathLike[str]
+_DEFAULT = ("PROBE(alpha=1,beta=0)", "PROBE(alpha=0,beta=0)", "PROBE(alpha=-1,beta=0)")
+_DEFAULT_WEIGHTED = ("PROBE(alpha=1,beta=0.8)",)
+_DEFAULT_USUAL = ("MRR", "Hits@1", "Hits@10", "MR")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Report:
+    """Several models compared: values with intervals, differences with p values, and every way to show them.
+
+    Attributes:
+        comparison: The estimates and differences.
+        lineup: The ranks of all models on the same queries.
+        tables: The rank tables as they were given.
+        graph: Where popularity and names come from.
+        correction: The correction for many tests by which marks are set.
+        files: The rank file of every model that has one.
+        style: What tables show.
+    """
+
+    comparison: Comparison
+    lineup: Lineup
+    tables: Mapping[str, Ranks]
+    graph: KnowledgeGraph | None = None
+    correction: str = "holm"
+    files: Mapping[str, str] = field(default_factory=dict)
+    style: Style = field(default_factory=Style)
+
+    @cached_property
+    def findings(self) -> list[Finding]:
+        """What an audit of the rank tables finds; nothing, where there is neither a graph nor a second model."""
+        if self.graph is None and len(self.tables) < 2:
+            return []
+        from kgprobe.compare.audit import audit_files
+
+        return audit_files(self.tables, self.graph)
+
+    @cached_property
+    def standings(self) -> dict[Question, dict[str, Standing]]:
+        """Places, and who is better than whom beyond noise."""
+        return standings(self.comparison, correction=self.correction, level=self.comparison.settings.level)
+
+    def with_style(self, *, intervals: bool = False, letters: bool = False, digits: int | None = None) -> Report:
+        """The same report, whose tables show intervals, letters of the models beaten, or other digits."""
+        return replace(self, style=Style(intervals, letters, digits))
+
+    @property
+    def grid(self) -> Grid:
+        """The table that all writers for people are given."""
+        return comparison_grid(self.comparison, self.correction, self.style, self.remarks)
+
+    @property
+    def remarks(self) -> list[str]:
+        """What was left out, one sentence each."""
+        left_out = self.lineup.left_out.items()
+        return [
+            f"{count:,} queries of {model} that not all models have are left out." for model, count in left_out if count
+        ]
+
+    def to_rows(self) -> list[dict[str, Any]]:
+        """Flat rows: those of kind ``estimate``, then those of kind ``difference``."""
+        estimates = [estimate_row(e, self.standings, self.files) for e in self.comparison.estimates]
+        return estimates + [difference_row(difference) for difference in self.comparison.differences]
+
+    def to_json(self) -> str:
+        """The rows as JSON."""
+        return json_text(self.to_rows())
+
+    def to_csv(self) -> str:
+        """The rows as comma-separated values."""
+        return csv_text(self.to_rows())
+
+    def to_markdown(self) -> str:
+        """The table in Markdown."""
+        return markdown(self.grid)
+
+    def to_latex(self, *, caption: str | None = None, label: str | None = None, standalone: bool = False) -> str:
+        """The table in LaTeX; see `latex_table`."""
+        return latex_table(self.grid, caption=caption, label=label, standalone=standalone)
+
+    def __str__(self) -> str:
+        return terminal(self.grid)
+
+    def __repr__(self) -> str:
+        metrics = len({estimate.metric for estimate in self.comparison.estimates})
+        return f"Report({len(self.lineup.models)} models, {metrics} metrics, {len(self.lineup):,} queries)"
+
+    def _repr_html_(self) -> str:
+        return html(self.grid)
+
+    def write(self, path: str | os.PathLike[str]) -> None:
+        """Write the report as what the ending of the file's name says: a page (.html), a table, or data."""
+        write_report(self, path)
+
+
+def compare(
+    tables: Mapping[str, Source],
+    metrics: str | Metric | Iterable[str | Metric] | None = None,
+    *,
+    graph: KnowledgeGraph | None = None,
+    by: Iterable[str] = (),
+    cluster: str = "triple",
+    level: float = 0.95,
+    replicates: int = 10_000,
+    permutations: int = 10_000,
+    seeds: str | None = None,
+    correction: str = "holm",
+    tie: Tie | str = Tie.mean,
+    common: bool = False,
+    seed: int = 0,
+    progress: Callable[[float], None] | None = None,
+) -> Report:
+    """Compare models on the same queries: is a difference real, or noise?
+
+    Args:
+        tables: The ranks of every model by its name: a table, a file or its path.
+        metrics: Names or metric values; without them, PROBE from several perspectives and the usual ones.
+        graph: Where the popularity of the targets comes from; without it, the tables' own columns are used.
+        by: Groupings such as ``relation``, ``side`` or ``popularity:5``; models are compared within each group.
+        cluster: What queries share that makes them vary together: ``triple``, ``relation``, ``entity`` or ``query``
+            (nothing).
+        level: Confidence of the intervals; a difference is beyond noise when its corrected p value is at most one
+            less this.
+        replicates: How often queries are drawn again for the intervals.
+        permutations: How often models are swapped for the p values.
+        seeds: Whether training runs are ``random``, a sample of all that might have been, or ``fixed``.
+        correction: ``holm`` (any false finding is unlikely) or ``bh`` (few of the findings are false).
+        tie: How ties are scored.
+        common: Keep the queries that all models have, instead of refusing models that have others.
+        seed: Repeats the same draws.
+        progress: Is told which further share of the work has been done.
+
+    Example:
+        >>> def ranks(*rank):
+        ...     n = len(rank)
+        ...     return Ranks.from_columns(
+        ...         head=range(n), relation=[0] * n, tail=[9] * n, side=["tail"] * n, rank=rank, candidates=[9] * n
+        ...     )
+        >>> report = compare({"one": ranks(1, 2, 1, 4), "other": ranks(3, 4, 1, 9)}, ["MRR"], replicates=100)
+        >>> [(row["model"], row["value"], row["place"]) for row in report.to_rows() if row["kind"] == "estimate"]
+        [('one', 0.6875, 1), ('other', 0.4236111111111111, 2)]
+    """
+    from kgprobe.compare.comparison import compare_models
+    from kgprobe.compare.groups import groups
+
+    check_correction(correction)
+    wanted = None if metrics is None else parse_all(metrics)
+    whole = {name: whole_table(source) for name, source in tables.items()}
+    lineup = line_up(whole, graph=graph, common=common)
+    by = list(by)
+    comparison = compare_models(
+        lineup,
+        default_metrics(lineup) if wanted is None else wanted,
+        by=by,
+        cluster=cluster,
+        level=level,
+        replicates=replicates,
+        permutations=permutations,
+        seeds=seeds,
+        tie=tie,
+        seed=seed,
+        progress=progress and _shares(progress, len(groups(lineup, by)) * (replicates + permutations)),
+    )
+    return Report(_labelled(comparison, graph), lineup, whole, graph, correction, files=_files(tables))
+
+
+def _shares(progress: Callable[[float], None], total: int) -> Callable[[float], None]:
+    return lambda done: progress(done / total)
+
+
+def _labelled(comparison: Comparison, graph: KnowledgeGraph | None) -> Comparison:
+    """The comparison with the names of relations beside their numbers, where the graph has them."""
+    if graph is None or graph.relation_labels is None or not any("relation" in e.group for e in comparison.estimates):
+        return comparison
+
+    def named(group: dict[str, Any]) -> dict[str, Any]:
+        return group | {"relation_label": graph.relation_label([group["relation"]])[0]}
+
+    return replace(
+        comparison,
+        estimates=[replace(estimate, group=named(estimate.group)) for estimate in comparison.estimates],
+        differences=[replace(difference, group=named(difference.group)) for difference in comparison.differences],
+    )
+
+
+def default_metrics(lineup: Lineup) -> list[Metric]:
+    """PROBE from several perspectives and the usual metrics; weighted by popularity where that is known."""
+    columns = ("entity_popularity", "relation_popularity")
+    known = all(np.nan_to_num(lineup.first.numbers(column)).any() for column in columns)
+    complete = not any(np.isnan(lineup.first.numbers(column)).any() for column in columns)
+    return parse_all([*_DEFAULT, *(_DEFAULT_WEIGHTED if known and complete else ()), *_DEFAULT_USUAL])
+
+
+def whole_table(source: Source) -> Ranks:
+    """The ranks of a source in memory, checked if they come from a file."""
+    if isinstance(source, Ranks):
+        return source
+    if isinstance(source, RankFile):
+        validate(source)
+        batches = [batch.to_arrow() for batch in source.batches()] or [source.empty_table()]
+        return Ranks(pa.concat_tables(batches).unify_dictionaries(), source.info, validate=False)
+    return read_ranks(source)
+
+
+def _files(tables: Mapping[str, Source]) -> dict[str, str]:
+    paths = {name: source.path if isinstance(source, RankFile) else source for name, source in tables.items()}
+    return {name: str(path) for name, path in paths.items() if not isinstance(path, Ranks)}

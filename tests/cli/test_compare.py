@@ -1,0 +1,223 @@
+import csv
+import io
+import json
+import re
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import kgprobe as kp
+from reporting import compiled
+from terminal import run_on_terminal
+
+QUICK = ("--replicates", "200", "--permutations", "200")
+
+
+@pytest.fixture
+def models(tmp_path: Path) -> list[Path]:
+    """Three models on the same 120 triples: one good, one a little worse, one bad."""
+    rng = np.random.default_rng(5)
+    triples = np.arange(120).repeat(2)
+    paths = []
+    for name, worse in (("good", 0.0), ("similar", 0.1), ("bad", 30.0)):
+        table = kp.Ranks.from_columns(
+            head=triples,
+            relation=triples % 2,
+            tail=triples + 500,
+            side=np.tile(["head", "tail"], 120),
+            rank=np.minimum(rng.geometric(1 / (3 + worse), 240), 90),
+            candidates=np.full(240, 90),
+        ).with_info(model=name)
+        paths.append(tmp_path / f"{name}.parquet")
+        table.write(paths[-1])
+    return paths
+
+
+def test_the_table_and_below_it_who_leads(kgprobe, models: list[Path]) -> None:
+    done = kgprobe("compare", *models, "-m", "MRR,MR", *QUICK)
+    assert done.code == 0
+    lines = done.out.splitlines()
+    assert lines[0].split() == ["model", "MRR", "MR", "↓"]
+    assert [line.split()[0] for line in lines[2:5]] == ["good", "similar", "bad"]
+    assert any(line.startswith("† not significantly worse than the best") for line in lines)
+    assert [line.split(":")[0] for line in done.err.splitlines()] == ["MRR", "MR"]
+    assert all("is ahead of" in line and line.endswith("within noise") for line in done.err.splitlines())
+    assert "\x1b" not in done.out
+
+
+@pytest.mark.parametrize("order", [(0, 2), (2, 0)], ids=["best first", "best last"])
+def test_being_ahead_is_positive_whatever_the_order_and_the_direction(
+    kgprobe, models: list[Path], order: tuple[int, int]
+) -> None:
+    done = kgprobe("compare", *(models[i] for i in order), "-m", "MRR,MR", *QUICK)
+    for line in done.err.splitlines():
+        assert re.search(r": good is ahead of bad by [\d.]+ \[[\d.]+, [\d.]+\], .*: beyond noise$", line), line
+
+
+def test_json_has_estimates_and_differences(kgprobe, models: list[Path]) -> None:
+    done = kgprobe("compare", *models, "-m", "MRR", *QUICK, "-f", "json")
+    rows = json.loads(done.out)
+    assert done.err == ""
+    assert [row["kind"] for row in rows] == ["estimate"] * 3 + ["difference"] * 3
+    for path, row in zip(models, rows, strict=False):
+        assert (row["ranks"], row["model"]) == (str(path), path.stem)
+        assert row["value"] == pytest.approx(kp.evaluate(kp.read_ranks(path), "MRR")["MRR"], rel=1e-12)
+        assert row["low"] < row["value"] < row["high"]
+        assert (row["level"], row["std"], row["seeds"], row["queries"]) == (0.95, None, 1, 240)
+        assert isinstance(row["trusted"], bool)
+    pairs = [(row["first"], row["second"]) for row in rows[3:]]
+    assert pairs == [("good", "similar"), ("good", "bad"), ("similar", "bad")]
+    for row in rows[3:]:
+        p = [row["p"], row["p_bh"], row["p_holm"]]
+        assert 0 < p[0] <= 1
+        assert p == pytest.approx(sorted(p), rel=1e-12)
+        assert row["value"] == pytest.approx(
+            next(r["value"] for r in rows if r.get("model") == row["first"])
+            - next(r["value"] for r in rows if r.get("model") == row["second"])
+        )
+    assert rows[4]["p_holm"] < 0.05 < rows[3]["p_holm"]
+
+
+def test_csv_has_the_same_numbers_as_json(kgprobe, models: list[Path]) -> None:
+    rows = json.loads(kgprobe("compare", *models, "-m", "MRR", *QUICK, "-f", "json").out)
+    read = list(csv.DictReader(io.StringIO(kgprobe("compare", *models, "-m", "MRR", *QUICK, "-f", "csv").out)))
+    assert [float(row["value"]) for row in read] == [row["value"] for row in rows]
+    assert [row["kind"] for row in read] == [row["kind"] for row in rows]
+
+
+def test_pairs_are_a_second_table(kgprobe, models: list[Path]) -> None:
+    done = kgprobe("compare", *models, "-m", "MRR", *QUICK, "--pairs")
+    second = done.out.split("\n\n")[-1].splitlines()
+    assert second[0].split() == ["first", "second", "metric", "value", "low", "high", "p", "p_holm", "p_bh"]
+    assert [line.split()[:3] for line in second[2:]] == [
+        ["good", "similar", "MRR"],
+        ["good", "bad", "MRR"],
+        ["similar", "bad", "MRR"],
+    ]
+    assert done.err == ""
+    markdown = kgprobe("compare", *models, "-m", "MRR", *QUICK, "--pairs", "-f", "markdown").out
+    assert "| first | second | metric |" in markdown
+
+
+def test_latex_compiles(kgprobe, models: list[Path], tmp_path: Path) -> None:
+    options = ("--letters", "--intervals", "--pairs", "-f", "latex")
+    table = kgprobe("compare", *models, "-m", "MRR,MR", *QUICK, *options).out
+    packages = table.splitlines()[0].removeprefix("% needs ")
+    compiled(f"\\documentclass{{article}}\n{packages}\n\\begin{{document}}\n{table}\\end{{document}}\n", tmp_path)
+
+
+def test_one_model_has_intervals_and_no_differences(kgprobe, models: list[Path]) -> None:
+    done = kgprobe("compare", models[0], "-m", "MRR", *QUICK)
+    assert (done.code, done.err) == (0, "")
+    assert "[0." in done.out.splitlines()[2]
+    assert "1st" not in done.out
+    rows = json.loads(kgprobe("compare", models[0], *QUICK, "-f", "json").out)
+    assert [row["kind"] for row in rows] == ["estimate"] * 7
+
+
+def test_files_of_the_same_model_are_told_apart_by_path(kgprobe, models: list[Path], tmp_path: Path) -> None:
+    again = tmp_path / "again.parquet"
+    kp.read_ranks(models[0]).write(again)
+    rows = json.loads(kgprobe("compare", models[0], again, "-m", "MRR", *QUICK, "-f", "json").out)
+    assert [row["model"] for row in rows[:2]] == [str(models[0]), str(again)]
+    assert (rows[0]["place"], rows[1]["place"]) == (1, 1)
+
+
+def test_groups_corrections_and_the_other_options(kgprobe, models: list[Path]) -> None:
+    options = (
+        "--by",
+        "side",
+        "--correction",
+        "bh",
+        "--cluster",
+        "relation",
+        "--level",
+        "0.9",
+        "--seed",
+        "3",
+        "--tie",
+        "mean",
+    )
+    rows = json.loads(kgprobe("compare", *models, "-m", "MRR", *QUICK, *options, "-f", "json").out)
+    assert [row["side"] for row in rows[:6]] == ["head"] * 3 + ["tail"] * 3
+    assert {row["level"] for row in rows} == {0.9}
+    assert {row["clusters"] for row in rows[:6]} == {2}
+    text = kgprobe("compare", *models, "-m", "MRR", *QUICK, *options).out
+    assert "corrected after Benjamini and Hochberg" in text
+    assert "clusters by relation" in text
+
+
+def test_many_groups_are_not_remarked_on_one_by_one(kgprobe, models: list[Path]) -> None:
+    done = kgprobe("compare", *models, "-m", "MRR,MR,Hits@1,Hits@3", *QUICK, "--by", "side,relation")
+    assert done.err == "--pairs shows 48 differences of two models\n"
+    assert done.out.splitlines()[0].split()[:3] == ["side", "relation", "model"]
+
+
+@pytest.mark.parametrize("ending", ["md", "tex", "csv", "json", "txt"])
+def test_a_file_is_written_instead(kgprobe, models: list[Path], tmp_path: Path, ending: str) -> None:
+    path = tmp_path / f"table.{ending}"
+    done = kgprobe("compare", *models, "-m", "MRR", *QUICK, "-o", path)
+    assert (done.code, done.out, done.err) == (0, "", f"wrote {path}\n")
+    assert "similar" in path.read_text(encoding="utf-8")
+
+
+def test_only_shared_queries_are_compared_on_request(kgprobe, models: list[Path], tmp_path: Path) -> None:
+    fewer = tmp_path / "fewer.parquet"
+    ranks = kp.read_ranks(models[1])
+    ranks.filter(np.arange(len(ranks)) < 200).write(fewer)
+    refused = kgprobe("compare", models[0], fewer, "-m", "MRR", *QUICK)
+    assert (refused.code, refused.out) == (1, "")
+    assert "--common" in refused.err
+    done = kgprobe("compare", models[0], fewer, "-m", "MRR", *QUICK, "--common", "-f", "json")
+    assert done.code == 0
+    assert "40 queries of good that not all models have are left out." in done.err
+
+
+def test_seeds_may_be_fixed_or_random(kgprobe, seeded_file: Path) -> None:
+    def method(*options: str) -> str:
+        return json.loads(kgprobe("compare", seeded_file, "-m", "MRR", *QUICK, *options, "-f", "json").out)[0]["method"]
+
+    assert method("--seeds", "random") == method() == "t"
+    assert method("--seeds", "fixed") != "t"
+
+
+Change = Callable[[list[Path], Path], tuple[object, ...]]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (lambda m, t: (t / "none.parquet", t / "neither.parquet"), 1, "2 of 2 files cannot be used"),
+        (lambda m, t: (m[0], m[0]), 2, "the same file is given twice"),
+        (lambda m, t: (m[0], "-m", "MMR"), 2, "unknown metric 'MMR'"),
+        (lambda m, t: (m[0], "-o", t / "table.docx"), 2, ".html, .md, .tex, .csv, .json, .txt"),
+        (lambda m, t: (m[0], "-o", "/dev/null/table.md"), 1, "cannot be written"),
+        (lambda m, t: (m[0], "--level", "1.5"), 2, "level must be between 0 and 1"),
+        (lambda m, t: (m[0], "--replicates", "3"), 2, "at least 100 replicates"),
+        (lambda m, t: (m[0], "--seeds", "random"), 2, "random seeds need two runs"),
+        (lambda m, t: (m[0], "--by", "colour"), 2, "no column 'colour'"),
+        (lambda m, t: (m[0], "-m", "PROBE(beta=1)"), 1, "popularity"),
+        (lambda m, t: (m[0], "--graph", t / "nowhere"), 1, "no such graph"),
+    ],
+    ids=["missing", "twice", "metric", "ending", "folder", "level", "replicates", "seeds", "by", "popularity", "graph"],
+)
+def test_mistakes_are_named(
+    kgprobe, models: list[Path], tmp_path: Path, arguments: Change, code: int, said: str
+) -> None:
+    done = kgprobe("compare", *arguments(models, tmp_path))
+    assert (done.code, done.out) == (code, "")
+    assert said in done.err
+
+
+def test_ranks_that_are_intervals_are_refused(kgprobe, interval_file: Path) -> None:
+    done = kgprobe("compare", interval_file, "-m", "MRR")
+    assert (done.code, done.out) == (1, "")
+    assert "intervals" in done.err
+
+
+def test_progress_is_shown_on_a_terminal(models: list[Path]) -> None:
+    command = [sys.executable, "-m", "kgprobe", "compare", *map(str, models), "-m", "MRR", "--replicates", "20000"]
+    assert "comparing" in run_on_terminal(command)
