@@ -1,0 +1,229 @@
+"""All figures by name: what each shows, what it needs, and how it is drawn."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import TYPE_CHECKING
+
+from kgprobe.errors import UsageError, nearest
+from kgprobe.report.figures import case_studies, cases, geometry, groups, histogram, popularity, transformers, weights
+from kgprobe.report.figures.bands import draw_bands
+from kgprobe.report.figures.decision import draw_decision_map
+from kgprobe.report.figures.heat_maps import draw_heat_maps
+from kgprobe.report.figures.inputs import Axis, Inputs, Offer
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from kgprobe.compare import Lineup
+    from kgprobe.compare.decision import DecisionMap
+
+
+class Popular(Enum):
+    """When a figure needs the popularity of the queries."""
+
+    never = "never"
+    always = "always"
+    unless_flat = "unless every beta is 0"
+    of_ranks = "if ranks are given"
+
+
+_NEEDED: dict[Popular, Callable[[Offer], bool]] = {
+    Popular.never: lambda offer: False,
+    Popular.always: lambda offer: True,
+    Popular.unless_flat: lambda offer: offer.betas is None or any(offer.betas),
+    Popular.of_ranks: lambda offer: bool(offer.models),
+}
+
+
+@dataclass(frozen=True)
+class FigureKind:
+    """A figure that can be asked for.
+
+    Attributes:
+        name: What it is asked for by.
+        shows: One line on what is seen.
+        draw: Makes it.
+        models: How many models it needs at least.
+        pair: Whether it shows two models only.
+        popular: When it needs the popularity of the queries.
+        graph: Whether it needs the graph itself.
+        options: Which of ``alpha``, ``beta`` and ``metric`` change it.
+    """
+
+    name: str
+    shows: str
+    draw: Callable[[Inputs], Figure] = field(repr=False)
+    models: int = 0
+    pair: bool = False
+    popular: Popular = Popular.never
+    graph: bool = False
+    options: tuple[str, ...] = ()
+
+    def missing(self, offer: Offer) -> list[str]:
+        """What it needs and is not given.
+
+        Example:
+            >>> find("rank-histogram").missing(Offer(models=("RotatE",)))
+            ['rank files of at least 2 models (1 is given)']
+        """
+        count = len(offer.models)
+        known = {
+            f"rank files of at least {self.models} model{'s' * (self.models > 1)} ({_given(count)})": count
+            >= self.models,
+            "the popularity of the queries (give --graph, or rank files that hold it)": offer.popularity
+            or not _NEEDED[self.popular](offer),
+            "the graph with its training triples (give --graph)": offer.graph or not self.graph,
+        }
+        return [need for need, met in known.items() if not met]
+
+
+def _given(count: int) -> str:
+    return f"{count or 'none'} {'is' if count <= 1 else 'are'} given"
+
+
+def find(name: str) -> FigureKind:
+    """The figure of that name."""
+    if name not in FIGURES:
+        raise UsageError(
+            f"there is no figure '{name}'{nearest(name, FIGURES)}", remedy=f"choose one of {', '.join(FIGURES)}, or all"
+        )
+    return FIGURES[name]
+
+
+def _popularities(inputs: Inputs) -> popularity.Popularities:
+    if inputs.lineup is not None:
+        return popularity.Popularities.of_queries(inputs.lineup.first)
+    assert inputs.graph is not None
+    return popularity.Popularities.of_graph(inputs.graph)
+
+
+def _decide(lineup: Lineup, alphas: Axis, betas: Axis) -> DecisionMap:
+    from kgprobe.compare.decision import decision_map
+
+    return decision_map(lineup, alphas, betas)
+
+
+def _by_popularity(inputs: Inputs) -> groups.GroupScores:
+    from kgprobe.compare.comparison import compare_models
+
+    metric, by = inputs.offer.metric or groups.METRIC, f"popularity:{groups.BANDS}"
+    # The figure shows intervals of values; tests of differences are not asked for.
+    compared = compare_models(inputs.ranks, metric, by=[by], pairs="best", replicates=2_000, permutations=1)
+    return groups.compared_groups(compared)
+
+
+def _geometry(inputs: Inputs) -> Figure:
+    lineup, eps = (inputs.lineup, None) if inputs.lineup else (geometry.paper_example(), geometry.PAPER_EPS)
+    alphas, betas = inputs.alphas(geometry.ALPHAS), inputs.betas(geometry.BETAS)
+    planes = [geometry.plane(lineup, alpha, beta, eps) for beta in betas for alpha in alphas]
+    return geometry.draw_geometry(planes, inputs.looks or None)
+
+
+_PAPER_GRID: tuple[Axis, Axis] = (-1.0, -0.5, 0.0, 0.5, 1.0), (0.0, 0.2, 0.4, 0.6, 0.8)
+_FINE_GRID: tuple[Axis, Axis] = tuple(i / 20 for i in range(-20, 21)), tuple(i / 40 for i in range(33))
+_BAND_BETAS: Axis = (0.0, 0.4, 0.8)
+
+_ALL = (
+    FigureKind(
+        "transformers",
+        "score by rank for several alpha, raw and affine",
+        lambda inputs: transformers.draw_transformers(inputs.alphas(transformers.ALPHAS)),
+        options=("alpha",),
+    ),
+    FigureKind(
+        "weights",
+        "weight by popularity for several beta",
+        lambda inputs: weights.draw_weights(inputs.betas(weights.BETAS)),
+        options=("beta",),
+    ),
+    FigureKind(
+        "weight-surface",
+        "weight of a triple over both popularities",
+        lambda inputs: weights.draw_weight_surface(inputs.betas(weights.SURFACE_BETAS)),
+        options=("beta",),
+    ),
+    FigureKind(
+        "crossing-lines",
+        "a line for each query from entity to relation popularity",
+        lambda inputs: popularity.draw_crossing_lines(_popularities(inputs)),
+        popular=Popular.always,
+    ),
+    FigureKind(
+        "popularity-density",
+        "how many queries have which popularities",
+        lambda inputs: popularity.draw_popularity_density(_popularities(inputs)),
+        popular=Popular.always,
+    ),
+    FigureKind(
+        "rank-histogram",
+        "ranks of two models in bins, and their difference",
+        lambda inputs: histogram.draw_rank_histogram(inputs.ranks, *inputs.pair, inputs.looks),
+        models=2,
+        pair=True,
+    ),
+    FigureKind(
+        "popularity-groups",
+        "a metric by the popularity of the triple",
+        lambda inputs: groups.draw_popularity_groups(_by_popularity(inputs), inputs.looks),
+        models=1,
+        popular=Popular.always,
+        options=("metric",),
+    ),
+    FigureKind(
+        "heat-maps",
+        "scores over alpha and beta, normalised over the models",
+        lambda inputs: draw_heat_maps(
+            _decide(inputs.ranks, inputs.alphas(_PAPER_GRID[0]), inputs.betas(_PAPER_GRID[1]))
+        ),
+        models=2,
+        popular=Popular.unless_flat,
+        options=("alpha", "beta"),
+    ),
+    FigureKind(
+        "decision-map",
+        "which model wins where, and whether beyond noise",
+        lambda inputs: draw_decision_map(
+            _decide(inputs.ranks, inputs.alphas(_FINE_GRID[0]), inputs.betas(_FINE_GRID[1])), inputs.looks
+        ),
+        models=2,
+        popular=Popular.unless_flat,
+        options=("alpha", "beta"),
+    ),
+    FigureKind(
+        "bands",
+        "two models over alpha, their difference with a simultaneous band",
+        lambda inputs: draw_bands(
+            _decide(inputs.pair_alone, inputs.alphas(_FINE_GRID[0]), inputs.betas(_BAND_BETAS)),
+            *inputs.pair,
+            inputs.looks,
+        ),
+        models=2,
+        pair=True,
+        popular=Popular.unless_flat,
+        options=("alpha", "beta"),
+    ),
+    FigureKind(
+        "geometry",
+        "models as vectors, beta as a direction; without ranks the paper's example",
+        _geometry,
+        popular=Popular.of_ranks,
+        options=("alpha", "beta"),
+    ),
+    FigureKind(
+        "case-studies",
+        "queries on which two models differ most, with the relations of their entities",
+        lambda inputs: case_studies.draw_case_studies(
+            cases.case_study(inputs.ranks, inputs.graph, *inputs.pair),  # type: ignore[arg-type]
+            inputs.looks,
+        ),
+        models=2,
+        pair=True,
+        popular=Popular.always,
+        graph=True,
+    ),
+)
+
+FIGURES = {kind.name: kind for kind in _ALL}

@@ -1,0 +1,1 @@
+"""The explorer: one HTML file that holds the ranks and computes every score itself, offline."""

@@ -1,0 +1,112 @@
+// Scores within groups of queries: by popularity, by relation, by side. Weights are those of the whole.
+
+const GROUP_CODES = {
+  popularity: (data) => (data.hasPopularity
+    ? { labels: data.bands, codes: lookedUp(data.arrays.band, data.runs[0].rows.popularity, data.counted) }
+    : { labels: [], codes: [] }),
+  relation: (data) => ({
+    labels: data.relations,
+    codes: lookedUp(data.arrays.relation, data.arrays.triple, data.counted),
+  }),
+  side: (data) => ({ labels: ["head", "tail"], codes: data.arrays.tailSide.subarray(0, data.counted) }),
+};
+
+function lookedUp(table, which, length) {
+  const found = new Int32Array(length);
+  for (let q = 0; q < length; q += 1) found[q] = table[which[q]];
+  return found;
+}
+
+/** The queries in order of group and then of cluster, and where each group begins. */
+function grouped(data, by) {
+  return kept(data, `groups ${by}`, () => {
+    const { labels, codes } = GROUP_CODES[by](data);
+    const rows = Int32Array.from({ length: codes.length }, (_, q) => q);
+    const byCluster = countingSort(rows, data.arrays.triple, data.clusters).order;
+    return { labels, ...countingSort(byCluster, codes, labels.length) };
+  });
+}
+
+/** Rows in a stable order by a small whole number, and where each number begins. */
+function countingSort(rows, codes, size) {
+  const starts = new Int32Array(size + 1);
+  rows.forEach((q) => { starts[codes[q] + 1] += 1; });
+  for (let i = 1; i <= size; i += 1) starts[i] += starts[i - 1];
+  const next = starts.slice();
+  const order = new Int32Array(rows.length);
+  rows.forEach((q) => { order[next[codes[q]]++] = q; });
+  return { order, starts };
+}
+
+/**
+ * For every group: how many queries it has, their share of the weight, and the score of every model with its interval.
+ * Relations come by their number of queries, the largest first.
+ */
+export function breakdown(data, by, alpha, beta) {
+  const { labels, order, starts } = grouped(data, by);
+  const found = labels.map((label, group) => {
+    const queries = order.subarray(starts[group], starts[group + 1]);
+    const models = data.runsOf.map((runs) => groupScore(data, runs, queries, alpha, beta));
+    return {
+      label,
+      queries: Math.round(Math.max(...models.map((own) => own.queries)) * (data.queries / data.counted)),
+      share: average(models.map((own) => own.share)),
+      values: models.map((own) => own.value),
+      low: models.map((own) => own.low),
+      high: models.map((own) => own.high),
+      trusted: models.map((own) => own.trusted),
+    };
+  }).filter((group) => group.queries > 0);
+  return by === "relation" ? found.sort((one, other) => other.queries - one.queries) : found;
+}
+
+const EMPTY_GROUP = { queries: 0, share: 0, value: null, low: null, high: null, trusted: false };
+
+/** The score of a model on some queries, which are in order of their clusters. */
+function groupScore(data, runs, queries, alpha, beta) {
+  const scored = runs.map(({ rows }) => sumsOver(losses(rows, alpha), weights(rows, beta), queries))
+    .filter((run) => run.queries > 0);
+  if (scored.length === 0) return EMPTY_GROUP;
+  const { value, seeds } = overRuns(scored.map((run) => run.value));
+  const effective = average(scored.map((run) => run.effective));
+  const { half, doubt } = halfWidth(data, { ...groupPulls(scored, queries, data.arrays.triple), effective }, [seeds]);
+  return {
+    queries: Math.max(...scored.map((run) => run.queries)),
+    share: average(scored.map((run) => run.share)),
+    value,
+    ...around(value, half, 0, 1),
+    trusted: doubt === null,
+  };
+}
+
+function sumsOver(lost, { values, total }, queries) {
+  let [count, sum, squares, loss] = [0, 0, 0, 0];
+  for (let i = 0; i < queries.length; i += 1) {
+    const w = values[queries[i]];
+    if (w === 0) continue;
+    count += 1;
+    sum += w;
+    squares += w * w;
+    loss += w * lost[queries[i]];
+  }
+  return { queries: count, value: 1 - loss / sum, sum, share: sum / total, effective: (sum * sum) / squares, lost, values };
+}
+
+/** What the clusters tell of the variance; those without a query that counts do not count. */
+function groupPulls(scored, queries, triple) {
+  let [squares, fourths, clusters, pull, holds] = [0, 0, 0, 0, false];
+  for (let i = 0; i < queries.length; i += 1) {
+    const q = queries[i];
+    for (const { values, lost, sum, value } of scored) {
+      holds ||= values[q] > 0;
+      pull += (values[q] * (1 - lost[q] - value)) / (sum * scored.length);
+    }
+    if (i + 1 === queries.length || triple[queries[i + 1]] !== triple[q]) {
+      squares += pull * pull;
+      fourths += pull ** 4;
+      clusters += Number(holds);
+      [pull, holds] = [0, false];
+    }
+  }
+  return { clusters, variance: squares * (clusters / (clusters - 1)), varying: (squares * squares) / fourths };
+}

@@ -1,0 +1,113 @@
+// The queries one by one: what a row shows, and rows found and put in order.
+
+const MOST_COLLATED = 100000; // more names than this are put in plain order, which is much faster
+
+/** How many queries the table has. */
+export function queryCount(data) {
+  return data.rows;
+}
+
+/** What is known of one query; the rank by each model is a number, or one for every seed where there are several. */
+export function query(data, row) {
+  const { arrays } = data;
+  const triple = arrays.triple[row];
+  const [head, tail] = [data.entities[arrays.head[triple]], data.entities[arrays.tail[triple]]];
+  const predictsTail = arrays.tailSide[row] === 1;
+  const ranks = data.runsOf.map((runs) => runs.map(({ rows }) => arrays.ranks[rows.rank[row]]));
+  return {
+    row: rowNumber(data, row),
+    head,
+    relation: data.relations[arrays.relation[triple]],
+    tail,
+    side: predictsTail ? "tail" : "head",
+    target: predictsTail ? tail : head,
+    ...popularityOf(data, row),
+    candidates: arrays.candidates[data.runs[0].rows.size[row]],
+    candidatesByModel: data.runsOf.map(([{ rows }]) => arrays.candidates[rows.size[row]]),
+    ranks: ranks.map((own) => (own.length === 1 ? own[0] : own)),
+  };
+}
+
+/** The place of a query in the first file. */
+function rowNumber(data, row) {
+  return data.arrays.row === undefined ? row : data.arrays.row[row];
+}
+
+/** delta(e), delta(r|e) and their product, which is what the bands of popularity are made of. */
+function popularityOf(data, row) {
+  if (!data.hasPopularity) return { popularity: null, entityPopularity: null, relationPopularity: null };
+  const pair = data.runs[0].rows.popularity[row];
+  const [entityPopularity, relationPopularity] = [data.arrays.entityPopularity[pair], data.arrays.relationPopularity[pair]];
+  return { popularity: entityPopularity * relationPopularity, entityPopularity, relationPopularity };
+}
+
+/** What rows can be put in order by, besides models: a number for every row. */
+const SORT_KEYS = {
+  row: rowNumber,
+  head: (data, row) => labelPlaces(data, "entities")[data.arrays.head[data.arrays.triple[row]]],
+  relation: (data, row) => labelPlaces(data, "relations")[data.arrays.relation[data.arrays.triple[row]]],
+  tail: (data, row) => labelPlaces(data, "entities")[data.arrays.tail[data.arrays.triple[row]]],
+  side: (data, row) => data.arrays.tailSide[row],
+  popularity: (data, row) => popularityOf(data, row).popularity ?? 0,
+  candidates: (data, row) => data.arrays.candidates[data.runs[0].rows.size[row]],
+};
+
+function rankByModel(data, model, row) {
+  let sum = 0;
+  for (const { rows } of data.runsOf[model]) sum += data.arrays.ranks[rows.rank[row]];
+  return sum / data.runsOf[model].length;
+}
+
+/** The place of every name among all in their order, numbers inside names read as numbers. */
+function labelPlaces(data, kind) {
+  return kept(data, `places ${kind}`, () => {
+    const names = data[kind];
+    const collator = new Intl.Collator("en", { numeric: true });
+    const plain = (one, other) => (one < other ? -1 : Number(one > other));
+    const compare = names.length > MOST_COLLATED ? plain : collator.compare;
+    const order = Int32Array.from(names, (_, i) => i).sort((one, other) => compare(names[one], names[other]));
+    const places = new Int32Array(names.length);
+    order.forEach((name, i) => { places[name] = i; });
+    return places;
+  });
+}
+
+/**
+ * The rows in which every word of a text occurs (in head, relation or tail; capitals do not matter), in order of a
+ * column: row, head, relation, tail, side, popularity, candidates, or "model1" for the rank by the second model.
+ */
+export function sortQueries(data, column, descending, filterText = "") {
+  const keys = sortKeys(data, column);
+  const sign = descending ? -1 : 1;
+  return matching(data, filterText).sort((one, other) => sign * (keys[one] - keys[other]) || one - other);
+}
+
+function sortKeys(data, column) {
+  return kept(data, `keys ${column}`, () => {
+    const model = /^model(\d+)$/.exec(column)?.[1];
+    const key = model === undefined ? SORT_KEYS[column] : (_, row) => rankByModel(data, Number(model), row);
+    return Float64Array.from({ length: data.rows }, (_, row) => key(data, row));
+  });
+}
+
+function matching(data, filterText) {
+  const { triple, head, relation, tail } = data.arrays;
+  const words = lowered(filterText).split(/\s+/u).filter((word) => word !== "");
+  const hits = words.map((word) => [having(data, "entities", word), having(data, "relations", word)]);
+  const rows = new Int32Array(data.rows);
+  let count = 0;
+  for (let row = 0; row < data.rows; row += 1) {
+    const t = triple[row];
+    if (hits.every(([entity, related]) => entity[head[t]] || entity[tail[t]] || related[relation[t]])) rows[count++] = row;
+  }
+  return rows.subarray(0, count);
+}
+
+function having(data, kind, word) {
+  const names = kept(data, `lowered ${kind}`, () => data[kind].map(lowered));
+  return Uint8Array.from(names, (name) => Number(name.includes(word)));
+}
+
+function lowered(text) {
+  return text.normalize("NFC").toLowerCase();
+}

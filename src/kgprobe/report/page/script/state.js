@@ -1,0 +1,126 @@
+// What the reader has chosen. It lives in the URL hash, so that a link shows exactly the same page.
+
+const RANGES = {
+  narrow: { alpha: [-1, 1], beta: [0, 0.8] },
+  wide: { alpha: [-5, 5], beta: [-2, 2] },
+};
+
+// Every field reads its text from the hash (undefined: not a value, keep the default) and writes it back.
+function numberField(initial, low, high) {
+  const read = (text) => (text.trim() !== "" && Number(text) >= low && Number(text) <= high ? Number(text) : undefined);
+  return { initial, read, write: String };
+}
+
+function choiceField(initial, choices) {
+  return { initial, read: (text) => (choices.includes(text) ? text : undefined), write: String };
+}
+
+function wholeField(initial) {
+  return { initial, read: (text) => (/^[1-9]\d{0,8}$/.test(text) ? Number(text) : undefined), write: String };
+}
+
+function modelField(initial, models) {
+  const names = models.map((model) => model.name);
+  const read = (text) => (names.includes(text) ? names.indexOf(text) : undefined);
+  return { initial: Math.min(initial, models.length - 1), read, write: (index) => names[index] };
+}
+
+// A sort order is a column, with a minus sign in front when it descends.
+function sortField(initial, columns) {
+  const read = (text) => (columns.includes(text.replace(/^-/, "")) ? text : undefined);
+  return { initial, read, write: String };
+}
+
+function stateFields(data) {
+  const { models } = data;
+  const [lowAlpha, highAlpha] = RANGES.wide.alpha;
+  const [lowBeta, highBeta] = data.hasPopularity ? RANGES.wide.beta : [0, 0];
+  const byModel = models.map((_, index) => `model${index}`);
+  return {
+    alpha: numberField(1, lowAlpha, highAlpha),
+    beta: numberField(0, lowBeta, highBeta),
+    wide: choiceField("no", ["no", "yes"]),
+    tab: choiceField("map", ["map", "ranks", "groups", "queries", "metrics", "audit", "protocol"]),
+    theme: choiceField("auto", ["auto", "light", "dark"]),
+    heat: modelField(0, models),
+    first: modelField(0, models),
+    second: modelField(1, models),
+    by: choiceField(data.hasPopularity ? "popularity" : "side", ["popularity", "side", "relation"]),
+    groups: sortField("given", ["given", "label", "queries", "share", ...byModel]),
+    groupsPage: wholeField(1),
+    metric: choiceField(testedMetrics(data)[0] ?? "", testedMetrics(data)),
+    search: { initial: "", read: (text) => text.slice(0, 500), write: String },
+    sort: sortField("row", ["row", "head", "relation", "tail", "popularity", "candidates", "disagreement", ...byModel]),
+    page: wholeField(1),
+  };
+}
+
+function readHash(fields, hash) {
+  const given = new URLSearchParams(hash.replace(/^#/, ""));
+  const entries = Object.entries(fields).map(([name, field]) => {
+    const value = given.has(name) ? field.read(given.get(name)) : undefined;
+    return [name, value === undefined ? field.initial : value];
+  });
+  const values = Object.fromEntries(entries);
+  if (!within(values, RANGES.narrow)) values.wide = "yes";
+  return values;
+}
+
+// Only what differs from the defaults, so that links stay short.
+function writeHash(fields, values) {
+  const written = new URLSearchParams();
+  for (const [name, field] of Object.entries(fields)) {
+    if (values[name] !== field.initial) written.set(name, field.write(values[name]));
+  }
+  return `#${written}`;
+}
+
+function within(values, ranges) {
+  return Object.entries(ranges).every(([name, [low, high]]) => values[name] >= low && values[name] <= high);
+}
+
+// Changes within a second of each other to the same fields are one gesture (a drag, a word typed): one step back.
+const GESTURE_MS = 1000;
+const WRITE_MS = 200;
+
+function createState(data) {
+  const fields = stateFields(data);
+  const state = { values: readHash(fields, location.hash), changed: () => {} };
+  let gesture = { keys: "", at: -Infinity };
+  let pending = 0;
+
+  const flush = () => {
+    if (!pending) return;
+    clearTimeout(pending);
+    pending = 0;
+    history.replaceState(null, "", writeHash(fields, state.values));
+  };
+
+  state.update = (changes) => {
+    const wanted = { ...state.values, ...changes };
+    if (!within(wanted, RANGES.narrow)) wanted.wide = "yes";
+    const keys = Object.keys(wanted).filter((name) => wanted[name] !== state.values[name]);
+    if (!keys.length) return;
+    const continues = keys.join() === gesture.keys && performance.now() - gesture.at < GESTURE_MS;
+    if (!continues) flush();
+    state.values = wanted;
+    gesture = { keys: keys.join(), at: performance.now() };
+    // Browsers refuse hundreds of history entries in a row, so a drag is written once it rests.
+    if (!continues) history.pushState(null, "", writeHash(fields, wanted));
+    else if (!pending) pending = setTimeout(flush, WRITE_MS);
+    state.changed(keys);
+  };
+
+  const restore = () => {
+    clearTimeout(pending);
+    pending = 0;
+    gesture = { keys: "", at: -Infinity };
+    const before = state.values;
+    state.values = readHash(fields, location.hash);
+    const keys = Object.keys(before).filter((name) => before[name] !== state.values[name]);
+    if (keys.length) state.changed(keys);
+  };
+  window.addEventListener("popstate", restore);
+  window.addEventListener("pagehide", flush);
+  return state;
+}

@@ -1,0 +1,151 @@
+// Scores with intervals. A score is a ratio of sums, so its variance follows from how much each cluster of queries
+// (the sides of one test triple) pulls at it: m/(m-1) sum_c (sum_{q in c} w (f - value) / sum w)^2. Training runs add
+// the variance of their mean. Clusters of a random sample pull like all of them, each standing for several.
+
+const REMARKS = {
+  single: "A single test triple has no interval.",
+  same: "All test triples pull alike: how the score may vary is not known.",
+  queries: "The interval rests on too few effective queries to be trusted.",
+  varying: "A few test triples make up nearly all of the variation: the interval cannot be trusted.",
+  seeds: "The interval covers variation between queries and between training runs.",
+};
+
+/** PROBE(alpha, beta) of every model with its interval and its place, in the order of the models. */
+export function scores(data, alpha, beta) {
+  const models = data.models.map((_, model) => modelScore(data, model, alpha, beta));
+  return models.map((own, model) => {
+    const noise = noiseOf(data, [model], own.effective, [own.seeds], pullsOn(data, model, alpha, beta));
+    return {
+      model,
+      value: own.value,
+      std: own.std,
+      ...around(own.value, noise.half, 0, 1),
+      trusted: noise.doubt === null,
+      effective: own.effective,
+      place: 1 + models.filter((other) => other.value > own.value).length,
+      remark: REMARKS[noise.doubt ?? (own.std === null ? "none" : "seeds")] ?? null,
+    };
+  });
+}
+
+/** The ends of an interval, within what is possible; null where there is none. */
+function around(value, half, least, most) {
+  if (half === null) return { low: null, high: null };
+  return { low: Math.max(least, value - half), high: Math.min(most, value + half) };
+}
+
+/** How far every model is from the best (never above 0), and whether that is beyond noise. */
+export function differences(data, alpha, beta) {
+  const models = data.models.map((_, model) => modelScore(data, model, alpha, beta));
+  const [best] = byValue(models);
+  return models.map((_, model) => ({ model, against: best, ...differenceOf(data, models, model, best, alpha, beta) }));
+}
+
+function byValue(models) {
+  return models.map((_, model) => model).sort((one, other) => models[other].value - models[one].value || one - other);
+}
+
+function differenceOf(data, models, model, other, alpha, beta) {
+  const [own, against] = [models[model], models[other]];
+  const value = own.value - against.value;
+  if (model === other) return { value, low: value, high: value, trusted: true, beyond: false };
+  const effective = Math.min(own.effective, against.effective);
+  const pulls = [model, other].map((one) => pullsOn(data, one, alpha, beta));
+  const { half, doubt } = noiseOf(data, [model, other], effective, [own.seeds, against.seeds], ...pulls);
+  const trusted = doubt === null;
+  return { value, ...around(value, half, -1, 1), trusted, beyond: trusted && Math.abs(value) > half };
+}
+
+/** Half the width of the interval of a score, or of a difference of two, and why it cannot be trusted, if so. */
+function noiseOf(data, models, effective, seeds, pulls, less = null) {
+  const clusters = Math.min(...models.map((model) => clustersOf(data)[model]));
+  const { squares, varying } = squaredPulls(pulls, less);
+  const variance = squares * (clusters / (clusters - 1)) * (data.counted / data.queries);
+  return halfWidth(data, { clusters, variance, varying, effective }, seeds);
+}
+
+function halfWidth(data, { clusters, variance, varying, effective }, seeds) {
+  if (clusters < 2) return { half: null, doubt: "single" };
+  const half = spreadWith(data, variance, seeds);
+  if (variance === 0) return { half, doubt: "same" };
+  if (effective < data.trust.queries) return { half, doubt: "queries" };
+  return { half, doubt: varying < data.trust.varying ? "varying" : null };
+}
+
+/** The standard error with the part of the seeds, times the quantile of the t distribution (by Satterthwaite). */
+function spreadWith(data, variance, seeds) {
+  const total = seeds.reduce((sum, part) => sum + part.variance, variance);
+  const spread = seeds.reduce((sum, part) => sum + part.variance ** 2 / part.freedom, 0);
+  return quantile(data, spread > 0 ? total ** 2 / spread : Infinity) * Math.sqrt(total);
+}
+
+/** The quantile that belongs to the level: from a table over 1 / freedom, which it is a smooth function of. */
+function quantile(data, freedom) {
+  const table = data.arrays.quantiles;
+  const at = Math.min(1, 1 / freedom) * (table.length - 1);
+  const below = Math.min(Math.floor(at), table.length - 2);
+  return table[below] + (at - below) * (table[below + 1] - table[below]);
+}
+
+/** How much every cluster pulls at the score of a model. */
+function pullsOn(data, model, alpha, beta) {
+  const pulls = kept(data, `pulls ${model}`, () => ({ alpha: NaN, beta: NaN, values: new Float64Array(data.clusters) }));
+  if (pulls.alpha === alpha && pulls.beta === beta) return pulls.values;
+  pulls.values.fill(0);
+  const runs = data.runsOf[model];
+  runs.forEach(({ rows }) => addPulls(pulls.values, rows, data.arrays.triple, alpha, beta, 1 / runs.length));
+  return Object.assign(pulls, { alpha, beta }).values;
+}
+
+function addPulls(pulls, rows, triple, alpha, beta, share) {
+  const lost = losses(rows, alpha);
+  const { values, total } = weights(rows, beta);
+  const centre = meanLoss(rows, alpha, beta);
+  const factor = share / total;
+  for (let q = 0; q < rows.length; q += 1) pulls[triple[q]] += values[q] * factor * (centre - lost[q]);
+}
+
+/** The sum of squares of pulls (or of what is left of them), and how many clusters effectively make it up. */
+function squaredPulls(pulls, less) {
+  let [squares, fourths] = [0, 0];
+  for (let c = 0; c < pulls.length; c += 1) {
+    const pull = less === null ? pulls[c] : pulls[c] - less[c];
+    const square = pull * pull;
+    squares += square;
+    fourths += square * square;
+  }
+  return { squares, varying: (squares * squares) / fourths };
+}
+
+/** How many clusters hold a query that counts, for every model. */
+function clustersOf(data) {
+  return kept(data, "clusters", () => data.runsOf.map((runs) => {
+    const holds = new Uint8Array(data.clusters);
+    for (const { rows } of runs) {
+      for (let q = 0; q < rows.length; q += 1) if (rows.powers.logSize[rows.size[q]] > 0) holds[data.arrays.triple[q]] = 1;
+    }
+    return holds.reduce((sum, one) => sum + one, 0);
+  }));
+}
+
+/** Scores over a grid, [model][alpha][beta]; the best model of every point, and whether its lead is beyond noise. */
+export function surface(data, alphas, betas) {
+  const grid = data.models.map(() => alphas.map(() => new Float64Array(betas.length)));
+  const winner = alphas.map(() => new Int32Array(betas.length));
+  const beyond = alphas.map(() => new Uint8Array(betas.length));
+  alphas.forEach((alpha, a) => betas.forEach((beta, b) => {
+    const models = data.models.map((_, model) => modelScore(data, model, alpha, beta));
+    const [best, second] = byValue(models);
+    models.forEach((own, model) => { grid[model][a][b] = own.value; });
+    winner[a][b] = best;
+    beyond[a][b] = second === undefined ? 0 : Number(differenceOf(data, models, second, best, alpha, beta).beyond);
+  }));
+  return { scores: grid, winner, beyond };
+}
+
+/** How many ranks of a model are in each of the paper's bins, the mean over its seeds. */
+export function histogram(data, model) {
+  const { bins, counts } = data.histogram;
+  const own = counts.filter((_, run) => data.runs[run].model === model);
+  return { bins, counts: bins.map((_, bin) => average(own.map((count) => count[bin]))) };
+}

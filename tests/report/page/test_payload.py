@@ -1,0 +1,149 @@
+import json
+
+import numpy as np
+import pytest
+
+import kgprobe as kp
+from kgprobe.compare import line_up
+from kgprobe.compare.audit import Finding
+from kgprobe.compare.comparison import compare_models
+from kgprobe.ranks.schema import package_version
+from kgprobe.report.page import payload as module
+from kgprobe.report.page.container import unpack
+from kgprobe.report.page.payload import About, payload
+from pages import lined_up, made_up
+
+
+def _header(**about: object) -> dict[str, object]:
+    return unpack(payload(lined_up(), About(**about)).packed)[0]  # type: ignore[arg-type]
+
+
+def test_what_is_said_about_it_is_in_the_header() -> None:
+    graph = kp.KnowledgeGraph.from_triples(train=[[0, 0, 1]], num_entities=99, num_relations=9, name="tiny")
+    header = _header(
+        title="Mine",
+        command="kgprobe report a b",
+        written="2026-01-02",
+        level=0.9,
+        graph=graph,
+        files={"model 1": "b.parquet"},
+        notes=["a remark"],
+    )
+    assert {key: header[key] for key in ("title", "command", "written", "level", "exact", "compression")} == {
+        "title": "Mine",
+        "command": "kgprobe report a b",
+        "written": "2026-01-02",
+        "level": 0.9,
+        "exact": True,
+        "compression": None,
+    }
+    assert header["graph"] == {"name": "tiny", "hash": graph.content_hash, "entities": 99}
+    assert [(model["name"], model["file"]) for model in header["models"]] == [
+        ("model 0", ""),
+        ("model 1", "b.parquet"),
+        ("model 2", ""),
+    ]
+    assert header["notes"] == ["a remark"]
+    assert header["version"] == package_version()
+
+
+def test_findings_estimates_and_differences_are_in_the_header_and_no_number_is_null() -> None:
+    lineup = lined_up(models=2)
+    comparison = compare_models(lineup, ["MRR", "ZMRR", "MedianRank"], replicates=100, permutations=100)
+    finding = Finding(("model 0", "model 1"), "candidates", "one too few", "warning", 12)
+    header, _ = unpack(payload(lineup, About(comparison=comparison, findings=[finding])).packed)
+    assert header["findings"] == [
+        {
+            "models": ["model 0", "model 1"],
+            "kind": "candidates",
+            "severity": "warning",
+            "message": "one too few",
+        }
+    ]
+    for written, made in zip(header["estimates"], comparison.estimates, strict=True):
+        assert (written["model"], written["metric"], written["value"]) == (made.model, str(made.metric), made.value)
+        assert written["low"] == (made.interval.low if np.isfinite(made.interval.low) else None)
+        assert (written["trusted"], written["remark"]) == (made.interval.trusted, made.interval.remark)
+    for written, made in zip(header["differences"], comparison.differences, strict=True):
+        assert (written["first"], written["second"], written["value"]) == (made.first, made.second, made.value)
+        assert (written["p"], written["holm"], written["bh"]) == (made.p, made.holm, made.bh)
+
+
+def test_epsilon_is_the_smallest_popularity_of_the_evaluated_queries_of_all_seeds_of_a_model() -> None:
+    lineup = lined_up(single=9, seeds=(2, 1))
+    header, _ = unpack(payload(lineup, About()).packed)
+    for model, runs in zip(header["models"], lineup.runs.values(), strict=True):
+        for written, column in zip(model["epsilon"], ("entity_popularity", "relation_popularity"), strict=True):
+            known = np.concatenate([run.numbers(column)[run.candidates > 1] for run in runs])
+            assert written == known[known > 0].min()
+
+
+def test_queries_that_do_not_count_are_counted_and_said() -> None:
+    tables = made_up(single=4)
+    tables["model 1"] = tables["model 1"].filter(np.arange(len(tables["model 1"])) > 2)
+    made = payload(line_up(tables, common=True), About())
+    header, _ = unpack(made.packed)
+    assert [model["notShared"] for model in header["models"]] == [3, 0, 3]
+    assert all(model["singleCandidate"] <= 4 for model in header["models"])
+    assert made.remarks == header["notes"]
+    assert "model 0: 3 queries that not all models have are left out." in made.remarks
+
+
+def test_the_same_input_gives_the_same_bytes() -> None:
+    assert payload(lined_up(), About()).packed == payload(lined_up(), About()).packed
+
+
+def test_quantiles_are_those_of_the_t_distribution() -> None:
+    from scipy import stats
+
+    _, arrays = unpack(payload(lined_up(), About(level=0.9)).packed)
+    table = arrays["quantiles"]
+    assert table[0] == pytest.approx(stats.norm.ppf(0.95), abs=1e-12)
+    assert table[-1] == pytest.approx(stats.t.ppf(0.95, 1), abs=1e-9)
+    inverse = np.linspace(0.001, 1, 777)
+    assert np.interp(inverse, np.linspace(0, 1, len(table)), table) == pytest.approx(
+        stats.t.ppf(0.95, 1 / inverse), abs=1e-5
+    )
+
+
+def test_more_ranks_than_a_page_holds_are_compressed(monkeypatch: pytest.MonkeyPatch) -> None:
+    lineup = lined_up(rows=400)
+    monkeypatch.setattr(module, "MOST_RANKS", 3 * 400 - 1)
+    made = payload(lineup, About())
+    header, _ = unpack(made.packed)
+    assert header["exact"] is False
+    assert header["compression"] in made.remarks
+    monkeypatch.setattr(module, "MOST_RANKS", 3 * 400)
+    assert unpack(payload(lineup, About()).packed)[0]["exact"] is True
+
+
+def test_names_that_take_too_much_room_make_it_smaller(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(0)
+    rows = 4000
+    names = ["".join(map(chr, rng.integers(97, 123, 60))) for _ in range(rows)]
+    graph = kp.KnowledgeGraph.from_triples(train=[[0, 0, 1]], entity_labels=names)
+    table = kp.Ranks.from_columns(
+        head=range(rows),
+        relation=[0] * rows,
+        tail=[0] * rows,
+        side=["tail"] * rows,
+        rank=rng.integers(1, 50, rows),
+        candidates=[50] * rows,
+    )
+    lineup = line_up({"mine": table})
+    whole = payload(lineup, About(graph=graph)).packed
+    assert unpack(whole)[0]["exact"]
+    monkeypatch.setattr(module, "MOST_BYTES", len(whole) // 2)
+    monkeypatch.setattr("kgprobe.report.page.compress.MOST_SAMPLED", rows)
+    less = payload(lineup, About(graph=graph)).packed
+    assert len(less) <= len(whole) // 2
+    assert not unpack(less)[0]["exact"]
+
+
+def test_hostile_texts_stay_inside_the_packed_header() -> None:
+    evil = "</script><script>alert(1)</script>\u202e\U0001f608\"'&"
+    tables = {evil: made_up(models=1)["model 0"]}
+    packed = payload(line_up(tables), About(title=evil, files={evil: evil}, notes=[evil])).packed
+    header, _ = unpack(packed)
+    assert header["models"][0]["name"] == header["models"][0]["file"] == header["title"] == evil
+    assert json.loads(json.dumps(header)) == header

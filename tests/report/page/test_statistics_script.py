@@ -1,0 +1,131 @@
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import kgprobe as kp
+from kgprobe.compare import line_up
+from kgprobe.report.page.payload import About
+from pages import CASES, Plain, ask_lineup, lined_up, made_up, plain_interval
+from support import with_columns
+
+
+@pytest.mark.parametrize("case", ["one seed", "seeds", "single candidates", "odd number of queries"])
+@pytest.mark.parametrize("level", [0.95, 0.8])
+def test_intervals_of_scores_and_differences(case: str, level: float, tmp_path: Path) -> None:
+    lineup = lined_up(**CASES[case])
+    points = [(1.0, 0.0), (0.0, 0.5), (-1.0, -0.3)]
+    shown = ask_lineup(
+        tmp_path,
+        lineup,
+        f"return {json.dumps(points)}.map(([a, b]) => [scores(data, a, b), differences(data, a, b)]);",
+        About(level=level),
+    )
+    for (alpha, beta), (scored, differing) in zip(points, shown, strict=True):
+        plain = [Plain(lineup, model, alpha, beta) for model in lineup.models]
+        best = max(range(len(plain)), key=lambda model: plain[model].value)
+        for model, own in enumerate(plain):
+            low, high = plain_interval([(1, own)], level)
+            assert [scored[model]["low"], scored[model]["high"]] == pytest.approx(
+                [max(low, 0), min(high, 1)], abs=1e-5 if len(own.values) > 1 else 1e-12
+            )
+            found = differing[model]
+            assert (found["model"], found["against"]) == (model, best)
+            assert found["value"] == pytest.approx(own.value - plain[best].value, abs=1e-12)
+            if model != best:
+                low, high = plain_interval([(1, own), (-1, plain[best])], level)
+                assert [found["low"], found["high"]] == pytest.approx([low, high], abs=1e-5)
+
+
+def test_places_and_ties_of_places(tmp_path: Path) -> None:
+    tables = made_up(models=3)
+    tables["a copy of model 0"] = tables["model 0"]
+    shown = ask_lineup(tmp_path, line_up(tables), "return [scores(data, 1, 0), differences(data, 1, 0)];")
+    values = [own["value"] for own in shown[0]]
+    assert [own["place"] for own in shown[0]] == [1 + sum(other > own for other in values) for own in values]
+    assert values[0] == values[3]
+    copy = shown[1][3]
+    assert copy["beyond"] is False or copy["value"] < 0
+
+
+@pytest.mark.parametrize("rows", [150, 4000])
+def test_few_effective_queries_are_not_trusted(rows: int, tmp_path: Path) -> None:
+    shown = ask_lineup(tmp_path, lined_up(rows=rows, models=2), "return [scores(data, 1, 0), differences(data, 1, 0)];")
+    assert [own["trusted"] for own in shown[0]] == [rows >= 200] * 2
+    assert ["too few effective queries" in (own["remark"] or "") for own in shown[0]] == [rows < 200] * 2
+    assert all(not own["beyond"] for own in shown[1]) or rows >= 200
+
+
+def test_a_score_that_hangs_on_a_few_triples_is_not_trusted(tmp_path: Path) -> None:
+    rows = 1000
+    rank = np.ones(rows)
+    rank[:4] = 50
+    table = kp.Ranks.from_columns(
+        head=range(rows), relation=[0] * rows, tail=[0] * rows, side=["tail"] * rows, rank=rank, candidates=[99] * rows
+    )
+    perfect = with_columns(table, rank=np.ones(rows))
+    shown = ask_lineup(tmp_path, line_up({"few": table, "perfect": perfect}), "return scores(data, 1, 0);")
+    assert [own["trusted"] for own in shown] == [False, False]
+    assert "A few test triples" in shown[0]["remark"]
+    assert "pull alike" in shown[1]["remark"]
+    assert (shown[1]["low"], shown[1]["high"]) == (1, 1)
+
+
+def test_a_large_lead_is_beyond_noise_and_a_small_one_is_not(tmp_path: Path) -> None:
+    rng = np.random.default_rng(3)
+    rows = 3000
+    common: dict[str, Any] = {
+        "head": range(rows),
+        "relation": [0] * rows,
+        "tail": [0] * rows,
+        "side": ["tail"] * rows,
+        "candidates": [100] * rows,
+    }
+    ranks = [np.ceil(100 * rng.random(rows) ** power) for power in (3, 3, 1)]
+    lineup = line_up({str(i): kp.Ranks.from_columns(rank=rank, **common) for i, rank in enumerate(ranks)})
+    shown = ask_lineup(tmp_path, lineup, "return [differences(data, 0, 0), surface(data, [0, 1], [0])];")
+    best = shown[0][0]["against"]
+    assert best in (0, 1)
+    assert [own["beyond"] for own in shown[0]] == [False, False, True]
+    assert [cell for row in shown[1]["beyond"] for cell in row] == [0, 0]
+
+
+def test_a_surface_is_its_points(tmp_path: Path) -> None:
+    lineup = lined_up(rows=800, seeds=(2, 1))
+    alphas, betas = [-1.0, 0.0, 0.7], [0.0, 0.4]
+    shown = ask_lineup(
+        tmp_path,
+        lineup,
+        f"const [A, B] = [{alphas}, {betas}];"
+        "return [surface(data, A, B), A.map((a) => B.map((b) => [scores(data, a, b), differences(data, a, b)]))];",
+    )
+    grid, points = shown
+    for a in range(len(alphas)):
+        for b in range(len(betas)):
+            scored, differing = points[a][b]
+            assert [own[a][b] for own in grid["scores"]] == [own["value"] for own in scored]
+            order = sorted(range(len(scored)), key=lambda model: -scored[model]["value"])
+            assert grid["winner"][a][b] == order[0]
+            assert bool(grid["beyond"][a][b]) == differing[order[1]]["beyond"]
+
+
+def test_the_histogram_counts_evaluated_ranks_in_the_bins_of_the_paper(tmp_path: Path) -> None:
+    rank = [1, 1.5, 2, 2.5, 10, 10.5, 100, 101, 1000, 1000.5, 5000, 1]
+    table = kp.Ranks.from_columns(
+        head=range(12), relation=[0] * 12, tail=[0] * 12, side=["tail"] * 12, rank=rank, candidates=[9000] * 11 + [1]
+    )
+    shown = ask_lineup(tmp_path, line_up({"mine": table}), "return histogram(data, 0);")
+    assert shown == {
+        "bins": ["1", "2", "3-10", "11-100", "101-1,000", ">1,000"],
+        "counts": [1, 2, 2, 2, 2, 2],
+    }
+
+
+def test_the_histogram_is_the_mean_over_seeds(tmp_path: Path) -> None:
+    lineup = lined_up(seeds=(3, 1))
+    shown = ask_lineup(tmp_path, lineup, "return histogram(data, 0).counts;")
+    runs = lineup.runs["model 0"]
+    assert shown[0] == pytest.approx(np.mean([(run.rank <= 1).sum() for run in runs]))
+    assert sum(shown) == pytest.approx(len(lineup))
