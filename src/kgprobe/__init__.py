@@ -10,6 +10,7 @@ Example:
 """
 
 from kgprobe.aggregate import Geometry, Surface, surface
+from kgprobe.compare import Lineup, audit_files, decide, decision_map, line_up
 from kgprobe.errors import DataError, KgprobeError, UsageError
 from kgprobe.graph import KnowledgeGraph, Popularity, load_graph
 from kgprobe.metrics import METRICS, Metric, RankAccumulator, Score, evaluate, parse, scores
@@ -29,6 +30,7 @@ from kgprobe.predict import (
     rank,
 )
 from kgprobe.ranks import RankFile, Ranks, RanksInfo, concatenate, merge_seeds, read_ranks
+from kgprobe.report import Report, compare
 
 __all__ = [
     "METRICS",
@@ -39,6 +41,7 @@ __all__ = [
     "GroupNorm",
     "KgprobeError",
     "KnowledgeGraph",
+    "Lineup",
     "Metric",
     "Model",
     "Opening",
@@ -50,14 +53,20 @@ __all__ = [
     "RanksInfo",
     "RelationCandidates",
     "RelationEmbeddingScorer",
+    "Report",
     "Resources",
     "Score",
     "Scorer",
     "Setting",
     "Surface",
     "UsageError",
+    "audit_files",
+    "compare",
     "concatenate",
+    "decide",
+    "decision_map",
     "evaluate",
+    "line_up",
     "load_graph",
     "merge_seeds",
     "open_model",

@@ -11,34 +11,29 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kgprobe.aggregate.ties import Tie
-from kgprobe.cli.options import FormatOption, GraphOption, RanksArgument, TieOption, each_file, load
+from kgprobe.cli.options import (
+    Cluster,
+    ClusterOption,
+    CommonOption,
+    DrawOption,
+    FormatOption,
+    GraphOption,
+    RanksArgument,
+    SeedsOption,
+    TieOption,
+    load,
+    read_models,
+)
 from kgprobe.cli.output import Format, Row, note, print_rows, print_terminal
-from kgprobe.cli.progress import counting, watching
+from kgprobe.cli.progress import counting
 from kgprobe.report.render.text import as_text
 
 if TYPE_CHECKING:
     from kgprobe.compare.outcome import Difference
-    from kgprobe.ranks import Ranks
     from kgprobe.report.report import Report
 
 _MOST_NOTES = 12
 """More remarks than this are no help."""
-
-
-class Cluster(StrEnum):
-    """What queries share that makes them vary together."""
-
-    triple = "triple"
-    relation = "relation"
-    entity = "entity"
-    query = "query"
-
-
-class Seeds(StrEnum):
-    """Whether training runs are a sample of all that might have been, or the only ones of interest."""
-
-    random = "random"
-    fixed = "fixed"
 
 
 class Correction(StrEnum):
@@ -58,26 +53,20 @@ def compare(
         list[str] | None,
         typer.Option(help="Groups: relation, side, popularity:5, candidates:4, a label column; comma-separated."),
     ] = None,
-    cluster: Annotated[
-        Cluster, typer.Option(help="What queries share that makes them vary together.")
-    ] = Cluster.triple,
+    cluster: ClusterOption = Cluster.triple,
     level: Annotated[float, typer.Option(help="Confidence of intervals and tests.")] = 0.95,
     replicates: Annotated[int, typer.Option(help="How often queries are drawn again for the intervals.")] = 10_000,
     permutations: Annotated[int, typer.Option(help="How often models are swapped for the p values.")] = 10_000,
-    seeds: Annotated[
-        Seeds | None, typer.Option(help="Training runs: a random sample, or fixed.", show_default="by their number")
-    ] = None,
+    seeds: SeedsOption = None,
     correction: Annotated[Correction, typer.Option(help="Correction of p values for many tests.")] = Correction.holm,
     pairs: Annotated[bool, typer.Option("--pairs", help="Show the difference of every two models too.")] = False,
     intervals: Annotated[bool, typer.Option("--intervals", help="Show the interval of every value.")] = False,
     letters: Annotated[
         bool, typer.Option("--letters", help="Raise the letters of the models that each is better than.")
     ] = False,
-    common: Annotated[
-        bool, typer.Option("--common", help="Compare on the queries that all models have, instead of refusing others.")
-    ] = False,
+    common: CommonOption = False,
     tie: TieOption = Tie.mean,
-    seed: Annotated[int, typer.Option(help="Repeats the same draws.")] = 0,
+    seed: DrawOption = 0,
     format: FormatOption = Format.table,  # noqa: A002
     output: Annotated[
         Path | None,
@@ -94,11 +83,10 @@ def compare(
     if output is not None:
         require_writing(output)
     knowledge = load(graph)
-    tables = dict(each_file(ranks, _read))
-    names = {name: file.path for name, file in named_files(ranks).items()}
+    tables = read_models(ranks)
     with counting("comparing", 100, "%") as watch:
         made = reports.compare(
-            {name: tables[path] for name, path in names.items()},
+            tables,
             metrics,
             graph=knowledge,
             by=by or [],
@@ -113,9 +101,8 @@ def compare(
             seed=seed,
             progress=watch and (lambda share: watch(100 * share)),
         )
-    report = replace(made, files={name: str(path) for name, path in names.items()}).with_style(
-        intervals=intervals or len(names) == 1, letters=letters
-    )
+    files = {name: str(file.path) for name, file in named_files(ranks).items()}
+    report = replace(made, files=files).with_style(intervals=intervals or len(files) == 1, letters=letters)
     if output is not None:
         report.write(output)
         note(f"wrote {output}")
@@ -123,14 +110,6 @@ def compare(
         _print(report, format, pairs)
     for remark in report.remarks:
         note(remark)
-
-
-def _read(path: Path) -> Ranks:
-    from kgprobe.ranks import RankFile
-    from kgprobe.report.report import whole_table
-
-    with watching(path) as watch:
-        return whole_table(RankFile(path, watch))
 
 
 def _print(report: Report, format: Format, pairs: bool) -> None:  # noqa: A002

@@ -4,22 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import combinations
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from kgprobe.aggregate.ties import Tie
-from kgprobe.cli.compare import Cluster, Seeds
-from kgprobe.cli.options import FormatOption, GraphOption, RanksArgument, TieOption, each_file, load
+from kgprobe.cli.options import (
+    Cluster,
+    ClusterOption,
+    CommonOption,
+    DrawOption,
+    FormatOption,
+    GraphOption,
+    RanksArgument,
+    SeedsOption,
+    TieOption,
+    load,
+    read_models,
+)
 from kgprobe.cli.output import Format, Row, note, print_rows
-from kgprobe.cli.progress import counting, watching
+from kgprobe.cli.progress import counting
 from kgprobe.cli.surface import parse_axis
 
 if TYPE_CHECKING:
     from kgprobe.compare.decision import Decision, DecisionMap
-    from kgprobe.compare.lineup import Lineup
-    from kgprobe.ranks import Ranks
 
 _REPLICATES, _REPLICATES_OF_MAP = 10_000, 2_000
 _DATA = (Format.json, Format.csv)
@@ -33,15 +41,9 @@ def decide(
     beta: Annotated[str, typer.Option(help="Popularity-bias robustness, written likewise.")] = "0:0.8:0.2",
     graph: GraphOption = None,
     level: Annotated[float, typer.Option(help="Confidence of intervals, tests and bands.")] = 0.95,
-    cluster: Annotated[
-        Cluster, typer.Option(help="What queries share that makes them vary together.")
-    ] = Cluster.triple,
-    seeds: Annotated[
-        Seeds | None, typer.Option(help="Training runs: a random sample, or fixed.", show_default="by their number")
-    ] = None,
-    common: Annotated[
-        bool, typer.Option("--common", help="Compare on the queries that all models have, instead of refusing others.")
-    ] = False,
+    cluster: ClusterOption = Cluster.triple,
+    seeds: SeedsOption = None,
+    common: CommonOption = False,
     replicates: Annotated[
         int | None,
         typer.Option(
@@ -50,7 +52,7 @@ def decide(
         ),
     ] = None,
     tie: TieOption = Tie.mean,
-    seed: Annotated[int, typer.Option(help="Repeats the same draws.")] = 0,
+    seed: DrawOption = 0,
     format: FormatOption = Format.table,  # noqa: A002
 ) -> None:
     """Say which model to pick: for one alpha and beta, or over a map of many (by default the paper's).
@@ -60,9 +62,11 @@ def decide(
     """
     from kgprobe.compare.decision import decide as decide_at
     from kgprobe.compare.decision import decision_map
+    from kgprobe.compare.lineup import line_up
 
     alphas, betas = parse_axis("alpha", alpha), parse_axis("beta", beta)
-    lineup = _lined_up(ranks, graph, common)
+    knowledge = load(graph)
+    lineup = line_up(read_models(ranks), graph=knowledge, common=common)
     if len(alphas) == len(betas) == 1:
         draws = _REPLICATES if replicates is None else replicates
         with counting("deciding", 2 * draws, "draws") as watch:
@@ -89,23 +93,6 @@ def decide(
     for model, number in lineup.left_out.items():
         if number:
             note(f"{model}: {number:,} queries are left out, because not all models have them")
-
-
-def _lined_up(paths: list[Path], graph: str | None, common: bool) -> Lineup:
-    from kgprobe.compare.lineup import line_up, named_files
-
-    knowledge = load(graph)
-    tables = dict(each_file(paths, _read))
-    named = {name: tables[file.path] for name, file in named_files(paths).items()}
-    return line_up(named, graph=knowledge, common=common)
-
-
-def _read(path: Path) -> Ranks:
-    from kgprobe.ranks import RankFile
-    from kgprobe.report.report import whole_table
-
-    with watching(path) as watch:
-        return whole_table(RankFile(path, watch))
 
 
 def _print_decision(decision: Decision, format: Format) -> None:  # noqa: A002

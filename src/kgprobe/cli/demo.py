@@ -30,9 +30,7 @@ COMPARED = ["PROBE(alpha=1,beta=0)", "PROBE(alpha=0,beta=0)", "PROBE(alpha=1,bet
 
 
 def demo(
-    output: Annotated[Path, typer.Option("--output", "-o", help="Folder for graph, models, rank files and report.")] = Path(
-        "demo"
-    ),
+    output: Annotated[Path, typer.Option("--output", "-o", help="Folder for all that it makes.")] = Path("demo"),
     seed: Annotated[int, typer.Option(help="Another seed is another family.")] = 0,
 ) -> None:
     """Make the family-tree graph, fit two models, rank its test facts, evaluate, compare, and write a report."""
@@ -66,7 +64,7 @@ def demo(
     report = compare(tables, COMPARED, graph=graph)
     print(report)
     for finding in report.findings:
-        note(f"   audit: {finding.message}")
+        note(f"   audit: {', '.join(finding.models)}: {finding.message}")
     note(f"Next: kgprobe decide {output}/*.parquet --alpha 1 --beta 0.8")
     note("7. The report: open it in a browser, and move alpha and beta")
     report.write(output / "report.html")

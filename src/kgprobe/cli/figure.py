@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kgprobe.cli.options import GraphOption, each_file, load
+from kgprobe.cli.options import CommonOption, GraphOption, load, read_models
 from kgprobe.cli.output import note
 from kgprobe.cli.surface import parse_axis
 from kgprobe.errors import KgprobeError, UsageError, nearest
@@ -47,7 +47,7 @@ def figure(
         list[str] | None,
         typer.Option(help="Only these models, in this order, separated by commas; figures of two show the first two."),
     ] = None,
-    common: Annotated[bool, typer.Option("--common", help="Only the queries that all models have.")] = False,
+    common: CommonOption = False,
     type_: Annotated[str, typer.Option("--type", metavar="TYPE", help="The kind of files that 'all' writes.")] = "pdf",
 ) -> None:
     """Draw a figure, or with 'all' every figure that the files allow."""
@@ -115,11 +115,9 @@ def _refuse_unused(kind: FigureKind, given: Mapping[str, str | None]) -> None:
 
 def _read(files: Mapping[str, RankFile], graph: str | None, offer: Offer, common: bool) -> Inputs:
     from kgprobe.compare import line_up
-    from kgprobe.ranks import read_ranks
 
     knowledge = load(graph)
-    name_of = {file.path: name for name, file in files.items()}
-    tables = {name_of[path]: table for path, table in each_file(list(name_of), read_ranks)}
+    tables = read_models([file.path for file in files.values()])
     return Inputs(offer, line_up(tables, graph=knowledge, common=common) if tables else None, knowledge)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
@@ -10,12 +11,31 @@ import typer
 
 from kgprobe.aggregate.ties import Tie
 from kgprobe.cli.output import Format
+from kgprobe.cli.progress import watching
 from kgprobe.errors import DataError
 
 if TYPE_CHECKING:
     from kgprobe.graph import KnowledgeGraph
+    from kgprobe.ranks import Ranks
 
 Found = TypeVar("Found")
+
+
+class Cluster(StrEnum):
+    """What queries share that makes them vary together."""
+
+    triple = "triple"
+    relation = "relation"
+    entity = "entity"
+    query = "query"
+
+
+class Seeds(StrEnum):
+    """Whether training runs are a sample of all that might have been, or the only ones of interest."""
+
+    random = "random"
+    fixed = "fixed"
+
 
 RanksArgument = Annotated[list[Path], typer.Argument(metavar="RANKS", help="Rank files (Parquet).")]
 GraphOption = Annotated[
@@ -23,6 +43,14 @@ GraphOption = Annotated[
     typer.Option("--graph", "-g", metavar="GRAPH", help="Directory or name of the graph; gives the popularity."),
 ]
 TieOption = Annotated[Tie, typer.Option(help="How ties are scored.")]
+ClusterOption = Annotated[Cluster, typer.Option(help="What queries share that makes them vary together.")]
+SeedsOption = Annotated[
+    Seeds | None, typer.Option(help="Training runs: a random sample, or fixed.", show_default="by their number")
+]
+CommonOption = Annotated[
+    bool, typer.Option("--common", help="Compare on the queries that all models have, instead of refusing others.")
+]
+DrawOption = Annotated[int, typer.Option("--seed", help="Repeats the same draws.")]
 FormatOption = Annotated[Format, typer.Option("--format", "-f", help="How results are written.")]
 
 
@@ -49,3 +77,17 @@ def each_file(paths: Sequence[Path], work: Callable[[Path], Found]) -> Iterator[
         lines = [line for error in errors for line in [error.title, *(f"  {problem}" for problem in error.problems)]]
         raise DataError(f"{len(errors)} of {len(paths)} files cannot be used", lines, errors[0].remedy)
     yield from done
+
+
+def read_models(paths: Sequence[Path]) -> dict[str, Ranks]:
+    """The ranks of every file by the name of its model."""
+    from kgprobe.compare.lineup import named_files
+    from kgprobe.ranks import RankFile
+    from kgprobe.report.report import whole_table
+
+    def read(path: Path) -> Ranks:
+        with watching(path) as watch:
+            return whole_table(RankFile(path, watch))
+
+    tables = dict(each_file(paths, read))
+    return {name: tables[file.path] for name, file in named_files(paths).items()}

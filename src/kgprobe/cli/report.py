@@ -25,7 +25,9 @@ if TYPE_CHECKING:
     from kgprobe.ranks import Ranks
 
 _ENDINGS = (".html", ".htm")
-_FEW_MODELS, _FEW_QUERIES = 6, 200_000
+_MOST_QUERIES = 300_000
+_SKIPPED = "Other metrics and their tests are left out, for so many queries take minutes: ask for them with --metric."
+_FEW_MODELS, _FEW_QUERIES = 6, 100_000
 """Beyond these only the best model of every metric is tested against the others."""
 _LEAST_DRAWS, _MOST_DRAWS = 1_000, 10_000
 _MOST_PRODUCTS = 2_500_000_000
@@ -81,6 +83,7 @@ def report(
     files = {name: file.path for name, file in named_files(ranks).items()}
     named = {name: tables[path] for name, path in files.items()}
     lineup = line_up(named, graph=knowledge, common=common)
+    skipped = len(lineup) > _MOST_QUERIES and metrics is None and replicates is None
     about = About(
         title=title,
         command=shlex.join(["kgprobe", *sys.argv[1:]]),
@@ -88,8 +91,9 @@ def report(
         level=level,
         graph=knowledge,
         files={name: str(path) for name, path in files.items()},
-        comparison=_compared(lineup, metrics, level, replicates),
+        comparison=None if skipped else _compared(lineup, metrics, level, replicates),
         findings=audit_files(named, knowledge),
+        notes=[_SKIPPED] if skipped else [],
     )
     for remark in write_page(output, lineup, about):
         note(remark)

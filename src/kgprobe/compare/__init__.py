@@ -1,5 +1,18 @@
 """Is the difference real? Models lined up on the same queries, intervals, tests, decisions and an audit."""
 
+from kgprobe.compare.audit import Finding, audit_files
+from kgprobe.compare.comparison import compare_models
+from kgprobe.compare.decision import decide, decision_map
 from kgprobe.compare.lineup import Clusters, Lineup, line_up, named_files
 
-__all__ = ["Clusters", "Lineup", "line_up", "named_files"]
+__all__ = [
+    "Clusters",
+    "Finding",
+    "Lineup",
+    "audit_files",
+    "compare_models",
+    "decide",
+    "decision_map",
+    "line_up",
+    "named_files",
+]

@@ -5,68 +5,23 @@ Resampling clusters re-weighs their sums, so a thousand replicates are one matri
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from kgprobe.aggregate import Tie, distinct, sum_by, tied_rank, tied_score
+from kgprobe.aggregate import Tie, sum_by
+from kgprobe.compare.groups import Cells, whole
 from kgprobe.compare.lineup import Clusters, Lineup
+from kgprobe.compare.parts import MeanPart, Part, part_of
 from kgprobe.errors import UsageError
-from kgprobe.metrics.accumulator import chance, read_column
-from kgprobe.metrics.base import DistributionMetric, MeanMetric, Metric, Statistic, Sums
-from kgprobe.ranks import Ranks
+from kgprobe.metrics.base import Metric
 
 Floats = NDArray[np.float64]
-Flags = NDArray[np.bool_]
-
-
-class Part(ABC):
-    """The metric of one training run: which columns it reads, and what it makes of their sums."""
-
-    columns: Any
-    """An array or sparse matrix [clusters, columns]."""
-    smooth: bool
-    """Whether its value has a derivative, so that a standard error can be had from it."""
-
-    @abstractmethod
-    def value(self, sums: Any) -> Any:
-        """The metric for sums [..., columns] of its own columns."""
-
-
-class MeanPart(Part):
-    """A metric that is a function of a few sums."""
-
-    smooth = True
-
-    def __init__(self, metric: MeanMetric, columns: dict[str, Floats]) -> None:
-        self.metric, self.names = metric, tuple(columns)
-        self.columns = np.stack(list(columns.values()), axis=1)
-
-    def value(self, sums: Any) -> Any:
-        """What the metric makes of the sums."""
-        given = {name: sums[..., i] for i, name in enumerate(self.names)}
-        missing = dict.fromkeys(("squared_weight", "score", "chance_mean", "chance_variance"), np.array(np.nan))
-        with np.errstate(invalid="ignore", divide="ignore"):
-            return self.metric.finish(Sums(**(missing | given)))
-
-
-class DistributionPart(Part):
-    """A statistic of the distribution of ranks: it needs the weight of every rank that occurs."""
-
-    smooth = False
-
-    def __init__(self, metric: DistributionMetric, ranks: Floats, columns: Any) -> None:
-        self.metric, self.ranks, self.columns = metric, ranks, columns
-
-    def value(self, sums: Any) -> Any:
-        """The statistic, replicate by replicate: none is a function of a few sums."""
-        flat = np.asarray(sums).reshape(-1, len(self.ranks))
-        values = [self.metric.of_distribution(self.ranks[row > 0], row[row > 0]) for row in flat]
-        return np.array(values).reshape(np.shape(sums)[:-1])
+Places = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -83,6 +38,7 @@ class Estimator:
     Example:
         >>> from kgprobe.compare.lineup import line_up
         >>> from kgprobe.metrics import parse
+        >>> from kgprobe.ranks import Ranks
         >>> ranks = Ranks.from_columns(
         ...     head=[0, 0], relation=[0, 0], tail=[1, 2], side=["tail"] * 2, rank=[1, 2], candidates=[9, 9]
         ... )
@@ -99,7 +55,7 @@ class Estimator:
     effective_clusters: float
 
     @cached_property
-    def _layout(self) -> tuple[Any, list[NDArray[np.int64]]]:
+    def _layout(self) -> tuple[Any, list[Places]]:
         """All columns, and which of them each part reads; equal ones, such as weights, are kept once."""
         if not self.smooth:
             from scipy import sparse  # takes long to import, and few metrics need it
@@ -109,22 +65,17 @@ class Estimator:
             return sparse.hstack([sparse.csr_array(part.columns) for part in self.parts], format="csr"), [
                 np.arange(end - width, end) for width, end in zip(widths, ends, strict=True)
             ]
-        kept: list[Floats] = []
-        reads: list[NDArray[np.int64]] = []
-        for part in self.parts:
-            own = []
-            for column in part.columns.T:
-                at = next((i for i, other in enumerate(kept) if np.array_equal(column, other)), len(kept))
-                if at == len(kept):
-                    kept.append(column)
-                own.append(at)
-            reads.append(np.array(own))
-        return np.stack(kept, axis=1), reads
+        return joined([part.columns for part in self.parts])
 
     @property
     def columns(self) -> Any:
         """An array [clusters, columns], sparse where the estimator is not smooth; the sums of it give the value."""
         return self._layout[0]
+
+    @property
+    def reads(self) -> list[Places]:
+        """Which of the columns each part reads."""
+        return self._layout[1]
 
     @property
     def smooth(self) -> bool:
@@ -133,11 +84,15 @@ class Estimator:
 
     def run_values(self, sums: Any) -> Any:
         """The metric of every run, [..., runs], for sums [..., columns]."""
-        return np.stack([part.value(sums[..., own]) for part, own in zip(self.parts, self._layout[1], strict=True)], -1)
+        return np.stack([part.value(sums[..., own]) for part, own in zip(self.parts, self.reads, strict=True)], -1)
 
     def value(self, sums: Any) -> Any:
         """The value for sums [..., columns] over re-weighted clusters."""
         return self.run_values(sums) @ np.array(self.factors)
+
+    def by_run(self) -> list[Estimator]:
+        """The metric of every run alone."""
+        return [replace(self, parts=(part,), factors=(1.0,)) for part in self.parts]
 
     @cached_property
     def sums(self) -> Floats:
@@ -167,13 +122,7 @@ class Estimator:
 
 
 def estimator(
-    lineup: Lineup,
-    model: str,
-    metric: Metric,
-    *,
-    clusters: Clusters,
-    tie: Tie | str = Tie.mean,
-    rows: Flags | None = None,
+    lineup: Lineup, model: str, metric: Metric, *, clusters: Clusters, tie: Tie | str = Tie.mean
 ) -> Estimator:
     """The mean of a metric over the training runs of a model.
 
@@ -183,21 +132,35 @@ def estimator(
         metric: The metric.
         clusters: Which queries stand or fall together.
         tie: How ties are scored.
-        rows: Which queries to evaluate; weights are those that they have among all.
     """
-    runs = lineup.runs[model]
-    kept = np.ones(len(lineup), dtype=bool) if rows is None else rows
-    made = [_PARTS[isinstance(metric, MeanMetric)](run, metric, clusters, Tie(tie), kept) for run in runs]
+    return estimators(lineup, model, metric, cells=whole(clusters), tie=tie)[0]
+
+
+def estimators(
+    lineup: Lineup, model: str, metric: Metric, *, cells: Cells, tie: Tie | str = Tie.mean
+) -> list[Estimator]:
+    """The same for each group of queries; weights are those that they have among all.
+
+    Args:
+        lineup: The models.
+        model: One of them.
+        metric: The metric.
+        cells: The groups, and which of their queries stand or fall together.
+        tie: How ties are scored.
+    """
+    made = [part_of(run, metric, cells.clusters, Tie(tie)) for run in lineup.runs[model]]
     weights = [weight for _, weight in made]
-    return Estimator(
-        parts=tuple(part for part, _ in made),
-        factors=(1 / len(runs),) * len(runs),
-        queries=max(int((weight > 0).sum()) for weight in weights),
-        effective=float(np.mean([_effective(weight) for weight in weights])),
-        effective_clusters=float(
-            np.mean([_effective(sum_by(clusters.codes, weight, clusters.count)) for weight in weights])
-        ),
-    )
+    by_cell = [sum_by(cells.clusters.codes, weight, cells.clusters.count) for weight in weights]
+    return [
+        Estimator(
+            parts=tuple(part.on(group.cells) for part, _ in made),
+            factors=(1 / len(made),) * len(made),
+            queries=max(int((weight[group.queries] > 0).sum()) for weight in weights),
+            effective=float(np.mean([_effective(weight[group.queries]) for weight in weights])),
+            effective_clusters=float(np.mean([_effective(weight[group.cells]) for weight in by_cell])),
+        )
+        for group in cells.groups
+    ]
 
 
 def difference(first: Estimator, second: Estimator) -> Estimator:
@@ -211,48 +174,44 @@ def difference(first: Estimator, second: Estimator) -> Estimator:
     )
 
 
+def condensed(given: Estimator) -> Estimator:
+    """The same value from fewer columns, where runs differ in their scores alone and the value is linear in them."""
+    parts = [part for part in given.parts if isinstance(part, MeanPart) and part.linear]
+    if len(parts) < max(2, len(given.parts)) or len(set(given.factors)) > 1:
+        return given
+    first, score = parts[0], parts[0].names.index("score")
+    others = [np.delete(part.columns, score, axis=1) for part in parts]
+    if not all(np.array_equal(others[0], other) for other in others[1:]):
+        return given
+    columns = dict(zip(first.names, first.columns.T, strict=True))
+    columns["score"] = np.mean([part.columns[:, score] for part in parts], axis=0)
+    return replace(given, parts=(MeanPart(first.metric, columns),), factors=(sum(given.factors),))
+
+
+def joined(tables: Sequence[Any]) -> tuple[Floats, list[Places]]:
+    """All columns that occur, each once, and where those of every table are among them.
+
+    Example:
+        >>> columns, places = joined([np.array([[1.0, 5.0]]), np.array([[1.0, 6.0]])])
+        >>> columns.tolist(), [place.tolist() for place in places]
+        ([[1.0, 5.0, 6.0]], [[0, 1], [0, 2]])
+    """
+    kept: dict[bytes, int] = {}
+    columns: list[Floats] = []
+    places = []
+    for table in tables:
+        own = []
+        for column in table.T:
+            at = kept.setdefault(column.tobytes(), len(columns))
+            if at == len(columns):
+                columns.append(column)
+            own.append(at)
+        places.append(np.array(own))
+    return np.stack(columns, axis=1), places
+
+
 def _effective(weight: Floats) -> float:
     largest = weight.max(initial=0.0)
     scaled = weight / largest if largest > 0 else weight
     squares = float(np.square(scaled).sum())
     return float(scaled.sum()) ** 2 / squares if squares > 0 else 0.0
-
-
-def _mean_part(ranks: Ranks, metric: Any, clusters: Clusters, tie: Tie, rows: Flags) -> tuple[Part, Floats]:
-    counted = (ranks.candidates > 1) | (not metric.needs_alternatives)
-    weight = np.zeros(len(ranks))
-    columns = {name: read_column(ranks, name)[counted] for name in metric.weighting.columns}
-    weight[counted] = metric.weighting.weights(columns, np.ones(int(counted.sum())))
-    weight[~rows] = 0.0
-    amounts = {"weight": weight}
-    for statistic in metric.statistics:
-        amounts[statistic.name] = np.where(weight > 0, _SUMMED[statistic](ranks, metric.transformer, tie), 0.0) * (
-            np.square(weight) if statistic is Statistic.chance_variance else weight
-        )
-    sums = {name: sum_by(clusters.codes, amount, clusters.count) for name, amount in amounts.items()}
-    return MeanPart(metric, sums), weight
-
-
-def _distribution_part(ranks: Ranks, metric: Any, clusters: Clusters, tie: Tie, rows: Flags) -> tuple[Part, Floats]:
-    from scipy import sparse
-
-    if tie is Tie.expected:
-        raise UsageError(f"no exact expectation over ties is known for {metric}", remedy="use tie 'mean'")
-    (values,), which = distinct([tied_rank(ranks, tie)], len(ranks))
-    order = np.argsort(values)
-    place = np.empty(len(values), dtype=np.int64)
-    place[order] = np.arange(len(values))
-    weight = rows.astype(np.float64)
-    shape = (clusters.count, len(values))
-    columns = sparse.coo_array((weight[rows], (clusters.codes[rows], place[which][rows])), shape=shape).tocsr()
-    return DistributionPart(metric, values[order], columns), weight
-
-
-_PARTS = {True: _mean_part, False: _distribution_part}
-
-
-_SUMMED = {
-    Statistic.score: lambda ranks, transformer, tie: tied_score(transformer, ranks, tie),
-    Statistic.chance_mean: lambda ranks, transformer, tie: chance(ranks, transformer)[0],
-    Statistic.chance_variance: lambda ranks, transformer, tie: chance(ranks, transformer)[1],
-}

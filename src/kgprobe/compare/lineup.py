@@ -74,22 +74,27 @@ class Lineup:
             raise UsageError(f"queries are not clustered by '{by}'", [f"it can be {', '.join(_SHARED)}"])
         columns = [column.astype(np.float64) for column in _SHARED[by](self.first)]
         values, codes = distinct(columns, len(self))
-        return Clusters(codes, len(values[0]))
+        place = np.empty(len(values[0]), dtype=np.int64)
+        place[np.lexsort(values)] = np.arange(len(place))  # so that random draws do not hang on the order of rows
+        return Clusters(place[codes], len(place))
 
 
 _SHARED: dict[str, Callable[[Ranks], list[Codes]]] = {
     "triple": lambda ranks: [ranks.head, ranks.relation, ranks.tail],
     "relation": lambda ranks: [ranks.relation],
     "entity": lambda ranks: [ranks.target],
-    "query": lambda ranks: [np.arange(len(ranks))],
+    "query": lambda ranks: _query(ranks),
 }
 
 
-def line_up(tables: Mapping[str, Ranks], *, graph: KnowledgeGraph | None = None, common: bool = False) -> Lineup:
+def line_up(
+    tables: Lineup | Mapping[str, Ranks], *, graph: KnowledgeGraph | None = None, common: bool = False
+) -> Lineup:
     """Put the tables of several models in the same order of queries.
 
     Args:
         tables: The ranks of every model by its name; those of several seeds are told apart by the column ``seed``.
+            Models that are lined up stay as they are.
         graph: Where the popularity of the targets comes from; without it, the tables' own columns are used.
         common: Keep the queries that all models and seeds have, instead of refusing models that have others.
 
@@ -103,6 +108,8 @@ def line_up(tables: Mapping[str, Ranks], *, graph: KnowledgeGraph | None = None,
         >>> [shared.runs[model][0].rank.tolist() for model in shared.models], shared.left_out
         ([[2.0, 3.0], [2.0, 3.0]], {'one': 1, 'other': 0})
     """
+    if isinstance(tables, Lineup):
+        return tables
     if not tables:
         raise UsageError("there is no model to look at", remedy="give at least one rank table")
     runs: dict[str, tuple[Ranks, ...]] = {}
@@ -126,6 +133,10 @@ def by_seed(ranks: Ranks) -> tuple[Ranks, ...]:
         return (ranks,)
     seeds = np.unique(ranks.seed)
     return (ranks,) if len(seeds) <= 1 else tuple(ranks.filter(ranks.seed == seed) for seed in seeds)
+
+
+Models = Lineup | Mapping[str, Ranks]
+"""What a comparison takes: models lined up, or their tables by name."""
 
 
 def named_files(paths: Iterable[Path], watch: Callable[[int], None] | None = None) -> dict[str, RankFile]:

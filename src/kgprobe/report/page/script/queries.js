@@ -79,7 +79,7 @@ function labelPlaces(data, kind) {
 export function sortQueries(data, column, descending, filterText = "") {
   const keys = sortKeys(data, column);
   const sign = descending ? -1 : 1;
-  return matching(data, filterText).sort((one, other) => sign * (keys[one] - keys[other]) || one - other);
+  return matching(data, filterText).sort((one, other) => sign * (keys[one] - keys[other]));
 }
 
 function sortKeys(data, column) {

@@ -1,0 +1,151 @@
+"""Is there a side or a relation whose ranks cannot be believed beside those of the other models?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from kgprobe.compare.audit.finding import Finding, Severity
+from kgprobe.compare.audit.outliers import apart, standings
+from kgprobe.compare.audit.skill import Skills, skills_of
+from kgprobe.compare.audit.view import Flags, View
+
+_KIND = "implausible"
+_FEWEST_MODELS = 3
+_FEWEST_QUERIES = 30
+_CELL = (0.25, 0.4)
+"""The least skill, logarithmic and reciprocal, by which a model must stand apart in a relation on one side."""
+_SIDE = (0.2, 0.25)
+"""The same for a whole side, which averages out what models differ in."""
+_STRENGTH = 3.4
+"""How many times the usual distance. Models that are sound stay below, on every graph that was tried."""
+_BESIDE = 2.0
+"""The same for further relations of a model and side that stands apart already."""
+_MATTERS = 0.01
+"""Of this share of a side's queries, a fault can move the MRR of the side by as much: enough for a warning."""
+_NAMED = 5
+
+
+def check_plausibility(view: View) -> Iterator[Finding]:
+    """Sides of a model on which it is too good or too bad beside the others, as a whole or in some relations.
+
+    Example:
+        >>> from kgprobe.compare.audit.view import prepare
+        >>> from kgprobe.ranks import Ranks
+        >>> n = np.arange(400)
+        >>> def model(**columns):
+        ...     side = np.where(n % 2, "tail", "head")
+        ...     return Ranks.from_columns(
+        ...         head=n, relation=n // 2 % 4, tail=n + 400, side=side, candidates=n * 0 + 800, **columns
+        ...     )
+        >>> sound = {name: model(rank=2 + (n * step) % 5) for name, step in (("A", 3), ("B", 7), ("C", 11))}
+        >>> broken = model(rank=np.where(n % 2, 300 + n % 7, 2 + n % 5))
+        >>> [(found.models, found.kind) for found in check_plausibility(prepare({**sound, "D": broken}, None))]
+        [(('D',), 'implausible')]
+    """
+    skills = skills_of(view)
+    if len(skills.models) == 2:
+        yield from _lopsided(view, skills)
+    while len(skills.models) >= _FEWEST_MODELS and len(skills.relation):
+        found = _standing_apart(skills)
+        if not found:
+            return
+        # Whoever is found at fault is no witness against the others.
+        worst = max({place.model for place in found}, key=lambda model: _extent(skills, found, model))
+        own = [place for place in found if place.model == worst]
+        # A whole side at fault says nothing of what the model can do, by which its other side was judged.
+        yield from (_finding(view, skills, place) for place in [p for p in own if p.whole] or own)
+        skills = skills.without(worst)
+
+
+@dataclass(frozen=True)
+class _Place:
+    """A side on which a model stands apart, as a whole or in some cells."""
+
+    model: int
+    tail: bool
+    cells: Flags
+    whole: bool
+
+    def queries(self, skills: Skills) -> int:
+        """How many queries are concerned."""
+        return int((skills.predicts_tail == self.tail).sum() if self.whole else skills.cells.size[self.cells].sum())
+
+
+def _standing_apart(skills: Skills) -> list[_Place]:
+    cells = skills.cells
+    in_cells, on_sides = zip(*(standings(scale, cells) for scale in skills.scales), strict=True)
+    many = cells.size >= _FEWEST_QUERIES
+    clear, likely = (apart(in_cells, _CELL, strength) & many for strength in (_STRENGTH, _BESIDE))
+    whole = apart(on_sides, _SIDE, _STRENGTH) & (np.bincount(skills.predicts_tail, minlength=2) >= _FEWEST_QUERIES)
+    return [
+        _Place(model, tail, likely[model] & here, bool(whole[model, int(tail)]))
+        for model in range(len(skills.models))
+        for tail in (False, True)
+        if (clear[model] & (here := cells.predicts_tail == tail)).any() or whole[model, int(tail)]
+    ]
+
+
+def _extent(skills: Skills, found: list[_Place], model: int) -> int:
+    return sum(place.queries(skills) for place in found if place.model == model)
+
+
+def _finding(view: View, skills: Skills, place: _Place) -> Finding:
+    model, tail, cells = place.model, place.tail, place.cells
+    name, grouped = skills.models[model], skills.cells
+    on_side = skills.predicts_tail == tail
+    total, of_cells = int(on_side.sum()), int(grouped.size[cells].sum())
+    concerned = place.queries(skills)
+    relations = int((grouped.predicts_tail == tail).sum())
+    largest = sorted(np.flatnonzero(cells), key=lambda cell: -grouped.size[cell])
+    evidence = [_against(skills, model, grouped.which == c, _name(view, grouped.relation[c])) for c in largest[:_NAMED]]
+    evidence += [f"{len(largest) - _NAMED} more relations"] if len(largest) > _NAMED else []
+    evidence.append(_against(skills, model, on_side, f"all of the {_side(tail)} side"))
+    if (~on_side).any():
+        evidence.append(_against(skills, model, ~on_side, f"the {_side(not tail)} side"))
+    where = f"in {len(largest)} of {relations} relations on the {_side(tail)} side ({of_cells:,} of {total:,} queries)"
+    return Finding(
+        (name,),
+        _KIND,
+        f"{f'on the {_side(tail)} side' if place.whole else where} the ranks are implausible beside the other models': "
+        f"{'; '.join(evidence)}; look for a fault in how this side is scored, looked up or filtered",
+        Severity.warning if concerned >= _MATTERS * total else Severity.note,
+        concerned * len(view.runs[name]),
+    )
+
+
+def _against(skills: Skills, model: int, queries: Flags, what: str) -> str:
+    values = skills.reciprocal_rank[:, queries].mean(axis=1)
+    others = float(np.median(np.delete(values, model)))
+    return f"{what}: MRR {values[model]:.3f}, the others' median {others:.3f}"
+
+
+def _name(view: View, relation: int) -> str:
+    return view.relation_name(int(relation))
+
+
+def _side(tail: bool) -> str:
+    return "tail" if tail else "head"
+
+
+def _lopsided(view: View, skills: Skills) -> Iterator[Finding]:
+    """Of two models nobody can say which is right, but one may be as good as the other on one side alone."""
+    tail = skills.predicts_tail
+    if min(tail.sum(), (~tail).sum()) < _FEWEST_QUERIES:
+        return
+    gaps = skills.scales[:, :, tail].mean(axis=2) - skills.scales[:, :, ~tail].mean(axis=2)
+    apart_by = gaps[:, 0] - gaps[:, 1]
+    if np.any(np.abs(apart_by) < _SIDE) or apart_by.prod() < 0:
+        return
+    odd = int(np.abs(gaps[0]).argmax())
+    sides = [_against(skills, odd, tail == side, f"{_side(side)} side") for side in (False, True)]
+    yield Finding(
+        (skills.models[odd],),
+        _KIND,
+        f"its two sides differ far more than those of {skills.models[1 - odd]} ({'; '.join(sides)}); "
+        "a third model would tell which of the two is at fault",
+        Severity.note,
+        None,
+    )

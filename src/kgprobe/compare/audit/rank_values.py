@@ -1,0 +1,172 @@
+"""Ranks that pile up where no honest model puts them: off by one, all alike, cut off."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kgprobe.compare.audit.finding import Finding, Severity
+from kgprobe.compare.audit.view import Codes, Flags, Floats, View
+
+_KIND = "rank values"
+_FEW_CANDIDATES = 10
+"""Among fewer candidates, any rank is frequent."""
+_CERTAIN = 20
+"""Places get rarer the worse they are. So if place 2 is hit c times and place 1 never, the chance of that is at most
+2^-c: one in a million."""
+_FEWEST = 50
+_FEWEST_TARGETS = 5
+"""A model that knows nothing but how frequent entities are may put one of them second, again and again."""
+_TIED = 0.01
+_ALL = 0.99
+_MASS = 0.05
+_ABOVE_CHANCE = 5
+_PERFECT = 0.995
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """All rows of a model that have enough candidates; ``first`` is the best rank that their ties allow."""
+
+    model: str
+    rank: Floats
+    first: Floats
+    candidates: Floats
+    target: Codes
+    predicts_tail: Flags
+
+
+def check_rank_values(view: View) -> Iterator[Finding]:
+    """Whole models, or sides of them, with ranks that a convention or a fault produces, and not a model.
+
+    Example:
+        >>> from kgprobe.compare.audit.view import prepare
+        >>> from kgprobe.ranks import Ranks
+        >>> n = 60
+        >>> late = Ranks.from_columns(
+        ...     head=range(n), relation=[0] * n, tail=range(n), side=["tail"] * n, rank=[2, 3] * 30, candidates=[90] * n
+        ... )
+        >>> print(next(check_rank_values(prepare({"mine": late}, None))).message)
+        no rank is better than 2, which 30 of 60 rows have: ranks are off by one (the target counted against itself?)...
+    """
+    for model in view.models:
+        rows = _rows(view, model)
+        if len(rows.rank) >= _FEWEST:
+            alike = list(_alike(rows))
+            yield from alike or [*_off_by_one(rows), *_masses(rows)]
+
+
+def _rows(view: View, model: str) -> _Rows:
+    kept = [~np.isnan(run.rank) & (run.candidates >= _FEW_CANDIDATES) for run in view.runs[model]]
+
+    def joined(columns: Iterable[NDArray[Any]]) -> NDArray[Any]:
+        return np.concatenate([column[rows] for column, rows in zip(columns, kept, strict=True)])
+
+    runs = view.runs[model]
+    rank = joined(run.rank for run in runs)
+    return _Rows(
+        model,
+        rank,
+        rank - np.nan_to_num(joined(run.numbers("ties") for run in runs)) / 2,
+        joined(run.candidates for run in runs),
+        joined(view.queries.target for _ in runs),
+        joined(view.queries.predicts_tail for _ in runs),
+    )
+
+
+def _alike(rows: _Rows) -> Iterator[Finding]:
+    middle = rows.rank == (rows.candidates + 1) / 2
+    if middle.mean() >= _ALL:
+        yield Finding(
+            (rows.model,),
+            _KIND,
+            f"{int(middle.sum()):,} of {len(middle):,} ranks are exactly the middle of the candidates: all candidates "
+            "have the same score; look for a constant or broken score",
+            Severity.error,
+            int(middle.sum()),
+        )
+        return
+    first = rows.rank == 1
+    if first.mean() >= _PERFECT and len(first) >= 4 * _FEWEST:
+        yield Finding(
+            (rows.model,),
+            _KIND,
+            f"{int(first.sum()):,} of {len(first):,} ranks are 1: ties broken in favour of the target, or the answer "
+            "given away; rank with the mean over ties",
+            Severity.warning,
+            int(first.sum()),
+        )
+
+
+def _off_by_one(rows: _Rows) -> Iterator[Finding]:
+    """No rank below 2, though 2 is frequent: on both sides, or on one."""
+    sides = {"head": ~rows.predicts_tail, "tail": rows.predicts_tail}
+    late = {name: side for name, side in sides.items() if _late(rows, side)}
+    if not late:
+        return
+    side = np.any(list(late.values()), axis=0)
+    at = int((rows.first[side] == 2).sum())
+    where = "" if side.all() else f"on the {next(iter(late))} side, "
+    yield Finding(
+        (rows.model,),
+        _KIND,
+        f"{where}no rank is better than 2, which {at:,} of {int(side.sum()):,} rows have: ranks are off by one (the "
+        "target counted against itself?); count only other candidates that score higher, and add 1",
+        Severity.error,
+        int(side.sum()),
+    )
+
+
+def _late(rows: _Rows, side: Flags) -> bool:
+    first = rows.first[side]
+    # Halves are ties that are not recorded, and of these the first place is not known.
+    if not len(first) or first.min() != 2 or (first % 1 != 0).mean() >= _TIED:
+        return False
+    second = first == 2
+    several = len(np.unique(rows.target[side][second])) >= _FEWEST_TARGETS
+    return bool(several and second.sum() >= max(_CERTAIN, (first == 3).sum()))
+
+
+def _masses(rows: _Rows) -> Iterator[Finding]:
+    """Many ranks at exactly one place that no model aims at."""
+    chance = (1 / rows.candidates).mean()
+    limit = max(_MASS, _ABOVE_CHANCE * chance)
+    middle, last = rows.rank == (rows.candidates + 1) / 2, rows.rank == rows.candidates
+    known = {
+        "the middle of the candidates: their scores are all the same": middle,
+        "the last place: ties broken against the target, or targets without a score": last & ~middle,
+    }
+    for what, flags in known.items():
+        if flags.mean() >= limit:
+            # Where the file says itself that all candidates tie, nothing is hidden.
+            told = bool((rows.first[flags] == 1).all()) and not bool((rows.rank[flags] == 1).any())
+            yield _mass(rows.model, f"exactly {what}", flags, Severity.note if told else Severity.warning)
+    rest = ~middle & ~last
+    yield from _cut(rows.model, rows.rank, rest, limit)
+
+
+def _cut(model: str, rank: Floats, rest: Flags, limit: float) -> Iterator[Finding]:
+    """A single late place that is far more frequent than its neighbours: the end of a list."""
+    values, counts = np.unique(rank[rest & (rank > _FEW_CANDIDATES)], return_counts=True)
+    if not len(values):
+        return
+    place, count = values[counts.argmax()], int(counts.max())
+    near = int(((rank != place) & (np.abs(rank - place) <= 2)).sum())
+    if count >= limit * len(rank) and count > 10 * max(near, 1):
+        yield _mass(
+            model, f"exactly {place:g}: lists cut off there, or a rank given to what was not found", rank == place
+        )
+
+
+def _mass(model: str, what: str, flags: Flags, severity: Severity = Severity.warning) -> Finding:
+    return Finding(
+        (model,),
+        _KIND,
+        f"{int(flags.sum()):,} of {len(flags):,} ranks are {what}; rank all candidates, with the mean over ties",
+        severity,
+        int(flags.sum()),
+    )

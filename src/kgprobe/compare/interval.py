@@ -1,0 +1,176 @@
+"""Confidence intervals, and whether they can be trusted."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+FEWEST_QUERIES = 200
+FEWEST_CLUSTERS = 100
+FEWEST_VARYING = 10
+_ROUNDING = 1e-12
+
+
+@dataclass(frozen=True)
+class Interval:
+    """Where a value would lie for other queries of the same kind.
+
+    Attributes:
+        low: Lower limit; NaN where none is known.
+        high: Upper limit.
+        level: How often such an interval holds the true value.
+        method: ``bootstrap-t``, ``percentile``, ``t`` (seeds are random) or ``none``.
+        trusted: Whether there are queries enough for the level to be true.
+        remark: Why not, in plain words.
+    """
+
+    low: float
+    high: float
+    level: float
+    method: str
+    trusted: bool = True
+    remark: str | None = None
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What an interval rests on.
+
+    Attributes:
+        queries: The effective number of queries.
+        clusters: The effective number of clusters.
+        varying: The effective number of clusters that make up the variation, (sum d^2)^2 / sum d^4 of their
+            deviations d; infinite where it is not known.
+        varies: Whether any cluster deviates at all.
+    """
+
+    queries: float
+    clusters: float
+    varying: float = math.inf
+    varies: bool = True
+
+    @classmethod
+    def of(cls, queries: float, clusters: float, influence: Floats | None, scale: float = 0.0) -> Evidence:
+        """From what each cluster adds to the deviation of a value; without it, by the numbers alone.
+
+        What is next to nothing on the scale of the values comes from rounding.
+
+        Example:
+            >>> Evidence.of(500, 500, np.array([-1.0, 1.0, 0.0])).varying
+            2.0
+        """
+        if influence is None:
+            return cls(queries, clusters)
+        if not np.abs(influence).sum() > _ROUNDING * scale:
+            return cls(queries, clusters, 0.0, varies=False)
+        squares = np.square(influence / np.abs(influence).max())
+        return cls(queries, clusters, float(squares.sum() ** 2 / np.square(squares).sum()))
+
+    def freedom(self, clusters: int) -> float:
+        """Degrees of freedom of a variance estimated from so many clusters: fewer where few make up most of it.
+
+        Example:
+            >>> Evidence(queries=900, clusters=300, varying=100).freedom(300)  # as of normal deviations
+            300.0
+        """
+        if math.isinf(self.varying):
+            return max(self.clusters - 1, 1.0)
+        rest = 1 / max(self.varying, 1.0) - 1 / clusters
+        return max(2 / rest if rest > 0 else math.inf, 1.0)
+
+    @property
+    def remark(self) -> str | None:
+        """Why an interval that rests on this cannot be trusted; None where it can."""
+        if self.queries < FEWEST_QUERIES:
+            return f"the effective number of queries is {self.queries:,.0f}, below {FEWEST_QUERIES}"
+        if self.clusters < FEWEST_CLUSTERS:
+            return f"the effective number of clusters is {self.clusters:,.0f}, below {FEWEST_CLUSTERS}"
+        if not self.varies:
+            return "all clusters are alike, so how the value may vary is not known"
+        if self.varying < FEWEST_VARYING:
+            return f"nearly all variation comes from about {math.ceil(self.varying)} clusters of queries"
+        return None
+
+
+def tails(values: Floats, level: float) -> tuple[float, float]:
+    """The two order statistics with the share ``level`` between them; exactly mirrored for mirrored values.
+
+    Example:
+        >>> tails(np.arange(101.0), 0.9)
+        (5.0, 95.0)
+    """
+    outside = math.floor((1 - level) / 2 * (len(values) - 1) + 1e-9)
+    places = (outside, len(values) - 1 - outside)
+    ordered = np.partition(values, places)
+    return float(ordered[places[0]]), float(ordered[places[1]])
+
+
+def bootstrap_t(estimate: float, error: float, values: Floats, errors: Floats, level: float) -> tuple[float, float]:
+    """Limits from how many of their own standard errors the replicates lie off the estimate.
+
+    A replicate without variation lies infinitely many standard errors off, unless it hits the estimate: an interval
+    that depends on it has no limit, rather than one that is too near.
+
+    Example:
+        >>> bootstrap_t(0.0, 2.0, values=np.array([-1.0, 0.0, 1.0]), errors=np.ones(3), level=1.0)
+        (-2.0, 2.0)
+    """
+    away = values - estimate
+    alike = errors <= 1e-9 * error
+    away[alike & (np.abs(away) <= 1e-9 * error)] = 0.0
+    with np.errstate(divide="ignore"):
+        studentised = np.where(away == 0, 0.0, away / np.where(alike, 0.0, errors))
+    low, high = tails(studentised, level)
+    return estimate - high * error, estimate - low * error
+
+
+def bootstrap_interval(
+    estimate: float,
+    error: float | None,
+    replicates: tuple[Floats, Floats | None],
+    *,
+    level: float,
+    limits: tuple[float, float],
+    evidence: Evidence,
+) -> Interval:
+    """The interval of a value from its replicates: bootstrap-t where there are standard errors, else percentiles.
+
+    Args:
+        estimate: The value.
+        error: Its standard error, where the metric has a derivative.
+        replicates: Values on other draws of clusters, and their standard errors.
+        level: The share of such intervals that should hold the true value.
+        limits: The smallest and the largest possible value.
+        evidence: What it rests on.
+    """
+    values, errors = replicates
+    usable = np.isfinite(values) if errors is None else np.isfinite(values) & np.isfinite(errors)
+    if not math.isfinite(estimate) or not usable.any():
+        return unknown(level, "the metric has no finite value here")
+    if not evidence.varies or np.ptp(values[usable]) == 0:
+        return Interval(estimate, estimate, level, "none", False, replace(evidence, varies=False).remark)
+    if errors is None or error is None:
+        method, (low, high) = "percentile", tails(values[usable], level)
+    else:
+        method, (low, high) = "bootstrap-t", bootstrap_t(estimate, error, values[usable], errors[usable], level)
+    remark = evidence.remark or (None if usable.all() else "some draws of queries leave the metric without a value")
+    return Interval(*clipped(low, high, limits), level, method, remark is None, remark)
+
+
+def clipped(low: float, high: float, limits: tuple[float, float]) -> tuple[float, float]:
+    """Both ends, brought within what is possible.
+
+    Example:
+        >>> clipped(-0.1, 0.2, (0.0, 1.0))
+        (0.0, 0.2)
+    """
+    return min(max(low, limits[0]), limits[1]), min(max(high, limits[0]), limits[1])
+
+
+def unknown(level: float, remark: str) -> Interval:
+    """An interval of which nothing can be said."""
+    return Interval(math.nan, math.nan, level, "none", trusted=False, remark=remark)
