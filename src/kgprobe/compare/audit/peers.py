@@ -56,8 +56,8 @@ def _all_different(models: list[str], table: Floats) -> Iterator[Finding]:
         yield Finding(
             tuple(models),
             _KIND,
-            f"the files have different numbers of candidates in {count:,} of {table.shape[1]:,} queries, and no two are "
-            "alike; give --graph to name the filters, and rank all files with the same one",
+            f"the files have different numbers of candidates in {count:,} of {table.shape[1]:,} queries, and no two "
+            "are alike; give --graph to name the filters, and rank all files with the same one",
             Severity.error,
             count,
         )

@@ -1,0 +1,98 @@
+import numpy as np
+import pytest
+
+import kgprobe as kp
+from kgprobe.compare.audit import audit_files
+from planting import only, planted, unclean
+
+
+def bare(ranks: kp.Ranks, rank) -> kp.Ranks:
+    return planted(ranks, rank=np.minimum(rank, ranks.candidates), ties=None)
+
+
+def test_ranks_that_are_off_by_one(on_umls) -> None:
+    ranks = on_umls["CP"]
+    assert unclean({"CP": bare(ranks, np.floor(ranks.rank))}) == []
+    kept = ranks.filter(ranks.candidates > ranks.rank)
+    found = only({"CP": bare(kept, np.floor(kept.rank) + 1)})
+    assert (found.kind, found.severity) == ("rank values", "error")
+    assert "no rank is better than 2" in found.message
+    assert "off by one" in found.message
+
+
+def test_one_side_that_is_off_by_one(on_umls) -> None:
+    ranks = on_umls["CP"]
+    found = only(
+        {"CP": bare(ranks, np.where(ranks.predicts_tail & (ranks.candidates > 1), ranks.rank + 1, ranks.rank))}
+    )
+    assert found.message.startswith("on the tail side, no rank is better than 2")
+
+
+def test_a_model_that_never_comes_first_for_want_of_luck_is_clean() -> None:
+    rng = np.random.default_rng(0)
+    n = 6000
+    ranks = kp.Ranks.from_columns(
+        head=np.arange(n), relation=np.zeros(n, int), tail=np.zeros(n, int), side=["tail"] * n,
+        rank=2 + rng.integers(0, 39000, n), candidates=np.full(n, 40000),
+    )  # fmt: skip
+    assert unclean({"random": ranks}) == []
+
+
+def test_constant_scores(umls) -> None:
+    ranks = kp.rank(lambda side, given, relation: np.zeros((len(given), umls.num_entities)), umls, name="constant")
+    found = only({"constant": ranks}, umls)
+    assert (found.kind, found.severity) == ("rank values", "error")
+    assert "all candidates have the same score" in found.message
+
+
+def test_constant_scores_with_ties_for_the_target(on_umls) -> None:
+    found = only({"CP": bare(on_umls["CP"], np.ones(len(on_umls["CP"])))})
+    assert "ranks are 1: ties broken in favour of the target" in found.message
+    assert found.severity == "warning"
+
+
+MASSES = {
+    "the last place": lambda ranks, some: np.where(some, ranks.candidates, ranks.rank),
+    "the middle of the candidates": lambda ranks, some: np.where(some, (ranks.candidates + 1) / 2, ranks.rank),
+    "1000: lists cut off there": lambda ranks, some: np.where(some, 1000, ranks.rank),
+    "11: lists cut off there": lambda ranks, some: np.where(ranks.rank > 10, 11, ranks.rank),
+}
+
+
+@pytest.mark.parametrize("name", MASSES)
+def test_a_mass_at_one_place(on_codex, name: str) -> None:
+    ranks = on_codex["CP"]
+    some = np.random.default_rng(0).random(len(ranks)) < 0.2
+    found = [f for f in unclean({"CP": bare(ranks, MASSES[name](ranks, some))}) if f.kind == "rank values"]
+    assert [f"ranks are exactly {name}" in finding.message for finding in found] == [True]
+    assert found[0].severity == "warning"
+
+
+def test_the_last_place_is_frequent_among_few_candidates(nations) -> None:
+    assert unclean({"random": kp.rank("random", nations)}, nations) == []
+
+
+def test_ties_that_are_recorded_put_nobody_second() -> None:
+    n = np.arange(600)
+    query = {"head": n, "relation": n * 0, "tail": n, "side": ["tail"] * 600}
+    tied = kp.Ranks.from_columns(**query, rank=np.full(600, 2.0), ties=n * 0 + 2, candidates=n * 0 + 99)
+    assert unclean({"tied": tied}) == []
+    assert "off by one" in only({"late": planted(tied, ties=n * 0)}).message
+
+
+def test_queries_that_a_model_says_nothing_about_are_a_note(on_codex) -> None:
+    ranks = on_codex["CP"]
+    some = np.random.default_rng(0).random(len(ranks)) < 0.2
+    silent = planted(
+        ranks,
+        rank=np.where(some, (ranks.candidates + 1) / 2, ranks.rank),
+        ties=np.where(some, ranks.candidates - 1, ranks.ties).astype(int),
+    )
+    found = [f for f in audit_files({"CP": silent}) if f.kind == "rank values"]
+    assert [(finding.severity, finding.rows) for finding in found] == [("note", pytest.approx(some.sum(), rel=0.02))]
+
+
+def test_an_entity_that_is_always_second_is_no_convention() -> None:
+    n = np.arange(300)
+    query = {"head": n, "relation": n * 0, "tail": n * 0, "side": ["tail"] * 300}
+    assert unclean({"frequency": kp.Ranks.from_columns(**query, rank=2 + n % 9, candidates=n * 0 + 99)}) == []
