@@ -52,6 +52,29 @@ def test_without_metrics_the_usual_ones_are_compared(kgprobe: Command, files: li
     }
 
 
+def test_so_many_queries_are_tested_only_when_asked(
+    kgprobe: Command, files: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kgprobe.cli.report._MOST_QUERIES", 299)
+    page = tmp_path / "page.html"
+    run = kgprobe("report", *files, "-o", page)
+    assert "ask for them with --metric" in run.err
+    assert _carried(page)["estimates"] == []
+    assert "ask for them" in " ".join(_carried(page)["notes"])
+    assert "ask for them" not in kgprobe("report", *files, "-o", page, "-m", "MRR").err
+    assert len(_carried(page)["estimates"]) == 3
+
+
+def test_of_many_models_the_best_is_tested_against_the_others(kgprobe: Command, tmp_path: Path) -> None:
+    for name, table in made_up(rows=200, models=7).items():
+        table.write(tmp_path / f"{name}.parquet")
+    page = tmp_path / "page.html"
+    assert kgprobe("report", *sorted(tmp_path.glob("*.parquet")), "-o", page, "-m", "MRR", "-m", "MR").code == 0
+    header = _carried(page)
+    assert len(header["differences"]) == 2 * 6
+    assert len({difference["first"] for difference in header["differences"]}) <= 2
+
+
 def test_a_graph_gives_names_popularity_and_its_own(
     kgprobe: Command, ranks_file: Path, graph_dir: Path, tmp_path: Path
 ) -> None:

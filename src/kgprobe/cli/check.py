@@ -33,7 +33,8 @@ def check(
         findings = gravest_first([*unreadable, *audit_files(files, knowledge)])
     paths = {model: str(file.path) for model, file in files.items()}
     if findings or format is not Format.table:
-        print_rows([_row(finding, paths) for finding in findings], format)
+        rows = [_row(finding, paths) for finding in findings]
+        print_rows(rows if format in (Format.json, Format.csv) else [_for_people(row) for row in rows], format)
     unclean = [finding for finding in findings if finding.unclean]
     faulty = {paths.get(model, model) for finding in unclean for model in finding.models}
     for path in dict.fromkeys(map(str, ranks)):
@@ -41,6 +42,11 @@ def check(
             note(f"{path}: nothing wrong was found" + ("" if graph else "; --graph would allow a closer look"))
     if unclean:
         raise typer.Exit(1)
+
+
+def _for_people(row: Row) -> Row:
+    """Without the path of a file that its model's name stands for."""
+    return {"file": row["model"] or row["ranks"], **{key: row[key] for key in ("severity", "kind", "finding", "rows")}}
 
 
 def _size(path: Path) -> int:

@@ -105,7 +105,12 @@ class SmoothFamily(Family):
         own = self.columns[rows]
         basis = own - np.multiply.outer(own[:, 0], self._ratio)
         basis[:, 0] = own[:, 0]
-        return np.concatenate([own, basis[:, self._left] * basis[:, self._right]], axis=1)
+        design = np.empty((len(own), own.shape[1] + len(self._left)))
+        single, pairs = np.split(design, [own.shape[1]], axis=1)
+        single[:] = own
+        pairs[:] = basis[:, self._left]
+        pairs *= basis[:, self._right]
+        return design
 
     def finish(self, kept: Floats) -> Replicates:
         """Values and covariances of the models."""

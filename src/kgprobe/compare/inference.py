@@ -77,7 +77,10 @@ class Contrast:
         """What its interval rests on."""
         own = [self.family.estimators[place] for place, _ in self.terms]
         queries, clusters = min(one.effective for one in own), min(one.effective_clusters for one in own)
-        return Evidence.of(queries, clusters, influence, scale=max(abs(one.estimate) for one in own))
+        if influence is None:
+            return Evidence(queries, clusters)
+        weight, scale = own[0].columns[:, 0], max(abs(one.estimate) for one in own)
+        return Evidence.of(queries, clusters, influence, weight, scale)
 
 
 @dataclass(frozen=True)

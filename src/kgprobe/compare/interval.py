@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 FEWEST_QUERIES = 200
 FEWEST_CLUSTERS = 100
-FEWEST_VARYING = 10
+FEWEST_VARYING = 20
 _ROUNDING = 1e-12
 
 
@@ -43,32 +43,39 @@ class Evidence:
     Attributes:
         queries: The effective number of queries.
         clusters: The effective number of clusters.
-        varying: The effective number of clusters that make up the variation, (sum d^2)^2 / sum d^4 of their
-            deviations d; infinite where it is not known.
+        varying: The number of clusters as it counts for the variance, (sum d^2)^2 / sum d^4 of their deviations d;
+            infinite where it is not known.
+        kurtosis: How heavy the tails of the clusters' scores are: 3 for a normal distribution.
         varies: Whether any cluster deviates at all.
     """
 
     queries: float
     clusters: float
     varying: float = math.inf
+    kurtosis: float = 1.0
     varies: bool = True
 
     @classmethod
-    def of(cls, queries: float, clusters: float, influence: Floats | None, scale: float = 0.0) -> Evidence:
-        """From what each cluster adds to the deviation of a value; without it, by the numbers alone.
+    def of(cls, queries: float, clusters: float, influence: Floats, weight: Floats, scale: float = 0.0) -> Evidence:
+        """From what each cluster adds to the deviation of a value, and its weight.
 
         What is next to nothing on the scale of the values comes from rounding.
 
         Example:
-            >>> Evidence.of(500, 500, np.array([-1.0, 1.0, 0.0])).varying
-            2.0
+            >>> found = Evidence.of(500, 500, np.array([-1.0, 1.0, 0.0]), weight=np.ones(3))
+            >>> found.varying, found.kurtosis
+            (2.0, 1.5)
         """
-        if influence is None:
-            return cls(queries, clusters)
         if not np.abs(influence).sum() > _ROUNDING * scale:
-            return cls(queries, clusters, 0.0, varies=False)
-        squares = np.square(influence / np.abs(influence).max())
-        return cls(queries, clusters, float(squares.sum() ** 2 / np.square(squares).sum()))
+            return cls(queries, clusters, varying=0.0, varies=False)
+        added = np.square(influence / np.abs(influence).max())
+        weighing = weight > 0
+        share = weight[weighing] / weight.sum()
+        deviation = influence[weighing] / share
+        squares = np.square(deviation / np.abs(deviation).max())
+        variance = float(share @ squares)
+        kurtosis = float(share @ np.square(squares)) / variance / variance
+        return cls(queries, clusters, float(added.sum() ** 2 / np.square(added).sum()), kurtosis)
 
     def freedom(self, clusters: int) -> float:
         """Degrees of freedom of a variance estimated from so many clusters: fewer where few make up most of it.
@@ -91,8 +98,11 @@ class Evidence:
             return f"the effective number of clusters is {self.clusters:,.0f}, below {FEWEST_CLUSTERS}"
         if not self.varies:
             return "all clusters are alike, so how the value may vary is not known"
-        if self.varying < FEWEST_VARYING:
-            return f"nearly all variation comes from about {math.ceil(self.varying)} clusters of queries"
+        if self.clusters < FEWEST_VARYING * self.kurtosis:
+            return (
+                f"most of the variation comes from a few clusters of queries, as if there were "
+                f"{self.clusters / self.kurtosis:,.0f} and not {self.clusters:,.0f}"
+            )
         return None
 
 

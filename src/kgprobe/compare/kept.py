@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
-_BLOCK_CELLS = 1 << 25
+_BLOCK_CELLS = 1 << 24
 
 
 @dataclass(frozen=True)

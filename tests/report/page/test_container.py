@@ -45,7 +45,9 @@ def test_steps_come_back_as_the_values_and_cost_nothing_where_they_repeat() -> N
 
 
 def test_the_same_content_is_the_same_bytes() -> None:
-    assert pack({"a": 1}, {"b": np.arange(5)}) == pack({"a": 1}, {"b": np.arange(5)})
+    packed = pack({"a": 1}, {"b": np.arange(5)})
+    assert packed == pack({"a": 1}, {"b": np.arange(5)})
+    assert packed[4:8] == bytes(4), "the time of writing must not be in it"
 
 
 def test_text_that_is_no_text_does_not_stop_it() -> None:

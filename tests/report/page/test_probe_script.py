@@ -61,13 +61,44 @@ def test_scores_are_exact_where_powers_overflow(tmp_path: Path) -> None:
     assert shown == pytest.approx(list(exact.values()), abs=1e-12)
 
 
-def test_a_model_whose_file_has_another_popularity_is_weighed_by_its_own(tmp_path: Path) -> None:
+@pytest.mark.parametrize("least", [0.001, 0.0007], ids=["same epsilon", "other epsilon"])
+def test_a_model_whose_file_has_another_popularity_is_weighed_by_its_own(least: float, tmp_path: Path) -> None:
     tables = made_up(models=2)
-    other = np.random.default_rng(5).choice([0.0007, 0.04, 0.9], len(tables["model 1"]))
+    other = np.random.default_rng(5).choice([least, 0.04, 0.9], len(tables["model 1"]))
     tables["model 1"] = with_columns(tables["model 1"], entity_popularity=other)
     shown = ask_lineup(tmp_path, line_up(tables), "return scores(data, 0.5, 0.7).map((own) => own.value);")
-    exact = [kp.evaluate(table, "PROBE(alpha=0.5,beta=0.7)") for table in tables.values()]
-    assert shown == pytest.approx([value for one in exact for value in one.values()], abs=1e-12)
+    assert shown == pytest.approx(_evaluated(tables), abs=1e-12)
+
+
+@pytest.mark.parametrize("least", [0.001, 1e-5], ids=["same epsilon", "other epsilon"])
+def test_queries_with_a_single_candidate_count_neither_in_weights_nor_in_epsilon(least: float, tmp_path: Path) -> None:
+    tables = made_up(models=2)
+    single = np.arange(60) < 12
+    for name, own in (("model 0", single), ("model 1", ~single)):
+        table = tables[name]
+        tables[name] = with_columns(
+            table,
+            rank=np.where(own, 1.0, table.rank),
+            candidates=np.where(own, 1, table.candidates).astype(np.int64),
+            entity_popularity=np.where(single, least, np.maximum(0.001, table.numbers("entity_popularity"))),
+        )
+    shown = ask_lineup(tmp_path, line_up(tables), "return scores(data, 0.5, 0.7).map((own) => own.value);")
+    assert shown == pytest.approx(_evaluated(tables), abs=1e-12)
+
+
+def _evaluated(tables: dict[str, kp.Ranks]) -> list[float]:
+    return [kp.scores(table, "PROBE(alpha=0.5,beta=0.7)")[0].value for table in tables.values()]
+
+
+def test_weights_of_any_size_do_not_overflow(tmp_path: Path) -> None:
+    (table,) = made_up(models=1).values()
+    tiny = np.random.default_rng(0).choice([1e-300, 1e-150, 0.5], len(table))
+    table = with_columns(table, entity_popularity=tiny)
+    shown = ask_lineup(
+        tmp_path, line_up({"mine": table}), "return [-2, 2].map((beta) => scores(data, 1, beta)[0].value);"
+    )
+    exact = kp.evaluate(table, ["PROBE(alpha=1,beta=-2)", "PROBE(alpha=1,beta=2)"])
+    assert shown == pytest.approx(list(exact.values()), abs=1e-12)
 
 
 def test_without_popularity_beta_changes_nothing(tmp_path: Path) -> None:

@@ -1,0 +1,211 @@
+import dataclasses
+import math
+
+import numpy as np
+import pytest
+
+from clustered import lineup, model
+from kgprobe import UsageError, read_ranks, scores
+from kgprobe.compare import line_up
+from kgprobe.compare.comparison import compare_models
+from kgprobe.compare.multiplicity import benjamini_hochberg, holm
+from support import take, with_columns
+
+METRICS = ["MRR", "PROBE(alpha=1,beta=0.6)", "MR"]
+FEW = {"replicates": 400, "permutations": 400}
+
+
+@pytest.fixture(scope="module")
+def found():
+    return compare_models(lineup(150, 3), METRICS, by=["relation"], **FEW)
+
+
+def by_key(found):
+    estimates = {(e.model, str(e.metric), str(e.group)): e for e in found.estimates}
+    differences = {(d.first, d.second, str(d.metric), str(d.group)): d for d in found.differences}
+    return estimates, differences
+
+
+def test_every_value_is_that_of_eval(found):
+    given = lineup(150, 3)
+    expected = {
+        (name, str(s.metric), str(s.group)): s
+        for name, (run,) in given.runs.items()
+        for s in scores(run, METRICS, by=["relation"])
+    }
+    estimates, _ = by_key(found)
+    assert estimates.keys() == expected.keys()
+    for key, score in expected.items():
+        one = estimates[key]
+        assert one.value == pytest.approx(score.value, rel=1e-12)
+        assert (one.queries, one.effective) == (score.queries, pytest.approx(score.effective))
+        assert (one.std, one.seeds, one.clusters) == (None, 1, score.queries // 2)
+        assert one.interval.low <= one.value <= one.interval.high
+
+
+def test_differences_are_those_of_the_values_and_one_family_of_tests(found):
+    estimates, differences = by_key(found)
+    assert len(differences) == 3 * 3 * 3
+    for (first, second, *where), one in differences.items():
+        expected = estimates[first, *where].value - estimates[second, *where].value
+        assert one.value == pytest.approx(expected, abs=1e-15)
+        assert one.interval.low <= one.value <= one.interval.high
+        assert 0 < one.p <= one.bh <= one.holm <= 1
+    p = [one.p for one in found.differences]
+    assert [one.holm for one in found.differences] == holm(p).tolist()
+    assert [one.bh for one in found.differences] == benjamini_hochberg(p).tolist()
+
+
+def test_small_groups_are_not_trusted(found):
+    assert {one.interval.trusted for one in found.estimates} == {False}
+    assert all("below 200" in one.interval.remark for one in found.estimates if one.effective < 199.5)
+
+
+def test_the_same_seed_gives_the_same_and_another_seed_nearly_so():
+    given = lineup(120, 2)
+    one, again, other = (compare_models(given, METRICS, seed=seed, **FEW) for seed in (1, 1, 2))
+    assert one == again
+    assert other.estimates != one.estimates
+    for a, b in zip(one.estimates, other.estimates, strict=True):
+        assert a.interval.low == pytest.approx(b.interval.low, abs=0.2 * (a.interval.high - a.interval.low))
+
+
+def test_the_order_of_rows_and_models_does_not_matter():
+    tables = {f"model {i}": model(120, i, worse=0.1 * i) for i in range(3)}
+    order = np.random.default_rng(0).permutation(240).tolist()
+    turned = {name: take(table, order) for name, table in reversed(tables.items())}
+    one, other = (by_key(compare_models(line_up(given), METRICS, **FEW)) for given in (tables, turned))
+    for key, estimate in one[0].items():
+        assert other[0][key].value == pytest.approx(estimate.value, rel=1e-12)
+        ends = (estimate.interval.low, estimate.interval.high)
+        assert (other[0][key].interval.low, other[0][key].interval.high) == pytest.approx(ends, rel=1e-9)
+    for (first, second, *where), difference in one[1].items():
+        back = other[1][second, first, *where]
+        assert back.value == pytest.approx(-difference.value, abs=1e-14)
+        assert back.interval.low == pytest.approx(-difference.interval.high, abs=1e-9)
+        assert back.p == pytest.approx(difference.p)
+
+
+def test_identical_models_are_alike():
+    table = model(120, 1)
+    found = compare_models(line_up({"one": table, "copy": table}), ["MRR", "MedianRank"], **FEW)
+    for one in found.differences:
+        assert (one.value, one.p, one.holm, one.interval.low, one.interval.high) == (0, 1, 1, 0, 0)
+        assert not one.interval.trusted
+
+
+def test_the_best_is_held_against_the_others_on_request():
+    given = lineup(120, 4)
+    found = compare_models(given, ["MRR", "MR"], pairs="best", **FEW)
+    whole = by_key(compare_models(given, ["MRR", "MR"], **FEW))[1]
+    for metric, best in (("MRR", max), ("MR", min)):
+        values = {e.model: e.value for e in found.estimates if str(e.metric) == metric}
+        leader = best(values, key=values.get)
+        own = [d for d in found.differences if str(d.metric) == metric]
+        assert [d.first for d in own] == [leader] * 3
+        assert {d.second for d in own} == set(values) - {leader}
+        for d in own:
+            there, back = (d.first, d.second, metric, "{}"), (d.second, d.first, metric, "{}")
+            assert d.p == whole[there if there in whole else back].p
+
+
+def test_seeds_are_random_where_all_models_have_several():
+    several, one = lineup(120, 2, runs=3), lineup(120, 2)
+    found = compare_models(several, "MRR", **FEW)
+    assert found.settings.seeds == "random"
+    assert [(e.seeds, e.interval.method) for e in found.estimates] == [(3, "t")] * 2
+    assert all(e.std > 0 for e in found.estimates)
+    fixed = compare_models(several, "MRR", seeds="fixed", **FEW)
+    assert [e.interval.method for e in fixed.estimates] == ["bootstrap-t"] * 2
+    assert compare_models(one, "MRR", **FEW).settings.seeds == "fixed"
+    mixed = line_up({"one": model(120, 1, runs=2), "other": model(120, 2)})
+    assert compare_models(mixed, "MRR", **FEW).settings.seeds == "fixed"
+    with pytest.raises(UsageError) as refused:
+        compare_models(mixed, "MRR", seeds="random", level=2, **FEW)
+    assert len(refused.value.problems) == 2
+    assert "two runs of other" in refused.value.problems[1]
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"level": 0}, {"replicates": 3}, {"permutations": 0}, {"pairs": "some"}, {"seeds": "lucky"}, {"tie": "broken"}],
+    ids=lambda wrong: next(iter(wrong)),
+)
+def test_senseless_requests_are_refused(wrong):
+    with pytest.raises(UsageError):
+        compare_models(lineup(5, 2), "MRR", **wrong)
+
+
+def test_clusters_by_relation_are_few_and_say_so():
+    found = compare_models(lineup(400, 2), "MRR", cluster="relation", **FEW)
+    assert found.settings.cluster == "relation"
+    assert found.estimates[0].clusters == 3
+    assert "effective number of clusters is 3, below 100" in found.estimates[0].interval.remark
+    assert found.differences[0].p >= 2 / 8  # there are eight ways to swap
+
+
+def test_settings_are_remembered():
+    found = compare_models(lineup(20, 2), "MRR", level=0.9, tie="optimistic", seed=8, **FEW)
+    assert dataclasses.asdict(found.settings) == {
+        "cluster": "triple",
+        "level": 0.9,
+        "replicates": 400,
+        "permutations": 400,
+        "seeds": "fixed",
+        "pairs": "all",
+        "tie": "optimistic",
+        "seed": 8,
+    }
+
+
+def test_progress_counts_replicates_and_permutations():
+    told = []
+    compare_models(lineup(30, 2), METRICS, progress=told.append, **FEW)
+    assert sum(told) == 800
+
+
+def test_a_single_model_has_intervals_and_no_differences():
+    found = compare_models(lineup(120, 1), METRICS, **FEW)
+    assert len(found.estimates) == 3
+    assert found.differences == []
+
+
+def test_a_metric_without_value_is_said_and_spoils_no_other():
+    table = with_columns(model(120, 1), candidates=np.ones(240, dtype=int), rank=np.ones(240))
+    found = compare_models(line_up({"one": table, "other": table}), ["PROBE(alpha=1)", "MRR"], **FEW)
+    assert math.isnan(found.estimates[0].value)
+    assert "no finite value" in found.estimates[0].interval.remark
+    assert math.isnan(found.differences[0].p)
+    assert math.isnan(found.differences[0].holm)
+    assert (found.differences[1].p, found.differences[1].holm) == (1, 1)
+
+
+def test_too_few_permutations_for_so_many_tests_are_said():
+    given = lineup(30, 3)
+    few = compare_models(given, METRICS, by=["relation"], **FEW)
+    assert few.remarks == [
+        "27 differences, 400 permutations: adjusted by Holm, no p value can be below 0.067; "
+        "2,700 permutations would allow 0.01"
+    ]
+    assert compare_models(given, "MRR", **FEW).remarks == []
+    assert compare_models(lineup(30, 3, runs=2), METRICS, by=["relation"], **FEW).remarks == []
+
+
+def test_published_models_come_apart_where_the_paper_says(data):
+    """HousE rises from last at alpha 1 to first at alpha -1, and both orders are beyond noise."""
+    names = ["ComplEx", "HousE", "RotatE", "TuckER", "RNNLogic"]
+    given = line_up(
+        {name: read_ranks(data / "published_ranks" / "wn18rr" / f"{name}.parquet") for name in names}, common=True
+    )
+    found = compare_models(given, ["PROBE(alpha=1,beta=0)", "PROBE(alpha=-1,beta=0)"])
+    about = [d for d in found.differences if "HousE" in (d.first, d.second)]
+    sharp, blunt = (
+        {d.first if d.second == "HousE" else d.second: d for d in about if str(d.metric) == metric}
+        for metric in ("PROBE(alpha=1,beta=0)", "PROBE(alpha=-1,beta=0)")
+    )
+    assert found.settings.seeds == "random"
+    for other in ("ComplEx", "RotatE", "TuckER", "RNNLogic"):
+        sign = -1 if sharp[other].first == "HousE" else 1
+        assert sign * sharp[other].value > 0 > sign * blunt[other].value
+        assert sharp[other].holm < 0.05
+        assert blunt[other].p < 0.05
