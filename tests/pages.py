@@ -114,7 +114,8 @@ def lined_up(**choices: Any) -> Lineup:
 
 CASES: dict[str, dict[str, Any]] = {
     "one seed": {},
-    "seeds": {"seeds": (3, 1, 2)},
+    "seeds": {"seeds": (3, 4, 2)},
+    "some seeds": {"seeds": (3, 1, 2)},
     "single candidates": {"single": 7, "seeds": (2, 1)},
     "other candidates": {"other_candidates": True, "single": 3},
     "one model": {"models": 1},
@@ -160,13 +161,17 @@ class Plain:
         return float(np.var(self.values, ddof=1)) / len(self.values) if len(self.values) > 1 else 0.0
 
 
-def plain_interval(parts: list[tuple[float, Plain]], level: float = 0.95) -> tuple[float, float]:
+def plain_interval(
+    parts: list[tuple[float, Plain]], level: float = 0.95, *, random_seeds: bool = True
+) -> tuple[float, float]:
     """The interval of a weighted sum of models."""
     value = sum(factor * plain.value for factor, plain in parts)
     triples = {triple for _, plain in parts for triple in plain.pulls}
     pulls = [sum(factor * plain.pulls[triple] for factor, plain in parts) for triple in triples]
     variance = len(pulls) / (len(pulls) - 1) * sum(pull**2 for pull in pulls)
-    seeds = [(plain.seed_variance, len(plain.values) - 1) for _, plain in parts if plain.seed_variance > 0]
+    seeds = [
+        (plain.seed_variance, len(plain.values) - 1) for _, plain in parts if random_seeds and plain.seed_variance > 0
+    ]
     total = variance + sum(part for part, _ in seeds)
     freedom = total**2 / sum(part**2 / degrees for part, degrees in seeds) if seeds else math.inf
     quantile = stats.t.ppf((1 + level) / 2, freedom) if seeds else stats.norm.ppf((1 + level) / 2)

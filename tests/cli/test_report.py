@@ -126,11 +126,22 @@ def test_every_missing_file_is_named(kgprobe: Command, ranks_file: Path, tmp_pat
 
 
 @pytest.mark.parametrize("name", ["report", "report.pdf", "."])
-def test_only_html_is_written(kgprobe: Command, ranks_file: Path, tmp_path: Path, name: str) -> None:
+def test_other_kinds_of_files_are_refused(kgprobe: Command, ranks_file: Path, tmp_path: Path, name: str) -> None:
     run = kgprobe("report", ranks_file, "-o", name)
     assert run.code == 2
-    assert "the page is an HTML file" in run.err
-    assert "Remedy: give a name that ends in .html" in run.err
+    assert "a report cannot be written to this kind of file" in run.err
+    assert "Remedy: end its name in .html, .md" in run.err
+
+
+@pytest.mark.parametrize("ending", ["md", "tex", "csv", "json", "txt"])
+def test_tables_are_written_too(kgprobe: Command, files: list[Path], tmp_path: Path, ending: str) -> None:
+    table = tmp_path / f"table.{ending}"
+    run = kgprobe("report", *files, "-o", table, "-m", "MRR", "--replicates", 200)
+    assert (run.code, run.out) == (0, f"{table}\n")
+    text = table.read_text(encoding="utf-8")
+    value = kp.evaluate(kp.read_ranks(files[0]), "MRR")["MRR"]
+    assert "model 0" in text
+    assert (f"{value:.14f}"[:-1] if ending in ("csv", "json") else f"{value:.4f}") in text
 
 
 def test_a_page_that_cannot_be_written_is_refused_before_the_work(kgprobe: Command) -> None:

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kgprobe.cli.options import GraphOption, RanksArgument, each_file, load
+from kgprobe.cli.options import CommonOption, GraphOption, RanksArgument, load, read_models
 from kgprobe.cli.output import note
-from kgprobe.cli.progress import counting, watching
-from kgprobe.errors import UsageError
-from kgprobe.files import require_writable
+from kgprobe.cli.progress import counting
 
 if TYPE_CHECKING:
     from kgprobe.compare import Lineup
@@ -23,8 +21,8 @@ if TYPE_CHECKING:
     from kgprobe.compare.outcome import Comparison
     from kgprobe.metrics import Metric
     from kgprobe.ranks import Ranks
+    from kgprobe.report.page.payload import About
 
-_ENDINGS = (".html", ".htm")
 _MOST_QUERIES = 300_000
 _SKIPPED = "Other metrics and their tests are left out, for so many queries take minutes: ask for them with --metric."
 _FEW_MODELS, _FEW_QUERIES = 6, 100_000
@@ -39,7 +37,14 @@ _SWAPS_PER_TEST = 40
 def report(
     ranks: RanksArgument,
     output: Annotated[
-        Path, typer.Option("--output", "-o", metavar="FILE", help="The page to write, *.html.", show_default=False)
+        Path,
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="FILE",
+            help="The page to write (.html), or its table as .md, .tex, .csv, .json or .txt.",
+            show_default=False,
+        ),
     ],
     graph: GraphOption = None,
     title: Annotated[str, typer.Option(metavar="TEXT", help="What stands at its head.")] = "kgprobe report",
@@ -49,9 +54,7 @@ def report(
             "--metric", "-m", help="Metrics whose differences are tested; 'kgprobe metrics' lists all. May be repeated."
         ),
     ] = None,
-    common: Annotated[
-        bool, typer.Option("--common", help="Compare on the queries that all models have, instead of refusing others.")
-    ] = False,
+    common: CommonOption = False,
     level: Annotated[float, typer.Option(help="Confidence of intervals and tests.")] = 0.95,
     replicates: Annotated[
         int | None,
@@ -67,38 +70,49 @@ def report(
     It has sliders for alpha and beta, the decision map, intervals, rank histograms, groups, all queries, tested
     differences, the audit's findings, and the protocol.
     """
-    if output.suffix.lower() not in _ENDINGS:
-        raise UsageError(f"{output}: the page is an HTML file", remedy="give a name that ends in .html")
     from kgprobe.compare.audit import audit_files
     from kgprobe.compare.lineup import line_up, named_files
     from kgprobe.metrics import parse_all
-    from kgprobe.report.page.build import require_extras, write_page
     from kgprobe.report.page.payload import About
+    from kgprobe.report.write import ending_of, require_writing
 
-    require_extras()
-    require_writable(output)
+    require_writing(output)
+    is_page = ending_of(output) == ".html"
     metrics = parse_all(metric) if metric else None
     knowledge = load(graph)
-    tables = dict(each_file(ranks, _read))
-    files = {name: file.path for name, file in named_files(ranks).items()}
-    named = {name: tables[path] for name, path in files.items()}
-    lineup = line_up(named, graph=knowledge, common=common)
-    skipped = len(lineup) > _MOST_QUERIES and metrics is None and replicates is None
+    tables = read_models(ranks)
+    lineup = line_up(tables, graph=knowledge, common=common)
+    skipped = is_page and len(lineup) > _MOST_QUERIES and metrics is None and replicates is None
     about = About(
         title=title,
         command=shlex.join(["kgprobe", *sys.argv[1:]]),
         written=date.today().isoformat(),
         level=level,
         graph=knowledge,
-        files={name: str(path) for name, path in files.items()},
+        files={name: str(file.path) for name, file in named_files(ranks).items()},
         comparison=None if skipped else _compared(lineup, metrics, level, replicates),
-        findings=audit_files(named, knowledge),
+        findings=audit_files(tables, knowledge),
         notes=[_SKIPPED] if skipped else [],
     )
-    for remark in write_page(output, lineup, about):
+    for remark in (_write_page if is_page else _write_table)(output, lineup, tables, about):
         note(remark)
     _remark(about.findings)
     print(output)
+
+
+def _write_page(path: Path, lineup: Lineup, tables: Mapping[str, Ranks], about: About) -> list[str]:
+    from kgprobe.report.page.build import write_page
+
+    return write_page(path, lineup, about)
+
+
+def _write_table(path: Path, lineup: Lineup, tables: Mapping[str, Ranks], about: About) -> list[str]:
+    from kgprobe.report.report import Report
+
+    assert about.comparison is not None
+    report = Report(about.comparison, lineup, tables, about.graph, files=about.files)
+    report.write(path)
+    return report.remarks
 
 
 def _compared(lineup: Lineup, asked: list[Metric] | None, level: float, replicates: int | None) -> Comparison:
@@ -128,15 +142,7 @@ def _moderate(number: int) -> int:
     return min(max(number, _LEAST_DRAWS), _MOST_DRAWS)
 
 
-def _read(path: Path) -> Ranks:
-    from kgprobe.ranks import RankFile
-    from kgprobe.report.report import whole_table
-
-    with watching(path) as watch:
-        return whole_table(RankFile(path, watch))
-
-
 def _remark(findings: Sequence[Finding]) -> None:
     if unclean := sum(finding.unclean for finding in findings):
         found = "1 finding" if unclean == 1 else f"{unclean} findings"
-        note(f"the audit has {found}: see the page, or 'kgprobe check'")
+        note(f"the audit has {found}: see 'kgprobe check'")

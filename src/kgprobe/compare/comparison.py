@@ -69,9 +69,7 @@ def compare_models(
         True
     """
     wanted = parse_all(metrics)
-    settings = Settings(
-        cluster, level, replicates, permutations, seeds or _default_seeds(lineup), pairs, Tie(tie), seed
-    )
+    settings = Settings(cluster, level, replicates, permutations, seeds or lineup.usual_seeds, pairs, Tie(tie), seed)
     _check(settings, lineup)
     plan = Plan(level, replicates, permutations, seed)
     cells = grouped(lineup, by, lineup.clusters(cluster))
@@ -104,12 +102,8 @@ _PAIRS = {"all": _all_pairs, "best": _best_pairs}
 _SEEDS = {"fixed": about_these_runs, "random": about_the_method}
 
 
-def _default_seeds(lineup: Lineup) -> str:
-    return "random" if all(len(runs) > 1 for runs in lineup.runs.values()) else "fixed"
-
-
 def _check(settings: Settings, lineup: Lineup) -> None:
-    single = [model for model, runs in lineup.runs.items() if len(runs) < 2]
+    single = lineup.single_runs
     problems = [
         problem
         for wrong, problem in (

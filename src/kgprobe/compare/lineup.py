@@ -65,6 +65,16 @@ class Lineup:
         """The first run, which knows the queries as well as any other."""
         return next(iter(self.runs.values()))[0]
 
+    @property
+    def single_runs(self) -> list[str]:
+        """The models that were trained once: nothing is known of how training varies."""
+        return [model for model, own in self.runs.items() if len(own) < 2]
+
+    @property
+    def usual_seeds(self) -> str:
+        """What a statement is about, unless asked otherwise: the method (``random``), or these runs (``fixed``)."""
+        return "fixed" if self.single_runs else "random"
+
     def __len__(self) -> int:
         return len(self.first)
 

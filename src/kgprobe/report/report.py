@@ -138,6 +138,7 @@ def compare(
     permutations: int = 10_000,
     seeds: str | None = None,
     correction: str = "holm",
+    pairs: str = "all",
     tie: Tie | str = Tie.mean,
     common: bool = False,
     seed: int = 0,
@@ -158,6 +159,7 @@ def compare(
         permutations: How often models are swapped for the p values.
         seeds: Whether training runs are ``random``, a sample of all that might have been, or ``fixed``.
         correction: ``holm`` (any false finding is unlikely) or ``bh`` (few of the findings are false).
+        pairs: Test ``all`` pairs of models, or only the ``best`` of every metric against the others.
         tie: How ties are scored.
         common: Keep the queries that all models have, instead of refusing models that have others.
         seed: Repeats the same draws.
@@ -190,6 +192,7 @@ def compare(
         replicates=replicates,
         permutations=permutations,
         seeds=seeds,
+        pairs=pairs,
         tie=tie,
         seed=seed,
         progress=progress and _shares(progress, len(groups(lineup, by)) * (replicates + permutations)),

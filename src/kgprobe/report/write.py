@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -55,6 +56,7 @@ def _page(report: Report, path: Path) -> None:
     from kgprobe.report.page.payload import About
 
     about = About(
+        written=date.today().isoformat(),
         level=report.comparison.settings.level,
         graph=report.graph,
         files=report.files,

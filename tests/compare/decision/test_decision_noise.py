@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from kgprobe.compare import Clusters, Lineup, line_up
-from kgprobe.compare.decision import decision_map
+from kgprobe.compare.decision import decision_map, influence, noise
 from kgprobe.compare.decision.influence import Influences
 from kgprobe.compare.decision.noise import SeedNoise, band_width, covariances, variances_of_differences, widened
 from planes import plain_influences, random_lineup, ranked
@@ -72,7 +72,7 @@ def test_errors_are_those_of_a_bootstrap_of_triples() -> None:
 def test_few_or_many_alphas_at_a_time_give_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     lineup = random_lineup(3, runs=2, same_candidates=False)
     whole = decision_map(lineup, ALPHAS, BETAS, replicates=50)
-    monkeypatch.setattr("kgprobe.compare.decision.influence._TABLE", 1)
+    monkeypatch.setattr(influence, "_TABLE", 1)
     single = decision_map(lineup, ALPHAS, BETAS, replicates=50)
     np.testing.assert_allclose(single.errors, whole.errors, rtol=1e-12)
     assert single.settings["width"] == pytest.approx(whole.settings["width"], rel=1e-6)
@@ -98,13 +98,13 @@ def test_groups_of_clusters_keep_the_width(monkeypatch: pytest.MonkeyPatch) -> N
     influences = Influences(lineup, lineup.clusters("triple"), popular=True)
     grid = np.array([-1.0, 1.0]), np.array([0.0, 0.8])
     whole = band_width(influences, *grid, level=0.95, replicates=2000, seed=0)
-    monkeypatch.setattr("kgprobe.compare.decision.noise._ROWS", 500)
+    monkeypatch.setattr(noise, "_ROWS", 500)
     assert band_width(influences, *grid, level=0.95, replicates=2000, seed=0) == pytest.approx(whole, rel=0.05)
 
 
 def test_neighbours_are_not_grouped(monkeypatch: pytest.MonkeyPatch) -> None:
     """Clusters that cancel in pairs would leave nothing to vary."""
-    monkeypatch.setattr("kgprobe.compare.decision.noise._ROWS", 50)
+    monkeypatch.setattr(noise, "_ROWS", 50)
     lineup = line_up({"turns": ranked(100, [1, 1, 9, 9] * 50), "even": ranked(100, [4] * 200)})
     influences = Influences(lineup, Clusters(np.arange(200) // 2, 100), popular=False)
     assert band_width(influences, np.array([1.0]), np.array([0.0]), level=0.95, replicates=500, seed=0) > 1.5

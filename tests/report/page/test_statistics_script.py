@@ -4,15 +4,17 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy import stats
 
 import kgprobe as kp
 from kgprobe.compare import line_up
+from kgprobe.compare.decision import map_band
 from kgprobe.report.page.payload import About
 from pages import CASES, Plain, ask_lineup, lined_up, made_up, plain_interval
 from support import with_columns
 
 
-@pytest.mark.parametrize("case", ["one seed", "seeds", "single candidates", "odd number of queries"])
+@pytest.mark.parametrize("case", ["one seed", "seeds", "some seeds", "single candidates", "odd number of queries"])
 @pytest.mark.parametrize("level", [0.95, 0.8])
 def test_intervals_of_scores_and_differences(case: str, level: float, tmp_path: Path) -> None:
     lineup = lined_up(**CASES[case])
@@ -23,11 +25,14 @@ def test_intervals_of_scores_and_differences(case: str, level: float, tmp_path: 
         f"return {json.dumps(points)}.map(([a, b]) => [scores(data, a, b), differences(data, a, b)]);",
         About(level=level),
     )
+    random_seeds = all(len(runs) > 1 for runs in lineup.runs.values())
+    of_band = 2 * stats.norm.cdf(map_band(lineup, level=level)) - 1
+    assert of_band > level
     for (alpha, beta), (scored, differing) in zip(points, shown, strict=True):
         plain = [Plain(lineup, model, alpha, beta) for model in lineup.models]
         best = max(range(len(plain)), key=lambda model: plain[model].value)
         for model, own in enumerate(plain):
-            low, high = plain_interval([(1, own)], level)
+            low, high = plain_interval([(1, own)], level, random_seeds=random_seeds)
             assert [scored[model]["low"], scored[model]["high"]] == pytest.approx(
                 [max(low, 0), min(high, 1)], abs=1e-5 if len(own.values) > 1 else 1e-12
             )
@@ -35,8 +40,8 @@ def test_intervals_of_scores_and_differences(case: str, level: float, tmp_path: 
             assert (found["model"], found["against"]) == (model, best)
             assert found["value"] == pytest.approx(own.value - plain[best].value, abs=1e-12)
             if model != best:
-                low, high = plain_interval([(1, own), (-1, plain[best])], level)
-                assert [found["low"], found["high"]] == pytest.approx([low, high], abs=1e-5)
+                low, high = plain_interval([(1, own), (-1, plain[best])], of_band, random_seeds=random_seeds)
+                assert [found["low"], found["high"]] == pytest.approx([max(low, -1), min(high, 1)], abs=1e-5)
 
 
 def test_places_and_ties_of_places(tmp_path: Path) -> None:
@@ -108,7 +113,20 @@ def test_a_surface_is_its_points(tmp_path: Path) -> None:
             assert [own[a][b] for own in grid["scores"]] == [own["value"] for own in scored]
             order = sorted(range(len(scored)), key=lambda model: -scored[model]["value"])
             assert grid["winner"][a][b] == order[0]
-            assert bool(grid["beyond"][a][b]) == differing[order[1]]["beyond"]
+            assert bool(grid["beyond"][a][b]) == all(differing[model]["beyond"] for model in order[1:])
+
+
+def test_the_page_and_the_decision_map_call_the_same_leads_beyond_noise(data: Path, tmp_path: Path) -> None:
+    graph = kp.load_graph("wn18rr")
+    files = sorted((data / "published_ranks" / "wn18rr").glob("*.parquet"))
+    lineup = line_up({file.stem: kp.read_ranks(file) for file in files}, graph=graph)
+    plane = kp.decision_map(lineup)
+    shown = ask_lineup(
+        tmp_path, lineup, f"return surface(data, {plane.alphas.tolist()}, {plane.betas.tolist()});", About(graph=graph)
+    )
+    assert shown["winner"] == plane.winner.tolist()
+    assert np.array_equal(np.array(shown["beyond"]) == 1, plane.beyond_noise)
+    assert 0 < plane.beyond_noise.sum() < plane.beyond_noise.size
 
 
 def test_the_histogram_counts_evaluated_ranks_in_the_bins_of_the_paper(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from kgprobe.compare.decision.influence import Influences
 from kgprobe.compare.decision.map import DecisionMap
 from kgprobe.compare.decision.noise import SeedNoise, band_width, covariances, variances_of_differences, widened
 from kgprobe.compare.decision.surfaces import model_surface
-from kgprobe.compare.lineup import Models, line_up
+from kgprobe.compare.lineup import Lineup, Models, line_up
 from kgprobe.errors import UsageError
 from kgprobe.graph import KnowledgeGraph
 
@@ -18,6 +18,7 @@ Floats = NDArray[np.float64]
 
 PAPER_ALPHAS = (1.0, 0.5, 0.0, -0.5, -1.0)
 PAPER_BETAS = (0.0, 0.2, 0.4, 0.6, 0.8)
+_REPLICATES = 2_000
 
 
 def decision_map(
@@ -29,7 +30,7 @@ def decision_map(
     level: float = 0.95,
     seeds: str | None = None,
     tie: Tie | str = Tie.mean,
-    replicates: int = 2_000,
+    replicates: int = _REPLICATES,
     seed: int = 0,
     graph: KnowledgeGraph | None = None,
 ) -> DecisionMap:
@@ -69,9 +70,8 @@ def decision_map(
     """
     lineup = line_up(models, graph=graph)
     grid = _axis("alpha", alphas), _axis("beta", betas)
-    single = [model for model, runs in lineup.runs.items() if len(runs) < 2]
-    seeds = seeds or ("fixed" if single else "random")
-    _check(level, seeds, replicates, single)
+    seeds = seeds or lineup.usual_seeds
+    _check(level, seeds, replicates, lineup.single_runs)
     found = [model_surface(lineup, model, *grid, tie=tie) for model in lineup.models]
     influences = Influences(lineup, lineup.clusters(cluster), popular=bool(grid[1].any()), tie=tie)
     variance = variances_of_differences(covariances(influences, *grid))
@@ -103,6 +103,30 @@ def decision_map(
             "seed": seed,
         },
     )
+
+
+def map_band(lineup: Lineup, *, level: float = 0.95, popular: bool = True) -> float:
+    """How many standard errors a lead must have to be beyond noise for all models and the whole plane of the paper.
+
+    Args:
+        lineup: The models.
+        level: How sure one wants to be.
+        popular: Whether popularity is known, without which the plane is the line at beta 0.
+
+    Example:
+        >>> from kgprobe.ranks import Ranks
+        >>> def ranks(rank):
+        ...     n = len(rank)
+        ...     return Ranks.from_columns(
+        ...         head=range(n), relation=[0] * n, tail=[0] * n, side=["tail"] * n, rank=rank, candidates=[100] * n
+        ...     )
+        >>> lineup = line_up({"one": ranks([1, 2, 3, 4] * 50), "other": ranks([3, 1, 4, 1] * 50)})
+        >>> 1.96 < map_band(lineup, popular=False) < 4
+        True
+    """
+    betas = np.array(PAPER_BETAS if popular else (0.0,))
+    influences = Influences(lineup, lineup.clusters(), popular=popular, tie=Tie.mean)
+    return band_width(influences, np.array(PAPER_ALPHAS), betas, level=level, replicates=_REPLICATES, seed=0)
 
 
 def _axis(name: str, values: ArrayLike) -> Floats:

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kgprobe.aggregate.weights import smallest_popularity
+from kgprobe.compare.decision import map_band, widened
 from kgprobe.compare.interval import FEWEST_QUERIES, FEWEST_VARYING
 from kgprobe.compare.lineup import Lineup
 from kgprobe.graph import KnowledgeGraph
@@ -21,6 +22,7 @@ from kgprobe.report.page.container import pack
 from kgprobe.report.page.protocol import protocol, remarks
 from kgprobe.report.page.queries import Content, has_popularity, query_content
 from kgprobe.report.page.results import difference_entry, estimate_entry, finding_entry
+from kgprobe.report.page.sample import draw_sample
 
 if TYPE_CHECKING:
     from kgprobe.compare.audit import Finding
@@ -35,6 +37,7 @@ MOST_BYTES = 18_000_000
 """Of the packed data: written out and with all else that it needs, a page stays below 30 MB."""
 
 _QUANTILES = 1025
+_MOST_FOR_BAND = 200_000
 
 
 @dataclass(frozen=True)
@@ -90,7 +93,7 @@ def payload(lineup: Lineup, about: About) -> Payload:
         >>> header["title"], header["models"][0]["name"], header["queries"], header["hasPopularity"]
         ('Mine', 'mine', 2, False)
     """
-    described = Content(_described(lineup, about), {"quantiles": _quantiles(about.level)})
+    described = Content(_described(lineup, about), _widths(lineup, about.level))
     for queries in _versions(lineup, about.graph, [model["epsilon"] for model in described.header["models"]]):
         content = described | queries
         packed = pack(content.header, content.arrays, content.steps)
@@ -119,6 +122,7 @@ def _described(lineup: Lineup, about: About) -> dict[str, Any]:
         "version": package_version(),
         "written": about.written,
         "level": about.level,
+        "seeds": lineup.usual_seeds,
         "trust": {"queries": FEWEST_QUERIES, "varying": FEWEST_VARYING},
         "graph": graph and {"name": graph.name, "hash": graph.content_hash, "entities": graph.num_entities},
         "queries": len(lineup),
@@ -133,13 +137,19 @@ def _described(lineup: Lineup, about: About) -> dict[str, Any]:
     }
 
 
-def _quantiles(level: float) -> NDArray[np.float64]:
-    """Of the t distribution at 1 / freedom from 0 to 1, so close that a page may draw lines between them."""
-    from scipy.special import stdtrit
+def _widths(lineup: Lineup, level: float) -> dict[str, NDArray[np.float64]]:
+    """Standard errors to either side of a value: in an interval, and in the band of the decision map.
+
+    Both are quantiles of the t distribution at 1 / freedom from 0 to 1, so close that lines may be drawn between them.
+    """
+    from scipy.special import ndtri
 
     with np.errstate(divide="ignore"):
         freedom = 1 / np.linspace(0, 1, _QUANTILES)
-    return np.asarray(stdtrit(freedom, (1 + level) / 2))
+    single = float(ndtri((1 + level) / 2))
+    sample = lineup if len(lineup) <= _MOST_FOR_BAND else draw_sample(lineup, _MOST_FOR_BAND).of(lineup)
+    band = map_band(sample, level=level, popular=has_popularity(lineup))
+    return {"quantiles": widened(single, freedom), "bands": widened(max(single, band), freedom)}
 
 
 def _runs(lineup: Lineup) -> list[Ranks]:

@@ -23,7 +23,7 @@ export function scores(data, alpha, beta) {
       trusted: noise.doubt === null,
       effective: own.effective,
       place: 1 + models.filter((other) => other.value > own.value).length,
-      remark: REMARKS[noise.doubt ?? (own.std === null ? "none" : "seeds")] ?? null,
+      remark: REMARKS[noise.doubt ?? (own.std === null || data.seeds !== "random" ? "none" : "seeds")] ?? null,
     };
   });
 }
@@ -51,12 +51,12 @@ function differenceOf(data, models, model, other, alpha, beta) {
   if (model === other) return { value, low: value, high: value, trusted: true, beyond: false };
   const effective = Math.min(own.effective, against.effective);
   const pulls = [model, other].map((one) => pullsOn(data, one, alpha, beta));
-  const { half, doubt } = noiseOf(data, [model, other], effective, [own.seeds, against.seeds], ...pulls);
+  const { band, doubt } = noiseOf(data, [model, other], effective, [own.seeds, against.seeds], ...pulls);
   const trusted = doubt === null;
-  return { value, ...around(value, half, -1, 1), trusted, beyond: trusted && Math.abs(value) > half };
+  return { value, ...around(value, band, -1, 1), trusted, beyond: trusted && Math.abs(value) > band };
 }
 
-/** Half the width of the interval of a score, or of a difference of two, and why it cannot be trusted, if so. */
+/** Half the widths of the interval and of the band of a score, or of a difference of two, and why not to trust them. */
 function noiseOf(data, models, effective, seeds, pulls, less = null) {
   const clusters = Math.min(...models.map((model) => clustersOf(data)[model]));
   const { squares, varying } = squaredPulls(pulls, less);
@@ -65,23 +65,25 @@ function noiseOf(data, models, effective, seeds, pulls, less = null) {
 }
 
 function halfWidth(data, { clusters, variance, varying, effective }, seeds) {
-  if (clusters < 2) return { half: null, doubt: "single" };
-  const half = spreadWith(data, variance, seeds);
-  if (variance === 0) return { half, doubt: "same" };
-  if (effective < data.trust.queries) return { half, doubt: "queries" };
-  return { half, doubt: varying < data.trust.varying ? "varying" : null };
+  if (clusters < 2) return { half: null, band: null, doubt: "single" };
+  const widths = spreadWith(data, variance, data.seeds === "random" ? seeds : []);
+  if (variance === 0) return { ...widths, doubt: "same" };
+  if (effective < data.trust.queries) return { ...widths, doubt: "queries" };
+  return { ...widths, doubt: varying < data.trust.varying ? "varying" : null };
 }
 
-/** The standard error with the part of the seeds, times the quantile of the t distribution (by Satterthwaite). */
+/** The standard error with the part of the seeds, times quantiles of the t distribution (by Satterthwaite): those of
+ * an interval for one value, and those of a band that holds for all models and the whole map at once. */
 function spreadWith(data, variance, seeds) {
   const total = seeds.reduce((sum, part) => sum + part.variance, variance);
   const spread = seeds.reduce((sum, part) => sum + part.variance ** 2 / part.freedom, 0);
-  return quantile(data, spread > 0 ? total ** 2 / spread : Infinity) * Math.sqrt(total);
+  const freedom = spread > 0 ? total ** 2 / spread : Infinity;
+  const [half, band] = [data.arrays.quantiles, data.arrays.bands].map((table) => quantile(table, freedom));
+  return { half: half * Math.sqrt(total), band: band * Math.sqrt(total) };
 }
 
-/** The quantile that belongs to the level: from a table over 1 / freedom, which it is a smooth function of. */
-function quantile(data, freedom) {
-  const table = data.arrays.quantiles;
+/** From a table over 1 / freedom, of which a quantile is a smooth function. */
+function quantile(table, freedom) {
   const at = Math.min(1, 1 / freedom) * (table.length - 1);
   const below = Math.min(Math.floor(at), table.length - 2);
   return table[below] + (at - below) * (table[below + 1] - table[below]);
@@ -128,17 +130,18 @@ function clustersOf(data) {
   }));
 }
 
-/** Scores over a grid, [model][alpha][beta]; the best model of every point, and whether its lead is beyond noise. */
+/** Scores over a grid, [model][alpha][beta]; the best model of every point, and whether it leads beyond noise. */
 export function surface(data, alphas, betas) {
   const grid = data.models.map(() => alphas.map(() => new Float64Array(betas.length)));
   const winner = alphas.map(() => new Int32Array(betas.length));
   const beyond = alphas.map(() => new Uint8Array(betas.length));
   alphas.forEach((alpha, a) => betas.forEach((beta, b) => {
     const models = data.models.map((_, model) => modelScore(data, model, alpha, beta));
-    const [best, second] = byValue(models);
+    const [best, ...others] = byValue(models);
     models.forEach((own, model) => { grid[model][a][b] = own.value; });
     winner[a][b] = best;
-    beyond[a][b] = second === undefined ? 0 : Number(differenceOf(data, models, second, best, alpha, beta).beyond);
+    const led = (model) => differenceOf(data, models, model, best, alpha, beta).beyond;
+    beyond[a][b] = Number(others.length > 0 && others.every(led));
   }));
   return { scores: grid, winner, beyond };
 }
