@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 import kgprobe as kp
-from kgprobe.compare import line_up
+from kgprobe.compare import compare_models, line_up
 from kgprobe.compare.decision import map_band
 from kgprobe.report.page.payload import About
 from pages import CASES, Plain, ask_lineup, lined_up, made_up, plain_interval
@@ -76,6 +76,25 @@ def test_a_score_that_hangs_on_a_few_triples_is_not_trusted(tmp_path: Path) -> N
     assert "A few test triples" in shown[0]["remark"]
     assert "pull alike" in shown[1]["remark"]
     assert (shown[1]["low"], shown[1]["high"]) == (1, 1)
+
+
+def test_the_page_trusts_the_intervals_that_compare_trusts(data: Path, tmp_path: Path) -> None:
+    graph = kp.load_graph("wn18rr")
+    files = sorted((data / "published_ranks" / "wn18rr").glob("*.parquet"))
+    tables = {file.stem: kp.read_ranks(file) for file in files}
+    lineup = line_up({name: table.filter(table.seed == 1) for name, table in tables.items()}, graph=graph)
+    points = [(1, 0), (1, 0.8), (1, 4), (-1, 0.8), (-20, 0), (-60, 0), (-20, 1.5), (-60, -1.5), (4, -2)]
+    shown = ask_lineup(
+        tmp_path, lineup, f"return {json.dumps(points)}.map(([a, b]) => scores(data, a, b));", About(graph=graph)
+    )
+    metrics = [f"PROBE(alpha={alpha},beta={beta})" for alpha, beta in points]
+    found = compare_models(lineup, metrics, replicates=100, permutations=1)
+    by_metric = {str(kp.parse(metric)): [] for metric in metrics}
+    for estimate in found.estimates:
+        by_metric[str(estimate.metric)].append(estimate.interval.trusted)
+    trusted = [[own["trusted"] for own in scored] for scored in shown]
+    assert trusted == list(by_metric.values())
+    assert {True, False} <= {one for row in trusted for one in row}
 
 
 def test_a_large_lead_is_beyond_noise_and_a_small_one_is_not(tmp_path: Path) -> None:

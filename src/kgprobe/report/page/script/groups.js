@@ -69,7 +69,7 @@ function groupScore(data, runs, queries, alpha, beta) {
   if (scored.length === 0) return EMPTY_GROUP;
   const { value, seeds } = overRuns(scored.map((run) => run.value));
   const effective = average(scored.map((run) => run.effective));
-  const { half, doubt } = halfWidth(data, { ...groupPulls(scored, queries, data.arrays.triple), effective }, [seeds]);
+  const { half, doubt } = widthsOf(data, { ...groupPulls(scored, queries, data.arrays.triple), effective }, [seeds]);
   return {
     queries: Math.max(...scored.map((run) => run.queries)),
     share: average(scored.map((run) => run.share)),
@@ -89,24 +89,25 @@ function sumsOver(lost, { values, total }, queries) {
     squares += w * w;
     loss += w * lost[queries[i]];
   }
-  return { queries: count, value: 1 - loss / sum, sum, share: sum / total, effective: (sum * sum) / squares, lost, values };
+  const effective = (sum * sum) / squares;
+  return { queries: count, value: 1 - loss / sum, sum, share: sum / total, effective, lost, values };
 }
 
-/** What the clusters tell of the variance; those without a query that counts do not count. */
+/** What the clusters of a group tell of the variance. */
 function groupPulls(scored, queries, triple) {
-  let [squares, fourths, clusters, pull, holds] = [0, 0, 0, 0, false];
+  const found = evidence();
+  let [pull, share] = [0, 0];
   for (let i = 0; i < queries.length; i += 1) {
     const q = queries[i];
     for (const { values, lost, sum, value } of scored) {
-      holds ||= values[q] > 0;
-      pull += (values[q] * (1 - lost[q] - value)) / (sum * scored.length);
+      const own = values[q] / (sum * scored.length);
+      share += own;
+      pull += own * (1 - lost[q] - value);
     }
     if (i + 1 === queries.length || triple[queries[i + 1]] !== triple[q]) {
-      squares += pull * pull;
-      fourths += pull ** 4;
-      clusters += Number(holds);
-      [pull, holds] = [0, false];
+      addCluster(found, pull, share);
+      [pull, share] = [0, 0];
     }
   }
-  return { clusters, variance: squares * (clusters / (clusters - 1)), varying: (squares * squares) / fourths };
+  return weighed(found);
 }

@@ -37,7 +37,8 @@ function rowNumber(data, row) {
 function popularityOf(data, row) {
   if (!data.hasPopularity) return { popularity: null, entityPopularity: null, relationPopularity: null };
   const pair = data.runs[0].rows.popularity[row];
-  const [entityPopularity, relationPopularity] = [data.arrays.entityPopularity[pair], data.arrays.relationPopularity[pair]];
+  const entityPopularity = data.arrays.entityPopularity[pair];
+  const relationPopularity = data.arrays.relationPopularity[pair];
   return { popularity: entityPopularity * relationPopularity, entityPopularity, relationPopularity };
 }
 
@@ -98,7 +99,8 @@ function matching(data, filterText) {
   let count = 0;
   for (let row = 0; row < data.rows; row += 1) {
     const t = triple[row];
-    if (hits.every(([entity, related]) => entity[head[t]] || entity[tail[t]] || related[relation[t]])) rows[count++] = row;
+    const hit = ([entity, related]) => entity[head[t]] || entity[tail[t]] || related[relation[t]];
+    if (hits.every(hit)) rows[count++] = row;
   }
   return rows.subarray(0, count);
 }

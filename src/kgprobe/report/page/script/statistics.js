@@ -6,7 +6,7 @@ const REMARKS = {
   single: "A single test triple has no interval.",
   same: "All test triples pull alike: how the score may vary is not known.",
   queries: "The interval rests on too few effective queries to be trusted.",
-  varying: "A few test triples make up nearly all of the variation: the interval cannot be trusted.",
+  varying: "A few test triples make up most of the variation: the interval cannot be trusted.",
   seeds: "The interval covers variation between queries and between training runs.",
 };
 
@@ -14,7 +14,7 @@ const REMARKS = {
 export function scores(data, alpha, beta) {
   const models = data.models.map((_, model) => modelScore(data, model, alpha, beta));
   return models.map((own, model) => {
-    const noise = noiseOf(data, [model], own.effective, [own.seeds], pullsOn(data, model, alpha, beta));
+    const noise = noiseOf(data, own.effective, [own.seeds], pullsOn(data, model, alpha, beta));
     return {
       model,
       value: own.value,
@@ -51,25 +51,50 @@ function differenceOf(data, models, model, other, alpha, beta) {
   if (model === other) return { value, low: value, high: value, trusted: true, beyond: false };
   const effective = Math.min(own.effective, against.effective);
   const pulls = [model, other].map((one) => pullsOn(data, one, alpha, beta));
-  const { band, doubt } = noiseOf(data, [model, other], effective, [own.seeds, against.seeds], ...pulls);
+  const { band, doubt } = noiseOf(data, effective, [own.seeds, against.seeds], ...pulls);
   const trusted = doubt === null;
   return { value, ...around(value, band, -1, 1), trusted, beyond: trusted && Math.abs(value) > band };
 }
 
 /** Half the widths of the interval and of the band of a score, or of a difference of two, and why not to trust them. */
-function noiseOf(data, models, effective, seeds, pulls, less = null) {
-  const clusters = Math.min(...models.map((model) => clustersOf(data)[model]));
-  const { squares, varying } = squaredPulls(pulls, less);
-  const variance = squares * (clusters / (clusters - 1)) * (data.counted / data.queries);
-  return halfWidth(data, { clusters, variance, varying, effective }, seeds);
+function noiseOf(data, effective, seeds, pulls, less = null) {
+  const found = evidence();
+  for (let c = 0; c < pulls.values.length; c += 1) {
+    addCluster(found, less === null ? pulls.values[c] : pulls.values[c] - less.values[c], pulls.shares[c]);
+  }
+  const { variance, ...rest } = weighed(found);
+  return widthsOf(data, { ...rest, variance: variance * (data.counted / data.queries), effective }, seeds);
 }
 
-function halfWidth(data, { clusters, variance, varying, effective }, seeds) {
+/** What clusters tell of the variance, and whether enough of them make it up. */
+function evidence() {
+  return { clusters: 0, squares: 0, spread: 0, fourths: 0, together: 0 };
+}
+
+/** One cluster: how much it pulls, and its share of all weight; clusters without any do not count. */
+function addCluster(found, pull, share) {
+  if (share === 0) return;
+  const square = (pull / share) ** 2;
+  found.clusters += 1;
+  found.squares += pull * pull;
+  found.spread += share * square;
+  found.fourths += share * square * square;
+  found.together += share * share;
+}
+
+/** The variance; the effective number of clusters, and the same divided by the kurtosis of what they deviate. */
+function weighed({ clusters, squares, spread, fourths, together }) {
+  const variance = squares * (clusters / (clusters - 1));
+  return { clusters, variance, effectiveClusters: 1 / together, varying: (spread * spread) / (fourths * together) };
+}
+
+function widthsOf(data, { clusters, variance, effectiveClusters, varying, effective }, seeds) {
   if (clusters < 2) return { half: null, band: null, doubt: "single" };
   const widths = spreadWith(data, variance, data.seeds === "random" ? seeds : []);
+  const { trust } = data;
+  if (effective < trust.queries || effectiveClusters < trust.clusters) return { ...widths, doubt: "queries" };
   if (variance === 0) return { ...widths, doubt: "same" };
-  if (effective < data.trust.queries) return { ...widths, doubt: "queries" };
-  return { ...widths, doubt: varying < data.trust.varying ? "varying" : null };
+  return { ...widths, doubt: varying < trust.varying ? "varying" : null };
 }
 
 /** The standard error with the part of the seeds, times quantiles of the t distribution (by Satterthwaite): those of
@@ -89,45 +114,28 @@ function quantile(table, freedom) {
   return table[below] + (at - below) * (table[below + 1] - table[below]);
 }
 
-/** How much every cluster pulls at the score of a model. */
+/** How much every cluster pulls at the score of a model, and its share of all weight. */
 function pullsOn(data, model, alpha, beta) {
-  const pulls = kept(data, `pulls ${model}`, () => ({ alpha: NaN, beta: NaN, values: new Float64Array(data.clusters) }));
-  if (pulls.alpha === alpha && pulls.beta === beta) return pulls.values;
+  const zeros = () => new Float64Array(data.clusters);
+  const pulls = kept(data, `pulls ${model}`, () => ({ alpha: NaN, beta: NaN, values: zeros(), shares: zeros() }));
+  if (pulls.alpha === alpha && pulls.beta === beta) return pulls;
   pulls.values.fill(0);
+  pulls.shares.fill(0);
   const runs = data.runsOf[model];
-  runs.forEach(({ rows }) => addPulls(pulls.values, rows, data.arrays.triple, alpha, beta, 1 / runs.length));
-  return Object.assign(pulls, { alpha, beta }).values;
+  runs.forEach(({ rows }) => addPulls(pulls, rows, data.arrays.triple, alpha, beta, 1 / runs.length));
+  return Object.assign(pulls, { alpha, beta });
 }
 
-function addPulls(pulls, rows, triple, alpha, beta, share) {
+function addPulls({ values, shares }, rows, triple, alpha, beta, part) {
   const lost = losses(rows, alpha);
-  const { values, total } = weights(rows, beta);
+  const weight = weights(rows, beta);
   const centre = meanLoss(rows, alpha, beta);
-  const factor = share / total;
-  for (let q = 0; q < rows.length; q += 1) pulls[triple[q]] += values[q] * factor * (centre - lost[q]);
-}
-
-/** The sum of squares of pulls (or of what is left of them), and how many clusters effectively make it up. */
-function squaredPulls(pulls, less) {
-  let [squares, fourths] = [0, 0];
-  for (let c = 0; c < pulls.length; c += 1) {
-    const pull = less === null ? pulls[c] : pulls[c] - less[c];
-    const square = pull * pull;
-    squares += square;
-    fourths += square * square;
+  const factor = part / weight.total;
+  for (let q = 0; q < rows.length; q += 1) {
+    const share = weight.values[q] * factor;
+    shares[triple[q]] += share;
+    values[triple[q]] += share * (centre - lost[q]);
   }
-  return { squares, varying: (squares * squares) / fourths };
-}
-
-/** How many clusters hold a query that counts, for every model. */
-function clustersOf(data) {
-  return kept(data, "clusters", () => data.runsOf.map((runs) => {
-    const holds = new Uint8Array(data.clusters);
-    for (const { rows } of runs) {
-      for (let q = 0; q < rows.length; q += 1) if (rows.powers.logSize[rows.size[q]] > 0) holds[data.arrays.triple[q]] = 1;
-    }
-    return holds.reduce((sum, one) => sum + one, 0);
-  }));
 }
 
 /** Scores over a grid, [model][alpha][beta]; the best model of every point, and whether it leads beyond noise. */
