@@ -46,6 +46,10 @@ bench: $(VENV)/.dev
 	$(BIN)/python benchmarks/family_tree.py
 	$(BIN)/python benchmarks/ranking.py
 	$(BIN)/python benchmarks/scale.py
+	$(BIN)/python benchmarks/compare.py
+	$(BIN)/python benchmarks/decision.py
+	$(BIN)/python benchmarks/page.py
+	$(BIN)/python benchmarks/interval_coverage.py
 
 docs: $(VENV)/.dev
 	$(BIN)/python docs/generate.py

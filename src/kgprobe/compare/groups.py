@@ -11,7 +11,7 @@ import numpy as np
 from kgprobe.aggregate import distinct, parse_groupings
 from kgprobe.compare.lineup import Clusters, Codes, Lineup
 from kgprobe.errors import UsageError
-from kgprobe.metrics.accumulator import _sortable
+from kgprobe.metrics.accumulator import sortable
 
 
 @dataclass(frozen=True)
@@ -92,4 +92,4 @@ def groups(lineup: Lineup, by: Iterable[str]) -> list[tuple[dict[str, Any], Code
         for codes in zip(*values, strict=True)
     ]
     found = list(zip(names, rows, strict=True))
-    return sorted(found, key=lambda group: [_sortable(name) for name in group[0].values()])
+    return sorted(found, key=lambda group: [sortable(name) for name in group[0].values()])

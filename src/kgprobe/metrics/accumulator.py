@@ -142,7 +142,7 @@ class RankAccumulator:
         found = [
             score for metric in self.metrics for score in finish(metric, self._cubes[self._cube_key(metric)], self.by)
         ]
-        return sorted(found, key=lambda score: [_sortable(name) for name in score.group.values()])
+        return sorted(found, key=lambda score: [sortable(name) for name in score.group.values()])
 
     def _slices(self, ranks: Ranks) -> list[Floats]:
         seed = np.zeros(len(ranks)) if ranks.seed is None else ranks.seed.astype(np.float64)
@@ -166,7 +166,7 @@ def _macro_key(ranks: Ranks, macro: str) -> Floats:
     return keys[macro].astype(np.float64)
 
 
-def _sortable(value: Any) -> tuple[int, float, list[str | int]]:
+def sortable(value: Any) -> tuple[int, float, list[str | int]]:
     """Numbers before text, and numbers within text by their size: band 2 comes before band 10."""
     if isinstance(value, int | float):
         return 0, float(value), []

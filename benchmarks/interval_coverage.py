@@ -1,6 +1,6 @@
 """How often 95 % intervals hold the true value, and how often tests reject models that are alike: by simulation.
 
-Run: python benchmarks/coverage.py [--sets 2000] [--replicates 1000]
+Run: python benchmarks/interval_coverage.py [--sets 2000] [--replicates 1000]
 """
 
 from __future__ import annotations
