@@ -131,6 +131,7 @@ class Plain:
         triples = list(zip(lineup.first.head, lineup.first.relation, lineup.first.tail, strict=True))
         self.values, self.effective, self.weight = [], [], []
         self.pulls: dict[Any, float] = defaultdict(float)
+        self.run_pulls: list[dict[Any, float]] = []
         for run in runs:
             weight = self._weights(run, runs, beta)
             inside = [w if kept is None or kept[q] else 0.0 for q, w in enumerate(weight)]
@@ -141,7 +142,9 @@ class Plain:
             self.values.append(value)
             self.weight.append(total / sum(weight))
             self.effective.append(total**2 / sum(w**2 for w in inside))
+            self.run_pulls.append(defaultdict(float))
             for q in counted:
+                self.run_pulls[-1][triples[q]] += inside[q] * (score[q] - value) / total
                 self.pulls[triples[q]] += inside[q] * (score[q] - value) / total / len(runs)
 
     @staticmethod
@@ -161,18 +164,40 @@ class Plain:
         return float(np.var(self.values, ddof=1)) / len(self.values) if len(self.values) > 1 else 0.0
 
 
-def plain_interval(
-    parts: list[tuple[float, Plain]], level: float = 0.95, *, random_seeds: bool = True
-) -> tuple[float, float]:
-    """The interval of a weighted sum of models."""
-    value = sum(factor * plain.value for factor, plain in parts)
-    triples = {triple for _, plain in parts for triple in plain.pulls}
-    pulls = [sum(factor * plain.pulls[triple] for factor, plain in parts) for triple in triples]
-    variance = len(pulls) / (len(pulls) - 1) * sum(pull**2 for pull in pulls)
-    seeds = [
-        (plain.seed_variance, len(plain.values) - 1) for _, plain in parts if random_seeds and plain.seed_variance > 0
-    ]
-    total = variance + sum(part for part, _ in seeds)
-    freedom = total**2 / sum(part**2 / degrees for part, degrees in seeds) if seeds else math.inf
-    quantile = stats.t.ppf((1 + level) / 2, freedom) if seeds else stats.norm.ppf((1 + level) / 2)
-    return value - quantile * math.sqrt(total), value + quantile * math.sqrt(total)
+def variance_of(pulls: Sequence[float]) -> float:
+    """Of a value at which clusters pull."""
+    return len(pulls) / (len(pulls) - 1) * sum(pull**2 for pull in pulls)
+
+
+def plain_interval(own: Plain, level: float = 0.95, *, random_seeds: bool = True) -> tuple[float, float]:
+    """The interval of a score."""
+    pulls = list(own.pulls.values())
+    variance, runs = variance_of(pulls), len(own.values)
+    if not random_seeds:
+        half = stats.norm.ppf((1 + level) / 2) * math.sqrt(variance)
+        return own.value - half, own.value + half
+    freedom = 2 / (sum(pull**4 for pull in pulls) / sum(pull**2 for pull in pulls) ** 2 - 1 / len(pulls))
+    apart = [variance_of([run[triple] - pull for triple, pull in own.pulls.items()]) for run in own.run_pulls]
+    twice = sum(apart) / (runs * (runs - 1))
+    total, uncertain = variance, variance**2 / freedom
+    if own.seed_variance > twice:
+        total += own.seed_variance - twice
+        uncertain += own.seed_variance**2 / (runs - 1) + twice**2 / (runs - 1) / freedom
+    half = max(
+        stats.t.ppf((1 + level) / 2, total**2 / uncertain) * math.sqrt(total),
+        stats.t.ppf((1 + level) / 2, runs - 1) * math.sqrt(own.seed_variance),
+    )
+    return own.value - half, own.value + half
+
+
+def plain_band(own: Plain, other: Plain, width: float, *, random_seeds: bool = True) -> tuple[float, float]:
+    """The band of a difference, so many standard errors wide where these are known well."""
+    value = own.value - other.value
+    triples = {*own.pulls, *other.pulls}
+    total = variance_of([own.pulls[triple] - other.pulls[triple] for triple in triples])
+    if random_seeds:
+        total += own.seed_variance + other.seed_variance
+        degrees = min(len(own.values), len(other.values)) - 1
+        freedom = total**2 * degrees / (own.seed_variance**2 + other.seed_variance**2)
+        width = stats.t.isf(stats.norm.sf(width), freedom)
+    return value - width * math.sqrt(total), value + width * math.sqrt(total)

@@ -56,6 +56,14 @@ def only(files: Mapping[str, Any], graph: kp.KnowledgeGraph | None = None) -> Fi
     return found[0]
 
 
+def exchanged(ranks: Ranks, rows: Any, seed: int = 0) -> Ranks:
+    """The same table whose ranks in the marked rows are shuffled among these rows."""
+    rng = np.random.default_rng(seed)
+    rank, at = ranks.rank.copy(), np.flatnonzero(rows)
+    rank[at] = rank[rng.permutation(at)]
+    return planted(ranks, rank=np.minimum(rank, ranks.candidates), ties=None)
+
+
 def shuffled(ranks: Ranks, rows: Any, seed: int = 0) -> Ranks:
     """The same table whose ranks in the marked rows are drawn by chance."""
     rng = np.random.default_rng(seed)

@@ -167,6 +167,13 @@ def test_programs_see_path_and_model_and_people_one_name(kgprobe, tmp_path: Path
     assert headings[chosen]() == (FOR_PROGRAMS if chosen in ("csv", "json") else FOR_PEOPLE)
 
 
+def test_a_file_without_rows_is_not_clean(kgprobe, tmp_path: Path, queries) -> None:
+    path = tmp_path / "none.parquet"
+    kp.Ranks.from_columns(**{name: values[:0] for name, values in queries().items()}).write(path)
+    done = kgprobe("check", path)
+    assert (done.code, "the file has no rows" in done.out, "nothing wrong" in done.err) == (1, True, False)
+
+
 def test_clean_files_give_an_empty_list_of_rows(kgprobe, ranks_file: Path) -> None:
     done = kgprobe("check", ranks_file, "-f", "json")
     assert (done.code, rows_of(done)) == (0, [])

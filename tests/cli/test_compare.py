@@ -11,6 +11,7 @@ import pytest
 
 import kgprobe as kp
 from reporting import compiled
+from support import with_columns
 from terminal import run_on_terminal
 
 QUICK = ("--replicates", "200", "--permutations", "200")
@@ -55,6 +56,24 @@ def test_being_ahead_is_positive_whatever_the_order_and_the_direction(
     done = kgprobe("compare", *(models[i] for i in order), "-m", "MRR,MR", *QUICK)
     for line in done.err.splitlines():
         assert re.search(r": good is ahead of bad by [\d.]+ \[[\d.]+, [\d.]+\], .*: beyond noise$", line), line
+
+
+def test_equal_models_share_the_first_place_and_what_has_no_value_leads_nobody(
+    kgprobe, models: list[Path], tmp_path: Path
+) -> None:
+    copy, empty = tmp_path / "copy.parquet", tmp_path / "empty.parquet"
+    good = kp.read_ranks(models[0])
+    good.with_info(model="copy").write(copy)
+    with_columns(good, rank=np.ones(240), candidates=np.ones(240, dtype=int)).with_info(model="empty").write(empty)
+    done = kgprobe("compare", models[0], copy, "-m", "MRR", *QUICK)
+    assert done.err == "MRR: good and copy share the first place\n"
+    assert "No model is significantly worse than another" in done.out
+    none = kgprobe("compare", models[0], empty, "-m", "PROBE", *QUICK)
+    assert none.code == 0
+    assert "nan" not in none.err
+    three = kgprobe("compare", empty, models[0], models[2], "-m", "PROBE(alpha=1)", *QUICK)
+    assert "good is ahead of bad" in three.err
+    assert "nan" not in three.err
 
 
 def test_json_has_estimates_and_differences(kgprobe, models: list[Path]) -> None:
@@ -196,13 +215,27 @@ Change = Callable[[list[Path], Path], tuple[object, ...]]
         (lambda m, t: (m[0], "-o", t / "table.docx"), 2, ".html, .md, .tex, .csv, .json, .txt"),
         (lambda m, t: (m[0], "-o", "/dev/null/table.md"), 1, "cannot be written"),
         (lambda m, t: (m[0], "--level", "1.5"), 2, "level must be between 0 and 1"),
-        (lambda m, t: (m[0], "--replicates", "3"), 2, "at least 100 replicates"),
+        (lambda m, t: (m[0], "--replicates", "3"), 2, "replicates must be a whole number, at least 100, not 3"),
+        (lambda m, t: (m[0], "--seed", "-1"), 2, "seed must be a whole number, at least 0, not -1"),
         (lambda m, t: (m[0], "--seeds", "random"), 2, "random seeds need two runs"),
         (lambda m, t: (m[0], "--by", "colour"), 2, "no column 'colour'"),
         (lambda m, t: (m[0], "-m", "PROBE(beta=1)"), 1, "popularity"),
         (lambda m, t: (m[0], "--graph", t / "nowhere"), 1, "no such graph"),
     ],
-    ids=["missing", "twice", "metric", "ending", "folder", "level", "replicates", "seeds", "by", "popularity", "graph"],
+    ids=[
+        "missing",
+        "twice",
+        "metric",
+        "ending",
+        "folder",
+        "level",
+        "replicates",
+        "seed",
+        "seeds",
+        "by",
+        "popularity",
+        "graph",
+    ],
 )
 def test_mistakes_are_named(
     kgprobe, models: list[Path], tmp_path: Path, arguments: Change, code: int, said: str

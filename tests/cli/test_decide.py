@@ -10,7 +10,7 @@ import kgprobe as kp
 from planes import queries_of, ranked
 
 QUICK = ("--replicates", "200")
-TRIPLES = 150
+TRIPLES = 400
 
 
 @pytest.fixture
@@ -171,7 +171,7 @@ def test_different_queries_are_refused_or_left_out(kgprobe, files: dict[str, Pat
     assert (refused.code, "--common" in refused.err) == (1, True)
     done = kgprobe("decide", *files.values(), "--alpha", 1, "--beta", 0, "--common", *QUICK)
     assert done.code == 0
-    assert "sharp: 10 queries are left out, because not all models have them" in done.err
+    assert "10 queries of sharp that not all models have are left out." in done.err
 
 
 def test_betas_that_leave_few_queries_are_remarked_on(kgprobe, files: dict[str, Path]) -> None:
@@ -180,16 +180,43 @@ def test_betas_that_leave_few_queries_are_remarked_on(kgprobe, files: dict[str, 
     assert "beta 0 rests on" not in done.err
 
 
+def test_other_candidates_and_few_runs_are_remarked_on(kgprobe, tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    paths = [tmp_path / "one.parquet", tmp_path / "other.parquet"]
+    for path, candidates in zip(paths, (100, 90), strict=True):
+        runs = {run: ranked(TRIPLES, rng.integers(1, 90, 2 * TRIPLES), candidates) for run in range(3)}
+        kp.merge_seeds(runs).write(path)
+    done = kgprobe("decide", *paths, "--alpha", 1, "--beta", 0, *QUICK)
+    assert "800 queries have other candidates in other models: 'kgprobe check'" in done.err
+    assert "With 3 training runs of a model, a difference must be large" in done.err
+    fixed = kgprobe("decide", *paths, "--alpha", "1,0", "--beta", 0, "--seeds", "fixed", *QUICK)
+    assert "kgprobe check" in fixed.err
+    assert "training runs of a model" not in fixed.err
+
+
+@pytest.mark.parametrize(("alpha", "code"), [("1", 1), ("1,0", 1)], ids=["point", "map"])
+def test_a_model_without_any_query_that_counts_is_refused(
+    kgprobe, files: dict[str, Path], alpha: str, code: int
+) -> None:
+    size = 2 * TRIPLES
+    ranked(TRIPLES, np.ones(size), candidates=1).with_info(model="even").write(files["even"])
+    done = kgprobe("decide", *files.values(), "--alpha", alpha, "--beta", 0, *QUICK)
+    assert (done.code, done.out) == (code, "")
+    assert "candidate" in done.err
+
+
 @pytest.mark.parametrize(
     ("options", "complaint"),
     [
         (("--alpha", "much"), "--alpha much: not numbers"),
         (("--level", "2"), "the level must be between 0 and 1"),
         (("--seeds", "random"), "random seeds need two runs of sharp, even, bad"),
-        (("--replicates", "0"), "there must be at least one replicate"),
+        (("--replicates", "0"), "replicates must be a whole number, at least 1, not 0"),
+        (("--seed", "-1"), "seed must be a whole number, at least 0, not -1"),
+        (("--seed", "-1", "--alpha", "1", "--beta", "0"), "seed must be a whole number, at least 0, not -1"),
         (("--alpha", "inf,0"), "alpha must be a list of different finite numbers"),
     ],
-    ids=["axis", "level", "seeds", "replicates", "infinite"],
+    ids=["axis", "level", "seeds", "replicates", "seed", "seed of one point", "infinite"],
 )
 def test_requests_that_make_no_sense(kgprobe, files: dict[str, Path], options: tuple[str, ...], complaint: str) -> None:
     done = kgprobe("decide", *files.values(), *options)

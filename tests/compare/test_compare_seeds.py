@@ -24,12 +24,19 @@ def test_seeds_alone_give_the_t_interval_of_their_values():
 
 
 def test_two_sets_of_seeds_give_the_test_of_welch():
-    one, other = np.array([0.31, 0.35, 0.36, 0.30]), np.array([0.29, 0.28, 0.31])
-    runs = [Runs(1.0, one, np.zeros((4, 4))), Runs(-1.0, other, np.zeros((3, 3)))]
+    one, other = np.array([0.31, 0.35, 0.36]), np.array([0.29, 0.28, 0.31])
+    runs = [Runs(sign, values, np.zeros((3, 3))) for sign, values in ((1.0, one), (-1.0, other))]
     found = Uncertainty.of(Component(0.0, 500), runs)
     assert found.probability(one.mean() - other.mean()) == pytest.approx(
         stats.ttest_ind(one, other, equal_var=False).pvalue
     )
+
+
+def test_many_runs_of_one_model_do_not_stand_in_for_few_of_the_other():
+    agreeing, many = np.array([0.5, 0.5001]), np.linspace(0.4, 0.5, 20)
+    runs = [Runs(1.0, agreeing, np.zeros((2, 2))), Runs(-1.0, many, np.zeros((20, 20)))]
+    found = Uncertainty.of(Component(0.0, 500), runs)
+    assert found.both.freedom == found.seeds.freedom == pytest.approx(1, abs=0.01)
 
 
 def test_seeds_that_agree_leave_the_variance_of_the_queries():
@@ -88,9 +95,9 @@ def simulated(sets, seeds, between, rng):
         models = [
             [
                 special.ndtr(triple + method + between * rng.normal() + 0.7 * rng.normal(size=(200, 2)))
-                for _ in range(seeds)
+                for _ in range(number)
             ]
-            for method in (0.5 * rng.normal(size=(200, 1)) for _ in range(2))
+            for number, method in ((number, 0.5 * rng.normal(size=(200, 1))) for number in seeds)
         ]
         yield Question(MRR(), mean_family(np.ones((200, 2)), *models), ((0, 1),))
 
@@ -99,7 +106,7 @@ def simulated(sets, seeds, between, rng):
 @pytest.mark.parametrize("between", [0.0, 0.1, 0.5])
 def test_intervals_hold_for_other_seeds_and_queries(seeds, between):
     rng = np.random.default_rng(10 * seeds + int(10 * between))
-    answers = about_the_method(list(simulated(500, seeds, between, rng)), PLAN)
+    answers = about_the_method(list(simulated(500, (seeds, seeds), between, rng)), PLAN)
     for place, truth in ((0, 0.5), (1, 0.5), (2, 0.0)):
         covered = np.mean([a.intervals[place].low <= truth <= a.intervals[place].high for a in answers])
         assert 0.93 <= covered <= 0.985
@@ -107,11 +114,18 @@ def test_intervals_hold_for_other_seeds_and_queries(seeds, between):
     assert rejected <= 0.07
 
 
+@pytest.mark.parametrize("between", [0.1, 0.3])
+def test_intervals_hold_for_unequal_numbers_of_seeds(between):
+    answers = about_the_method(list(simulated(500, (2, 8), between, np.random.default_rng(0))), PLAN)
+    assert np.mean([a.intervals[2].low <= 0 <= a.intervals[2].high for a in answers]) >= 0.95
+    assert np.mean([answer.p[0] <= 0.05 for answer in answers]) <= 0.05
+
+
 def test_fixed_seeds_would_be_too_sure_about_the_method():
     """The control: with the variance of the queries alone, most intervals miss."""
     rng = np.random.default_rng(1)
     held = []
-    for question in simulated(300, 3, 0.5, rng):
+    for question in simulated(300, (3, 3), 0.5, rng):
         influence = question.family.influence[:, 0]
         half = 1.96 * math.sqrt(np.square(influence).sum())
         held.append(abs(question.family.estimate[0] - 0.5) <= half)

@@ -128,12 +128,21 @@ def test_seeds_are_random_where_all_models_have_several():
 
 @pytest.mark.parametrize(
     "wrong",
-    [{"level": 0}, {"replicates": 3}, {"permutations": 0}, {"pairs": "some"}, {"seeds": "lucky"}, {"tie": "broken"}],
-    ids=lambda wrong: next(iter(wrong)),
+    [
+        *({"level": 0}, {"replicates": 3}, {"permutations": 0}, {"pairs": "some"}, {"seeds": "lucky"}),
+        *({"tie": "broken"}, {"level": "0.9"}, {"replicates": 1e3}, {"seed": -1}, {"seed": None}, {"metrics": []}),
+    ],
+    ids=str,
 )
 def test_senseless_requests_are_refused(wrong):
     with pytest.raises(UsageError):
-        compare_models(lineup(5, 2), "MRR", **wrong)
+        compare_models(lineup(5, 2), **{"metrics": "MRR", **wrong})
+
+
+def test_a_plain_text_is_one_grouping():
+    plain, listed = (compare_models(lineup(30, 2), "MRR", by=by, **FEW) for by in ("relation", ["relation"]))
+    assert plain == listed
+    assert len(plain.estimates) == 6
 
 
 def test_clusters_by_relation_are_few_and_say_so():
@@ -178,6 +187,21 @@ def test_a_metric_without_value_is_said_and_spoils_no_other():
     assert math.isnan(found.differences[0].p)
     assert math.isnan(found.differences[0].holm)
     assert (found.differences[1].p, found.differences[1].holm) == (1, 1)
+
+
+@pytest.mark.parametrize("seeds", ["fixed", "random"])
+@pytest.mark.parametrize("by", [[], ["relation"]], ids=["whole", "groups"])
+def test_a_model_without_value_leaves_the_others_their_intervals(seeds, by):
+    given = {f"model {i}": model(120, i, runs=2) for i in range(2)}
+    empty = with_columns(model(120, 3, runs=2), candidates=np.ones(480, dtype=int), rank=np.ones(480))
+    metrics = ["PROBE(alpha=1)", "MedianRank"]
+    alone = by_key(compare_models(line_up(given), metrics, by=by, seeds=seeds, **FEW))
+    for tables in ({"none": empty, **given}, {**given, "none": empty}):
+        found = by_key(compare_models(line_up(tables), metrics, by=by, seeds=seeds, **FEW))
+        for before, after in zip(alone, found, strict=True):
+            for key, one in before.items():
+                ends = (one.interval.low, one.interval.high)
+                assert (after[key].interval.low, after[key].interval.high) == pytest.approx(ends, rel=1e-9)
 
 
 def test_too_few_permutations_for_so_many_tests_are_said():

@@ -4,7 +4,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clustered import model
-from kgprobe import DataError, Ranks, UsageError, concatenate, load_graph
+from kgprobe import (
+    DataError,
+    RankFile,
+    Ranks,
+    UsageError,
+    compare,
+    concatenate,
+    decide,
+    decision_map,
+    load_graph,
+)
 from kgprobe.compare import line_up, named_files
 from support import take
 
@@ -24,6 +34,26 @@ def test_models_are_put_in_the_same_order_of_queries(seed):
     expected = dict(zip(query(other), other.rank, strict=True))
     assert both.runs["other"][0].rank.tolist() == [expected[q] for q in query(one)]
     assert both.left_out == {"one": 0, "other": 0}
+
+
+def test_files_and_paths_are_read(tmp_path):
+    path = tmp_path / "ranks.parquet"
+    model(6, 1).write(path)
+    given = line_up({"table": model(6, 1), "path": path, "text": str(path), "file": RankFile(path)})
+    assert len({tuple(given.runs[name][0].rank.tolist()) for name in given.models}) == 1
+
+
+@pytest.mark.parametrize("ask", [line_up, compare, decision_map, lambda tables: decide(tables, 1, 0)])
+@pytest.mark.parametrize("wrong", [None, 5, [model(6, 1)], model(6, 1), {"mine": 5}, {"mine": None}], ids=range(6))
+def test_what_is_no_models_is_refused(ask, wrong):
+    with pytest.raises(UsageError, match="no models to compare"):
+        ask(wrong)
+
+
+def test_a_name_is_no_graph():
+    for ask in (line_up, compare, decision_map):
+        with pytest.raises(UsageError, match="'umls' is no graph"):
+            ask({"mine": model(6, 1)}, graph="umls")
 
 
 def test_seeds_are_told_apart_in_ascending_order():

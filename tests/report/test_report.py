@@ -203,6 +203,18 @@ def test_models_with_other_queries_are_compared_on_request_and_it_is_said() -> N
     assert report.remarks[0] in str(report)
 
 
+def test_few_runs_and_other_candidates_are_remarked_on() -> None:
+    one, other = model(1, runs=3), with_columns(model(2, runs=3), candidates=np.full(720, 70))
+    found = compare({"one": one, "other": other}, "MRR", replicates=100)
+    assert found.remarks == [
+        "240 queries have other candidates in other models: 'kgprobe check' says why that matters.",
+        "With 3 training runs of a model, a difference must be large to be beyond the noise of training; fixed seeds "
+        "speak of these runs alone.",
+    ]
+    assert all(remark in str(found) for remark in found.remarks)
+    assert compare({"one": one, "copy": one}, "MRR", seeds="fixed", replicates=100, permutations=20).remarks == []
+
+
 def test_default_metrics_weigh_by_popularity_where_it_is_known() -> None:
     known, unknown = model(1), Ranks(model(1).to_arrow().drop_columns(["entity_popularity", "relation_popularity"]))
     names = [
@@ -215,6 +227,9 @@ def test_default_metrics_weigh_by_popularity_where_it_is_known() -> None:
     assert set(names[0]) - set(names[1]) == {"PROBE(alpha=1,beta=0.8)"}
     some = with_columns(known, entity_popularity=[None, *known.numbers("entity_popularity")[1:]])
     assert len(compare({"mine": some}, replicates=100).to_rows()) == 7
+    for tables in ({"one": known, "other": unknown}, {"other": unknown, "one": known}):
+        found = compare(tables, replicates=100, permutations=20)
+        assert [row["metric"] for row in found.to_rows()[:14:2]] == names[1]
     by_default = compare({"mine": unknown}, replicates=100).to_rows()
     assert [row["metric"] for row in by_default] == names[1]
 

@@ -112,6 +112,14 @@ def test_notes_explain_every_mark_and_how_the_numbers_were_found() -> None:
     )
 
 
+def test_equal_models_are_not_called_worse() -> None:
+    equal = comparison({"MRR": {"one": 0.5, "copy": 0.5}})
+    assert comparison_grid(equal, "holm").notes[1].startswith("No model is significantly worse than another (p at")
+    assert comparison_grid(equal, "holm").notes[1].endswith("for 1 test).")
+    apart = comparison({"MRR": {"one": 0.5, "other": 0.25}}, {("MRR", "one", "other"): 0.01})
+    assert comparison_grid(apart, "holm").notes[1].startswith("All others are significantly worse than the best (p")
+
+
 def test_notes_on_random_seeds_speak_of_other_tests() -> None:
     fixed = comparison(VALUES, P, seeds=2, cluster="query")
     random = replace(fixed, settings=replace(fixed.settings, seeds="random"))
@@ -133,6 +141,17 @@ def test_many_remarks_are_cut_short() -> None:
     doubtful = comparison({"MRR": dict.fromkeys(models, 0.5)}, untrusted=models)
     note = comparison_grid(doubtful, "holm").notes[-1]
     assert note.endswith("m0 is doubtful; m1 is doubtful; m2 is doubtful; and 6 more.")
+
+
+def test_remarks_that_differ_in_numbers_alone_are_one() -> None:
+    models = {"a": 131, "b": 1120, "c": 7}
+    found = comparison({"MRR": dict.fromkeys(models, 0.5)}, untrusted=list(models))
+    estimates = [
+        replace(e, interval=replace(e.interval, remark=f"the number {{}} is {models[e.model]:,}, below 200"))
+        for e in found.estimates
+    ]
+    note = comparison_grid(replace(found, estimates=estimates), "holm").notes[-1]
+    assert note == "‡ the interval cannot be trusted: the number {} is 7 to 1,120, below 200."
 
 
 def test_few_groups_stand_side_by_side() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
@@ -108,8 +108,9 @@ def compare(
         note(f"wrote {output}")
     else:
         _print(report, format, pairs)
-    for remark in report.remarks:
-        note(remark)
+    if output is not None or format in (Format.json, Format.csv):  # other tables have remarks among their notes
+        for remark in report.remarks:
+            note(remark)
 
 
 def _print(report: Report, format: Format, pairs: bool) -> None:  # noqa: A002
@@ -146,9 +147,19 @@ def _leads(report: Report) -> Iterator[str]:
         return
     for difference in report.comparison.differences:
         standings = report.standings[question(difference)]
-        order = sorted(standings, key=lambda model: standings[model].place or len(standings))
+        order = sorted(filter(lambda model: standings[model].place, standings), key=lambda m: standings[m].place or 0)
         if {difference.first, difference.second} == set(order[:2]):
-            yield _lead(report, difference, order[0])
+            equal = [model for model in order if standings[model].place == 1]
+            yield _shared(difference, equal) if len(equal) > 1 else _lead(report, difference, order[0])
+
+
+def _shared(difference: Difference, equal: Sequence[str]) -> str:
+    *others, last = equal
+    return f"{_asked(difference)}: {', '.join(others)} and {last} share the first place"
+
+
+def _asked(difference: Difference) -> str:
+    return str(difference.metric) + "".join(f", {key} {value}" for key, value in difference.group.items())
 
 
 def _lead(report: Report, difference: Difference, best: str) -> str:
@@ -157,10 +168,9 @@ def _lead(report: Report, difference: Difference, best: str) -> str:
     second = difference.second if best == difference.first else difference.first
     ahead = 1 if (best == difference.first) == difference.metric.higher_is_better else -1
     low, high = sorted(ahead * limit for limit in (difference.interval.low, difference.interval.high))
-    group = "".join(f", {key} {value}" for key, value in difference.group.items())
     noise = "beyond" if beyond_noise(difference, report.correction, report.comparison.settings.level) else "within"
     return (
-        f"{difference.metric}{group}: {best} is ahead of {second} by {as_text(ahead * difference.value)} "
+        f"{_asked(difference)}: {best} is ahead of {second} by {as_text(ahead * difference.value)} "
         f"[{as_text(low)}, {as_text(high)}], corrected p {as_text(getattr(difference, report.correction))}: "
         f"{noise} noise"
     )

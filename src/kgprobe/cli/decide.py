@@ -63,6 +63,7 @@ def decide(
     from kgprobe.compare.decision import decide as decide_at
     from kgprobe.compare.decision import decision_map
     from kgprobe.compare.lineup import line_up
+    from kgprobe.compare.remarks import remarks
 
     alphas, betas = parse_axis("alpha", alpha), parse_axis("beta", beta)
     knowledge = load(graph)
@@ -90,9 +91,8 @@ def decide(
             lineup, alphas, betas, cluster=cluster, level=level, seeds=seeds, tie=tie, replicates=draws, seed=seed
         )
         _print_map(plane, format)
-    for model, number in lineup.left_out.items():
-        if number:
-            note(f"{model}: {number:,} queries are left out, because not all models have them")
+    for remark in remarks(lineup, seeds or lineup.usual_seeds):
+        note(remark)
 
 
 def _print_decision(decision: Decision, format: Format) -> None:  # noqa: A002

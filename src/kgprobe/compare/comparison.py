@@ -17,6 +17,7 @@ from kgprobe.compare.interval import Interval
 from kgprobe.compare.lineup import Lineup
 from kgprobe.compare.multiplicity import benjamini_hochberg, holm
 from kgprobe.compare.outcome import Comparison, Difference, Estimate, Settings
+from kgprobe.compare.requests import wrong_numbers
 from kgprobe.errors import UsageError
 from kgprobe.metrics import Metric, parse_all
 
@@ -25,7 +26,7 @@ def compare_models(
     lineup: Lineup,
     metrics: str | Metric | Iterable[str | Metric],
     *,
-    by: Iterable[str] = (),
+    by: str | Iterable[str] = (),
     cluster: str = "triple",
     level: float = 0.95,
     replicates: int = 10_000,
@@ -70,7 +71,7 @@ def compare_models(
     """
     wanted = parse_all(metrics)
     settings = Settings(cluster, level, replicates, permutations, seeds or lineup.usual_seeds, pairs, Tie(tie), seed)
-    _check(settings, lineup)
+    _check(settings, lineup, wanted)
     plan = Plan(level, replicates, permutations, seed)
     cells = grouped(lineup, by, lineup.clusters(cluster))
     made = [[estimators(lineup, model, m, cells=cells, tie=tie) for model in lineup.models] for m in wanted]
@@ -102,14 +103,14 @@ _PAIRS = {"all": _all_pairs, "best": _best_pairs}
 _SEEDS = {"fixed": about_these_runs, "random": about_the_method}
 
 
-def _check(settings: Settings, lineup: Lineup) -> None:
+def _check(settings: Settings, lineup: Lineup, metrics: Sequence[Metric]) -> None:
     single = lineup.single_runs
-    problems = [
+    counts = {"replicates": (settings.replicates, 100), "permutations": (settings.permutations, 1)}
+    problems = [*wrong_numbers(level=settings.level, seed=settings.seed, **counts)]
+    problems += [
         problem
         for wrong, problem in (
-            (not 0 < settings.level < 1, f"the level must be between 0 and 1, not {settings.level}"),
-            (settings.replicates < 100, f"at least 100 replicates are needed, not {settings.replicates}"),
-            (settings.permutations < 1, f"at least one permutation is needed, not {settings.permutations}"),
+            (not metrics, "there is no metric to compare by"),
             (settings.pairs not in _PAIRS, f"pairs can be {' or '.join(_PAIRS)}, not '{settings.pairs}'"),
             (settings.seeds not in _SEEDS, f"seeds can be {' or '.join(_SEEDS)}, not '{settings.seeds}'"),
             (settings.seeds == "random" and single, f"random seeds need two runs of {', '.join(single)}"),

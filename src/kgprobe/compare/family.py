@@ -31,10 +31,10 @@ class Replicates:
 
     def of(self, contrast: Floats) -> tuple[Floats, Floats | None]:
         """Values and standard errors of a weighted sum of the models, such as a difference."""
-        values = self.values @ contrast
+        used = np.flatnonzero(contrast)  # a model that has no value must not take away those of others
+        values = self.values[:, used] @ contrast[used]
         if self.covariance is None:
             return values, None
-        used = np.flatnonzero(contrast)
         squared = np.einsum("rij,i,j->r", self.covariance[:, used][:, :, used], contrast[used], contrast[used])
         return values, np.sqrt(np.maximum(squared, 0.0))
 

@@ -47,7 +47,7 @@ def whole(clusters: Clusters) -> Cells:
     return Cells(clusters, [Group({}, np.arange(len(clusters.codes)), slice(0, clusters.count))])
 
 
-def grouped(lineup: Lineup, by: Iterable[str], clusters: Clusters) -> Cells:
+def grouped(lineup: Lineup, by: str | Iterable[str], clusters: Clusters) -> Cells:
     """The groups of a line-up with the clusters of each.
 
     Example:
@@ -75,9 +75,9 @@ def grouped(lineup: Lineup, by: Iterable[str], clusters: Clusters) -> Cells:
     )
 
 
-def groups(lineup: Lineup, by: Iterable[str]) -> list[tuple[dict[str, Any], Codes]]:
+def groups(lineup: Lineup, by: str | Iterable[str]) -> list[tuple[dict[str, Any], Codes]]:
     """Name and rows of every group, in the order of `kgprobe.scores`; where none is asked for, all without a name."""
-    groupings = parse_groupings(by)
+    groupings = parse_groupings([by] if isinstance(by, str) else by)
     if not groupings:
         return [({}, np.arange(len(lineup)))]
     ranked = [grouping.name for grouping in groupings if grouping.name in ("rank", "worst_rank", "seed", "ties")]

@@ -70,8 +70,9 @@ class Contrast:
 
     def influence(self) -> Floats | None:
         """What each cluster adds to the deviation of the value; none without derivative."""
-        by_model = self.family.influence
-        return None if by_model is None else by_model @ self.factors()
+        by_model, factors = self.family.influence, self.factors()
+        used = np.flatnonzero(factors)
+        return None if by_model is None else by_model[:, used] @ factors[used]
 
     def evidence(self, influence: Floats | None) -> Evidence:
         """What its interval rests on."""
@@ -177,7 +178,9 @@ def _over_runs(contrast: Contrast, covariance: Floats) -> tuple[Uncertainty, Evi
         values = estimators[place].run_values(estimators[place].sums)
         models.append(Runs(factor, values, covariance[own, own]))
     evidence = contrast.evidence(contrast.influence())
-    queries = Component(max(float(weight @ covariance @ weight), 0.0), evidence.freedom(contrast.family.clusters))
+    used = np.flatnonzero(weight)
+    variance = float(weight[used] @ covariance[np.ix_(used, used)] @ weight[used])
+    queries = Component(max(variance, 0.0), evidence.freedom(contrast.family.clusters))
     return Uncertainty.of(queries, models), evidence
 
 

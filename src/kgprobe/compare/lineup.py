@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kgprobe.aggregate import distinct
+from kgprobe.compare.sources import Source, whole_tables
 from kgprobe.errors import DataError, UsageError
 from kgprobe.graph import KnowledgeGraph
 from kgprobe.ranks import RankFile, Ranks, refuse_intervals, validate
@@ -98,13 +99,13 @@ _SHARED: dict[str, Callable[[Ranks], list[Codes]]] = {
 
 
 def line_up(
-    tables: Lineup | Mapping[str, Ranks], *, graph: KnowledgeGraph | None = None, common: bool = False
+    tables: Lineup | Mapping[str, Source], *, graph: KnowledgeGraph | None = None, common: bool = False
 ) -> Lineup:
     """Put the tables of several models in the same order of queries.
 
     Args:
-        tables: The ranks of every model by its name; those of several seeds are told apart by the column ``seed``.
-            Models that are lined up stay as they are.
+        tables: The ranks of every model by its name, as a table, a file or its path; those of several seeds are told
+            apart by the column ``seed``. Models that are lined up stay as they are.
         graph: Where the popularity of the targets comes from; without it, the tables' own columns are used.
         common: Keep the queries that all models and seeds have, instead of refusing models that have others.
 
@@ -120,10 +121,11 @@ def line_up(
     """
     if isinstance(tables, Lineup):
         return tables
-    if not tables:
+    whole = whole_tables(tables, graph)
+    if not whole:
         raise UsageError("there is no model to look at", remedy="give at least one rank table")
     runs: dict[str, tuple[Ranks, ...]] = {}
-    for model, table in tables.items():
+    for model, table in whole.items():
         validate(table, graph)
         refuse_intervals(table)
         runs[model] = by_seed(table)
@@ -145,7 +147,7 @@ def by_seed(ranks: Ranks) -> tuple[Ranks, ...]:
     return (ranks,) if len(seeds) <= 1 else tuple(ranks.filter(ranks.seed == seed) for seed in seeds)
 
 
-Models = Lineup | Mapping[str, Ranks]
+Models = Lineup | Mapping[str, Source]
 """What a comparison takes: models lined up, or their tables by name."""
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ from numpy.typing import NDArray
 
 from kgprobe.aggregate import Tie, distinct, sum_by, tied_rank, tied_score
 from kgprobe.compare.lineup import Clusters
+from kgprobe.compare.medians import of_distributions
 from kgprobe.errors import UsageError
 from kgprobe.metrics.accumulator import chance, read_column
 from kgprobe.metrics.base import (
@@ -22,9 +24,11 @@ from kgprobe.metrics.base import (
     Sums,
     ZMetric,
 )
+from kgprobe.metrics.plain import StdRank, VarRank
 from kgprobe.ranks import Ranks
 
 Floats = NDArray[np.float64]
+_ROUNDING = 1e-13
 
 
 class Part(ABC):
@@ -83,15 +87,40 @@ class DistributionPart(Part):
         return DistributionPart(self.metric, self.ranks, self.columns[clusters])
 
     def value(self, sums: Any) -> Any:
-        """The statistic, replicate by replicate: none is a function of a few sums."""
+        """The statistic of every replicate."""
         flat = np.asarray(sums).reshape(-1, len(self.ranks))
-        values = [self.metric.of_distribution(self.ranks[row > 0], row[row > 0]) for row in flat]
-        return np.array(values).reshape(np.shape(sums)[:-1])
+        return of_distributions(self.metric, self.ranks, flat).reshape(np.shape(sums)[:-1])
+
+
+class MomentPart(Part):
+    """A function of the variance of the ranks: of the sums of weights, ranks and squared ranks."""
+
+    smooth = True
+
+    def __init__(self, of_variance: Callable[[Any], Any], columns: Floats) -> None:
+        self.of_variance, self.columns = of_variance, columns
+
+    def on(self, clusters: slice) -> MomentPart:
+        """The same on some of the clusters."""
+        return MomentPart(self.of_variance, self.columns[clusters])
+
+    def value(self, sums: Any) -> Any:
+        """What is made of the variance; where it is next to nothing, it is rounding."""
+        with np.errstate(invalid="ignore", divide="ignore"):
+            weight, first, second = (sums[..., i] for i in range(3))
+            variance = (second - first * first / weight) / weight
+            alike = np.real(variance) <= _ROUNDING * np.real(second / weight)
+            return self.of_variance(np.where(alike, 0.0, variance))
 
 
 def part_of(ranks: Ranks, metric: Metric, clusters: Clusters, tie: Tie) -> tuple[Part, Floats]:
     """The metric of a run, and the weight of every query."""
-    return _PARTS[isinstance(metric, MeanMetric)](ranks, metric, clusters, tie)
+    if isinstance(metric, MeanMetric):
+        return _mean_part(ranks, metric, clusters, tie)
+    if tie is Tie.expected:
+        raise UsageError(f"no exact expectation over ties is known for {metric}", remedy="use tie 'mean'")
+    make = _moment_part if type(metric) in _OF_VARIANCE else _distribution_part
+    return make(ranks, metric, clusters, tie)
 
 
 def _mean_part(ranks: Ranks, metric: Any, clusters: Clusters, tie: Tie) -> tuple[Part, Floats]:
@@ -108,11 +137,15 @@ def _mean_part(ranks: Ranks, metric: Any, clusters: Clusters, tie: Tie) -> tuple
     return MeanPart(metric, sums), weight
 
 
+def _moment_part(ranks: Ranks, metric: Any, clusters: Clusters, tie: Tie) -> tuple[Part, Floats]:
+    rank = tied_rank(ranks, tie)
+    columns = [sum_by(clusters.codes, power, clusters.count) for power in (np.ones(len(ranks)), rank, np.square(rank))]
+    return MomentPart(_OF_VARIANCE[type(metric)], np.stack(columns, axis=1)), np.ones(len(ranks))
+
+
 def _distribution_part(ranks: Ranks, metric: Any, clusters: Clusters, tie: Tie) -> tuple[Part, Floats]:
     from scipy import sparse
 
-    if tie is Tie.expected:
-        raise UsageError(f"no exact expectation over ties is known for {metric}", remedy="use tie 'mean'")
     (values,), which = distinct([tied_rank(ranks, tie)], len(ranks))
     order = np.argsort(values)
     place = np.empty(len(values), dtype=np.int64)
@@ -124,7 +157,7 @@ def _distribution_part(ranks: Ranks, metric: Any, clusters: Clusters, tie: Tie) 
 
 
 _LINEAR = {kind.finish for kind in (MeanMetric, RatioMetric, IndexMetric, ZMetric)}
-_PARTS = {True: _mean_part, False: _distribution_part}
+_OF_VARIANCE: dict[type[Metric], Callable[[Any], Any]] = {VarRank: lambda variance: variance, StdRank: np.sqrt}
 
 
 _SUMMED = {

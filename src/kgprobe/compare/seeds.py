@@ -8,6 +8,9 @@ where V_queries is that of the mean over clusters, V_seeds = s^2 / k, and V_both
 contain: how differently the runs do on the same queries. Its t distribution has degrees of freedom by Satterthwaite.
 That alone is too narrow where few runs happen to agree, so the seeds also speak for themselves: V is at least what
 V_seeds estimates, with k - 1 degrees of freedom, and the wider of the two statements counts.
+
+Of two models with different numbers of runs, the spread of both counts as known no better than that of the fewer: two
+runs that happen to agree would else leave the word to the many runs of the other model.
 """
 
 from __future__ import annotations
@@ -95,7 +98,8 @@ class Uncertainty:
     @classmethod
     def of(cls, queries: Component, models: Sequence[Runs]) -> Uncertainty:
         """From the variance over queries, and the runs of each model, trained independently of each other."""
-        seeds = [Component(runs.factor**2 * runs.between, len(runs.values) - 1) for runs in models]
+        freedom = min(len(runs.values) for runs in models) - 1
+        seeds = [Component(runs.factor**2 * runs.between, freedom) for runs in models]
         twice = [runs.factor**2 * runs.both for runs in models]
         excess = [(one, both) for one, both in zip(seeds, twice, strict=True) if one.variance > both]
         variance = queries.variance + sum(one.variance - both for one, both in excess)

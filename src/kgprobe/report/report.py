@@ -9,13 +9,14 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pyarrow as pa
 
 from kgprobe.aggregate import Tie
 from kgprobe.compare.lineup import Lineup, line_up
+from kgprobe.compare.remarks import remarks
+from kgprobe.compare.sources import Source, whole_table, whole_tables
 from kgprobe.graph import KnowledgeGraph
 from kgprobe.metrics import Metric, parse_all
-from kgprobe.ranks import RankFile, Ranks, read_ranks, validate
+from kgprobe.ranks import RankFile, Ranks
 from kgprobe.report.render.data import csv_text, json_text
 from kgprobe.report.render.grid import Grid
 from kgprobe.report.render.html import html
@@ -31,7 +32,8 @@ if TYPE_CHECKING:
     from kgprobe.compare.audit import Finding
     from kgprobe.compare.outcome import Comparison
 
-Source = Ranks | RankFile | str | os.PathLike[str]
+__all__ = ["Report", "Source", "compare", "default_metrics", "whole_table"]
+
 _DEFAULT = ("PROBE(alpha=1,beta=0)", "PROBE(alpha=0,beta=0)", "PROBE(alpha=-1,beta=0)")
 _DEFAULT_WEIGHTED = ("PROBE(alpha=1,beta=0.8)",)
 _DEFAULT_USUAL = ("MRR", "Hits@1", "Hits@10", "MR")
@@ -84,11 +86,8 @@ class Report:
 
     @property
     def remarks(self) -> list[str]:
-        """What was left out, one sentence each."""
-        left_out = self.lineup.left_out.items()
-        return [
-            f"{count:,} queries of {model} that not all models have are left out." for model, count in left_out if count
-        ]
+        """What limits the comparison, one sentence each."""
+        return remarks(self.lineup, self.comparison.settings.seeds)
 
     def to_rows(self) -> list[dict[str, Any]]:
         """Flat rows: those of kind ``estimate``, then those of kind ``difference``."""
@@ -131,7 +130,7 @@ def compare(
     metrics: str | Metric | Iterable[str | Metric] | None = None,
     *,
     graph: KnowledgeGraph | None = None,
-    by: Iterable[str] = (),
+    by: str | Iterable[str] = (),
     cluster: str = "triple",
     level: float = 0.95,
     replicates: int = 10_000,
@@ -180,9 +179,9 @@ def compare(
 
     check_correction(correction)
     wanted = None if metrics is None else parse_all(metrics)
-    whole = {name: whole_table(source) for name, source in tables.items()}
+    whole = whole_tables(tables, graph)
     lineup = line_up(whole, graph=graph, common=common)
-    by = list(by)
+    by = by if isinstance(by, str) else list(by)
     comparison = compare_models(
         lineup,
         default_metrics(lineup) if wanted is None else wanted,
@@ -221,21 +220,15 @@ def _labelled(comparison: Comparison, graph: KnowledgeGraph | None) -> Compariso
 
 def default_metrics(lineup: Lineup) -> list[Metric]:
     """PROBE from several perspectives and the usual metrics; weighted by popularity where that is known."""
-    columns = ("entity_popularity", "relation_popularity")
-    known = all(np.nan_to_num(lineup.first.numbers(column)).any() for column in columns)
-    complete = not any(np.isnan(lineup.first.numbers(column)).any() for column in columns)
+    columns = [
+        run.numbers(column)
+        for own in lineup.runs.values()
+        for run in own
+        for column in ("entity_popularity", "relation_popularity")
+    ]
+    known = all(column.any() for column in columns)
+    complete = not any(np.isnan(column).any() for column in columns)
     return parse_all([*_DEFAULT, *(_DEFAULT_WEIGHTED if known and complete else ()), *_DEFAULT_USUAL])
-
-
-def whole_table(source: Source) -> Ranks:
-    """The ranks of a source in memory, checked if they come from a file."""
-    if isinstance(source, Ranks):
-        return source
-    if isinstance(source, RankFile):
-        validate(source)
-        batches = [batch.to_arrow() for batch in source.batches()] or [source.empty_table()]
-        return Ranks(pa.concat_tables(batches).unify_dictionaries(), source.info, validate=False)
-    return read_ranks(source)
 
 
 def _files(tables: Mapping[str, Source]) -> dict[str, str]:

@@ -53,8 +53,9 @@ def comparison_grid(
     shown = style or Style()
     columns, lines = _Layout(comparison, correction, shown).made()
     marks = {mark for line in lines for cell in line.cells for mark in cell.marks}
+    behind = any((cell.place or 1) > 1 for line in lines for cell in line.cells)
     marks |= {LOWER for column in columns if any(LOWER in heading for heading in column.headings)}
-    below = notes(comparison, correction, marks, intervals=shown.intervals, letters=shown.letters)
+    below = notes(comparison, correction, marks, behind=behind, intervals=shown.intervals, letters=shown.letters)
     return Grid(tuple(columns), tuple(lines), tuple(one_line(note) for note in (*below, *remarks)))
 
 

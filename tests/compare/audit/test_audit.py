@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import kgprobe as kp
 from kgprobe.compare.audit import Finding, audit, audit_files
 from kgprobe.compare.audit.view import prepare
-from planting import honest, planted, silent, unclean
+from planting import honest, only, planted, silent, unclean
 from support import tables
 
 
@@ -115,9 +115,11 @@ def _told(findings: list[Finding]) -> list[tuple]:
 
 def test_empty_tables(nations, on_nations) -> None:
     assert audit_files({}) == []
-    assert unclean({"none": empty()}) == unclean({"none": empty()}, nations) == []
-    found = unclean({"none": empty(), "CP": on_nations["CP"], "RESCAL": on_nations["RESCAL"]}, nations)
-    assert [(finding.models, finding.kind) for finding in found] == [(("none",), "queries")]
+    for graph in (None, nations):
+        for others in ({}, {name: on_nations[name] for name in ("CP", "RESCAL")}):
+            found = only({"none": empty(), **others}, graph)
+            assert (found.models, found.kind, found.severity, found.rows) == (("none",), "rules", "error", 0)
+            assert "the file has no rows" in found.message
 
 
 def test_a_graph_with_counts_of_train_alone(data: Path, tmp_path: Path) -> None:

@@ -58,10 +58,29 @@ def test_a_constant_offset_is_named(on_umls, umls, offset: int, name: str) -> No
     assert found.rows == int((counts != ranks.candidates).sum())
 
 
-def test_more_candidates_than_entities_are_named_by_the_rule_that_they_break(on_codex, codex) -> None:
+@pytest.mark.parametrize("told", [True, False], ids=["with graph", "without graph"])
+@pytest.mark.parametrize("offset", [-1, 1])
+@pytest.mark.parametrize("graph", ["codex", "umls", "nations"])
+def test_a_constant_offset_is_named_also_where_it_breaks_a_rule(request, graph: str, offset: int, told: bool) -> None:
+    files = {model: silent(ranks) for model, ranks in request.getfixturevalue(f"on_{graph}").items()}
+    counts = (files["CP"].candidates + offset).astype(int)
+    files["CP"] = planted(files["CP"], candidates=counts)
+    knowledge = request.getfixturevalue(graph)
+    assert (files["CP"].rank > counts).any() or (counts > knowledge.num_entities).any()
+    found = only(files, knowledge if told else None)
+    assert (found.models, found.kind, found.rows) == (("CP",), "candidates", len(counts))
+    assert OFFSETS[offset] in found.message
+    if told:
+        assert only({"CP": files["CP"]}, knowledge).message == found.message
+
+
+def test_other_counts_that_break_a_rule_are_named_by_the_rule(on_codex, codex) -> None:
     ranks = silent(on_codex["CP"])
-    found = only({"CP": planted(ranks, candidates=(ranks.candidates + 1).astype(int))}, codex)
+    few = np.where(np.arange(len(ranks)) < 9, codex.num_entities + 7, ranks.candidates).astype(int)
+    found = only({"CP": planted(ranks, candidates=few), "RESCAL": silent(on_codex["RESCAL"])}, codex)
     assert (found.kind, "counted twice" in found.message) == ("rules", True)
+    sampled = planted(ranks, candidates=np.full(len(ranks), 101), ties=None)
+    assert only({"CP": sampled}, codex).message.startswith("rank is larger than the number of candidates")
 
 
 def test_entities_that_train_does_not_contain_are_recognised(codex) -> None:

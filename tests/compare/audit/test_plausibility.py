@@ -8,7 +8,9 @@ import kgprobe as kp
 from kgprobe.compare.audit import audit_files
 from kgprobe.compare.audit.plausibility import check_plausibility
 from kgprobe.compare.audit.view import View, prepare
-from planting import planted, shuffled, unclean
+from kgprobe.models.least_squares.cp import fit_cp
+from kgprobe.models.least_squares.rescal import fit_rescal
+from planting import exchanged, planted, shuffled, unclean
 
 
 def implausible(files, graph=None) -> list:
@@ -117,7 +119,59 @@ def test_two_models_give_no_more_than_a_note(data: Path) -> None:
     assert "tail side: MRR 0.383, the others' median 0.782" in found[0].message
 
 
-@pytest.mark.parametrize(("queries", "severity"), [(40, "warning"), (36, "note")])
+@pytest.mark.parametrize(("graph", "relation"), [("umls", "affects"), ("wn18rr", "_hypernym")])
+@pytest.mark.parametrize("model", range(4))
+def test_half_of_a_relation_that_is_drawn_by_chance(data: Path, graph: str, relation: str, model: int) -> None:
+    knowledge, name = kp.load_graph(data / f"graphs/{graph}"), CLEAN[graph][model]
+    files: dict = dict(published(data, graph, *CLEAN[graph]))
+    ranks = kp.read_ranks(files[name].path)
+    large = ranks.relation == np.bincount(ranks.relation).argmax()
+    files[name] = shuffled(ranks, large & ((ranks.head + ranks.tail) % 2 == 0))
+    found = implausible(files, knowledge)
+    assert {finding.models for finding in found} == {(name,)}
+    assert all(relation in finding.message for finding in found)
+
+
+HONEST_FAILURES = {
+    "one small relation": ({"a": (fit_cp, 40, 0), "odd": (fit_cp, 60, 1), "b": (fit_rescal, 40, 0)}, 39),
+    "beside one that is unclear": ({"odd": (fit_cp, 40, 3), "a": (fit_rescal, 20, 1), "b": (fit_rescal, 40, 0)}, 266),
+}
+
+
+@pytest.mark.parametrize("name", HONEST_FAILURES)
+def test_a_small_relation_that_a_low_rank_has_no_room_for_is_a_note(umls, name: str) -> None:
+    models, queries = HONEST_FAILURES[name]
+    files = {key: kp.rank(fit(umls, dimension=size, seed=s), umls) for key, (fit, size, s) in models.items()}
+    found = [finding for finding in audit_files(files, umls) if finding.kind == "implausible"]
+    assert [(f.models, f.severity, f.rows) for f in found] == [(("odd",), "note", queries)]
+    assert "performs: MRR" in found[0].message
+
+
+EXCHANGED = {"both": lambda ranks: ranks.predicts_tail | True, "tail": lambda ranks: ranks.predicts_tail}
+
+
+@pytest.mark.parametrize("side", EXCHANGED)
+@pytest.mark.parametrize(
+    ("graph", "models"),
+    [
+        ("umls", ("RotatE", "HousE", "TuckER", "RNNLogic")),
+        ("umls", ("TuckER", "RotatE", "RNNLogic")),
+        ("wn18rr", ("RNNLogic", "RotatE", "HousE", "ComplEx")),
+        ("wn18rr", ("HousE", "RotatE", "ComplEx")),
+    ],
+)
+def test_ranks_that_are_exchanged_between_queries(data: Path, graph: str, models: tuple[str, ...], side: str) -> None:
+    files: dict = dict(published(data, graph, *models))
+    assert implausible(files) == []
+    ranks = kp.read_ranks(data / f"published_ranks/{graph}/{models[0]}.parquet")
+    files[models[0]] = exchanged(ranks, EXCHANGED[side](ranks))
+    (found,) = implausible(files)
+    where = "" if side == "both" else "on the tail side "
+    assert found.models == (models[0],)
+    assert found.message.startswith(f"{where}the ranks have nothing to do with those of the other models")
+
+
+@pytest.mark.parametrize(("queries", "severity"), [(120, "warning"), (110, "note"), (40, "note")])
 def test_a_fault_that_hardly_moves_a_score_is_a_note(queries: int, severity: str) -> None:
     size = 3900
     relation = np.concatenate([np.full(queries, 20), np.arange(size - queries) % 20])

@@ -38,9 +38,23 @@ def test_of_two_files_each_misses_what_the_other_has(on_nations) -> None:
 def test_the_valid_split_is_named(on_nations, nations) -> None:
     files = {name: silent(ranks) for name, ranks in on_nations.items()}
     files["other"] = silent(kp.rank("relation-frequency", nations, split="valid", filter="all"))
-    found = [finding for finding in unclean(files, nations) if finding.kind == "queries"]
-    assert {finding.models for finding in found} == {("other",)}
-    assert any("of the valid split, where the test split is due" in finding.message for finding in found)
+    found = only(files, nations)
+    assert (found.models, found.kind, found.rows) == (("other",), "queries", 2 * len(nations.triples("valid")))
+    assert found.message.startswith("the queries are those of the valid split, where the test split is due")
+    found = only(files)
+    assert (found.models, found.kind) == (("other",), "queries")
+
+
+def test_the_valid_split_is_the_one_finding_of_a_file_that_says_so(on_nations, nations) -> None:
+    other = kp.rank("relation-frequency", nations, split="valid")
+    assert "those of the valid split" in only({**on_nations, "other": other}, nations).message
+
+
+def test_a_file_of_another_split_is_looked_at_on_its_own(on_nations, nations) -> None:
+    late = kp.rank("relation-frequency", nations, split="valid")
+    late = planted(late, rank=np.minimum(np.floor(late.rank) + 1, late.candidates), ties=None)
+    found = unclean({**on_nations, "late": late}, nations)
+    assert [(finding.models, finding.kind) for finding in found] == [(("late",), "queries"), (("late",), "rank values")]
 
 
 def test_files_of_the_valid_split_alone_are_clean(nations) -> None:
@@ -48,12 +62,28 @@ def test_files_of_the_valid_split_alone_are_clean(nations) -> None:
     assert unclean(files, nations) == []
 
 
+@pytest.mark.parametrize("graph", ["nations", "umls", "codex"])
+@pytest.mark.parametrize("alone", [True, False], ids=["alone", "among others"])
+def test_swapped_heads_and_tails_are_one_finding(request, graph: str, alone: bool) -> None:
+    files, knowledge = request.getfixturevalue(f"on_{graph}"), request.getfixturevalue(graph)
+    whole = files["CP"]
+    turned = planted(whole, head=whole.tail, tail=whole.head)
+    found = only({**({} if alone else files), "CP": turned}, knowledge)
+    assert (found.models, found.kind, found.rows) == (("CP",), "queries", len(whole))
+    known = {tuple(triple) for triple in knowledge.triples("test").tolist()}
+    right = 2 * sum((t, r, h) in known for h, r, t in known)
+    assert found.message.startswith(
+        f"head and tail are swapped: {right:,} of {len(whole):,} rows are triples of the test"
+    )
+
+
 def test_triples_that_are_in_no_split_are_named(on_nations, nations) -> None:
     whole = silent(on_nations["CP"])
-    inverted = planted(whole, head=whole.tail, tail=whole.head)
-    found = unclean({"CP": inverted, "RESCAL": silent(on_nations["RESCAL"])}, nations)
+    moved = planted(whole, relation=(whole.relation + 1) % nations.num_relations)
+    found = unclean({"CP": moved, "RESCAL": silent(on_nations["RESCAL"])}, nations)
     known = {tuple(triple) for triple in nations.triples().tolist()}
-    foreign = sum((t, r, h) not in known for h, r, t in nations.triples("test").tolist())
+    count = nations.num_relations
+    foreign = sum((h, (r + 1) % count, t) not in known for h, r, t in nations.triples("test").tolist())
     lost = [finding for finding in found if "in no split of nations" in finding.message]
     assert [(finding.models, finding.rows) for finding in lost] == [(("CP",), 2 * foreign)]
 

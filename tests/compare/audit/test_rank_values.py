@@ -28,6 +28,25 @@ def test_one_side_that_is_off_by_one(on_umls) -> None:
     assert found.message.startswith("on the tail side, no rank is better than 2")
 
 
+@pytest.mark.parametrize("model", ["CP", "RESCAL", "frequency"])
+def test_both_sides_of_few_queries_are_named(on_nations, nations, model: str) -> None:
+    ranks = on_nations[model]
+    late = bare(ranks, np.floor(ranks.rank) + 1)
+    found = [f for f in unclean({**on_nations, model: late}, nations) if f.kind == "rank values"]
+    assert [(f.models, f.message.startswith("no rank is better than 2")) for f in found] == [((model,), True)]
+    assert found[0].rows == int((ranks.candidates >= 10).sum())
+
+
+@pytest.mark.parametrize("late", [(3,), (1, 2)])
+def test_some_runs_that_are_off_by_one(on_umls, late: tuple[int, ...]) -> None:
+    runs = dict(zip((1, 2, 3), (on_umls[name] for name in ("CP", "CP again", "RESCAL")), strict=True))
+    moved = {s: bare(r, np.floor(r.rank) + (1 if s in late else 0)) for s, r in runs.items()}
+    found = [f for f in unclean({"mine": kp.merge_seeds(moved)}) if f.kind == "rank values"]
+    named = {(3,): "in seed 3, no rank is better than 2", (1, 2): "in seeds 1, 2, no rank is better than 2"}[late]
+    assert [f.message.startswith(named) for f in found] == [True]
+    assert found[0].rows == sum(int((runs[s].candidates >= 10).sum()) for s in late)
+
+
 def test_a_model_that_never_comes_first_for_want_of_luck_is_clean() -> None:
     rng = np.random.default_rng(0)
     n = 6000

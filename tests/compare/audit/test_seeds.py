@@ -38,6 +38,13 @@ def test_a_copy_under_another_name(on_umls, umls) -> None:
     assert "CP and new are copies of one another" in found.message
 
 
+def test_a_file_of_several_runs_under_another_name_is_one_finding(on_umls) -> None:
+    runs = seeds(_1=on_umls["CP"], _2=on_umls["CP again"], _3=on_umls["RESCAL"])
+    found = only({"old": runs, "new": runs})
+    assert (found.models, found.rows) == (("old", "new"), 3 * 6528)
+    assert found.message.startswith("old and new are copies of one another in 3 runs: 19,584 of 19,584 ranks are equal")
+
+
 def test_a_run_of_one_model_in_another(on_umls) -> None:
     files = {"a": seeds(_1=on_umls["CP"], _2=on_umls["RESCAL"]), "b": seeds(_1=on_umls["CP again"], _2=on_umls["CP"])}
     assert "a (seed 1) and b (seed 2) are copies" in only(files).message

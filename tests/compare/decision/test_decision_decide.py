@@ -100,7 +100,7 @@ def test_a_sure_winner() -> None:
         f"For alpha 0 and beta 0.4, pick good: its PROBE {decision.standings[0].estimate.value:.4f} is beyond noise "
         f"above every other model; bad comes next, {lead.value:.4f} behind (95 % interval {lead.interval.low:.4f} to "
         f"{lead.interval.high:.4f}). good is ahead for alpha -1 to 1 and for beta 0 to 0.8."
-        + (f" The intervals cannot be trusted: {decision.remark}." if decision.remark else "")
+        + (f" But {decision.remark}." if decision.remark else "")
     )
 
 
@@ -109,7 +109,7 @@ def test_a_copy_of_the_winner_is_as_good() -> None:
     assert decision.choices == ("good", "copy")
     assert [s.place for s in decision.standings] == [1, 1, 3]
     assert "pick good or copy: good has the highest score" in str(decision)
-    assert "but copy (0.0000 behind) is within noise of it." in str(decision)
+    assert "but copy (equal) is within noise of it." in str(decision)
     assert [(reach.low, reach.high) for reach in decision.reaches] == [(None, None), (None, None)]
 
 
@@ -136,11 +136,27 @@ def test_few_queries_are_remarked_on() -> None:
     lineup = line_up({"a": ranked(20, [1, 9] * 20), "b": ranked(20, [4, 30] * 20)})
     decision = decide(lineup, 1.0, 0.0, replicates=200)
     assert decision.effective == 40
-    assert decision.remark == decision.standings[0].estimate.interval.remark
-    assert decision.remark is not None
-    assert "40" in decision.remark
-    assert str(decision).endswith(f"The intervals cannot be trusted: {decision.remark}.")
+    reason = decision.standings[0].estimate.interval.remark
+    assert reason is not None
+    assert "40" in reason
+    assert decision.remark == f"the intervals cannot be trusted: {reason}"
+    assert str(decision).endswith(f"But {decision.remark}.")
     assert not decision.to_rows()[0]["trusted"]
+
+
+def test_a_lead_that_rests_on_a_few_queries_is_doubted() -> None:
+    rank = np.random.default_rng(0).integers(1, 90, 600)
+    behind = rank.copy()
+    behind[20:32:2] += 9
+    lineup = line_up({"ahead": ranked(300, rank), "copy": ranked(300, rank), "behind": ranked(300, behind)})
+    decision = decide(lineup, 0.0, 0.0, level=0.6, replicates=200, permutations=500)
+    assert [row["trusted"] for row in decision.to_rows()] == [True, True, False]
+    lead = decision.standings[2].behind
+    assert lead is not None
+    assert decision.standings[0].estimate.interval.trusted
+    assert decision.choices == ("ahead", "copy")
+    assert decision.remark == f"the lead over behind cannot be trusted: {lead.interval.remark}"
+    assert decision.remark in str(decision)
 
 
 def test_where_the_perspective_cannot_move() -> None:

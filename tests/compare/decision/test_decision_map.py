@@ -81,6 +81,15 @@ def test_normalised_runs_from_the_worst_to_the_best(plane: DecisionMap) -> None:
     np.testing.assert_allclose(low + scaled * (high - low), plane.scores, rtol=1e-12)
 
 
+def test_no_lead_is_beyond_noise_where_queries_are_too_few() -> None:
+    rank = np.random.default_rng(0).integers(1, 9, 300)
+    plane = decision_map(line_up({"good": ranked(150, rank), "bad": ranked(150, rank + 60)}), ALPHAS[:3], BETAS)
+    assert plane.trusted.tolist() == [True, False, False]
+    assert (plane.lead > plane.bands[0, 1]).all()
+    assert (plane.beyond_noise == plane.trusted).all()
+    assert (plane.place_ranges()[1][0] == np.where(plane.trusted, 1, 2)).all()
+
+
 def test_models_that_share_a_place() -> None:
     first, second = ranked(20, [1, 9] * 20), ranked(20, [2, 30] * 20)
     plane = decision_map(line_up({"b": second, "a": first, "copy": first}), ALPHAS, BETAS, replicates=50)
@@ -227,7 +236,8 @@ def test_popularity_is_needed_only_where_beta_is_not_0() -> None:
         ({"level": 1.0}, "the level must be between 0 and 1, not 1"),
         ({"seeds": "few"}, "seeds can be fixed or random, not 'few'"),
         ({"seeds": "random"}, "random seeds need two runs of m0, m1"),
-        ({"replicates": 0}, "there must be at least one replicate, not 0"),
+        ({"replicates": 0}, "replicates must be a whole number, at least 1, not 0"),
+        ({"seed": -1}, "seed must be a whole number, at least 0, not -1"),
         ({"alphas": [0.0, 0.0]}, "alpha must be a list of different finite numbers"),
         ({"betas": [np.inf]}, "beta must be a list of different finite numbers"),
         ({"betas": ["much"]}, "beta must be a list of different finite numbers"),

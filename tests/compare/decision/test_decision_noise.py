@@ -133,8 +133,9 @@ def test_seed_noise_by_hand() -> None:
     assert noise.variance.ravel() == pytest.approx([0.03, 0.0, 0.005])
     total = np.full((3, 3, 1, 1), 0.06)
     freedom = noise.freedom(total)
-    assert freedom[0, 1, 0, 0] == pytest.approx(0.06**2 / (0.03**2 / 2))
-    assert freedom[0, 2, 0, 0] == pytest.approx(0.06**2 / (0.03**2 / 2 + 0.005**2 / 1))
+    assert freedom[0, 0, 0, 0] == pytest.approx(0.06**2 / (2 * 0.03**2 / 2))
+    fewest = pytest.approx(0.06**2 / (0.03**2 / 1 + 0.005**2 / 1))
+    assert freedom[0, 2, 0, 0] == freedom[2, 0, 0, 0] == fewest
     assert freedom[1, 1, 0, 0] == np.inf
 
 

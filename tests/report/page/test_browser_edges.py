@@ -11,7 +11,12 @@ import pytest
 
 import kgprobe as kp
 from browser import ENTITIES, made_graph, made_ranks, made_tables, opened, write
+from kgprobe.compare import line_up
 from kgprobe.compare.audit import Finding
+from kgprobe.report.page.build import write_page
+from kgprobe.report.page.payload import About
+from pages import made_up
+from support import with_columns
 
 HOSTILE = [
     "<img src=x onerror=\"window.__pwned='img'\">",
@@ -25,6 +30,8 @@ HOSTILE = [
     "🦉 owl 👩‍🔬",
     "two\nlines\tand a tab",
     "  spaces  ",
+    "  =1+1",
+    "a\x00b",
     "x" * 300,
 ]
 
@@ -102,6 +109,29 @@ def test_the_page_may_ask_nothing_of_the_network(window: Any, made: Path) -> Non
     page.close()
 
 
+def test_what_cannot_be_drawn_is_said(window: Any, made: Path) -> None:
+    page = window.new_page()
+    page.goto(made.as_uri())
+    page.wait_for_selector("html[data-drawn=yes]")
+    assert page.is_hidden("#failure")
+    page.evaluate("Plotly.react = () => { throw new Error('no canvas'); }")
+    page.get_by_role("tab", name="Groups").click()
+    page.wait_for_selector("#failure:not([hidden])")
+    assert page.inner_text("#failure") == "This page could not be drawn: no canvas."
+    page.close()
+
+
+def test_a_chart_of_groups_follows_the_width_of_the_window(window: Any, made: Path) -> None:
+    with opened(window, made) as it:
+        page = it.go("tab=groups")
+        names = page.locator("#panel-groups .chart .annotation")
+        assert names.count() == 0
+        page.set_viewport_size({"width": 400, "height": 900})
+        names.first.wait_for()
+        heights = "chart => [chart.clientHeight, chart.querySelector('.main-svg').clientHeight]"
+        assert len(set(page.locator("#panel-groups .chart").evaluate(heights))) == 1
+
+
 def test_saved_labels_do_not_become_formulas(window: Any, hostile: Path) -> None:
     with opened(window, hostile) as it:
         page = it.go("tab=queries")
@@ -110,7 +140,8 @@ def test_saved_labels_do_not_become_formulas(window: Any, hostile: Path) -> None
         with open(download.value.path(), encoding="utf-8-sig", newline="") as file:
             header, *rows = list(csv.reader(file))
         written = {row[0].rstrip("\u200b") for row in rows} | {row[2].rstrip("\u200b") for row in rows}
-        guarded = {f"'{label}" if label[0] in "=+-@\t\r" else label for label in HOSTILE}
+        texts = [label.replace("\x00", "\ufffd") for label in HOSTILE]
+        guarded = {f"'{label}" if label.strip()[0] in "=+-@" else label for label in texts}
         assert written <= guarded
         assert f"'{HOSTILE[4]}" in written | {row[1] for row in rows}
         assert header[-1] == f"rank {HOSTILE[2]}"
@@ -146,13 +177,81 @@ def test_little_data(window: Any, tmp_path: Path, tables: Callable[[], dict[str,
         assert it.scores() == pytest.approx({m: next(iter(v.values())) for m, v in want.items()}, abs=1e-9, rel=0)
         assert page.is_disabled("#beta")
         assert page.is_disabled("#beta-number")
-        assert "no popularity recorded" in page.inner_text("#beta-why")
+        assert page.inner_text("#beta-why").startswith("Popularity is not recorded for all targets")
         for tab in ("ranks", "groups", "queries", "metrics", "audit", "protocol", "map"):
             it.at(f"tab={tab}")
             assert "NaN" not in page.inner_text("main")
             assert "undefined" not in page.inner_text("main")
             assert "[object" not in page.inner_text("main")
         assert page.get_by_role("button", name="Sharp, rare answers").count() == 0
+
+
+def test_without_a_query_that_counts_there_are_no_places(window: Any, tmp_path: Path) -> None:
+    tables = {
+        name: with_columns(table, rank=np.ones(len(table)), candidates=np.ones(len(table), dtype=int))
+        for name, table in made_up(rows=20, models=2).items()
+    }
+    path = tmp_path / "nothing.html"
+    write_page(path, line_up(tables), About())
+    with opened(window, path) as it:
+        page = it.go()
+        assert page.inner_text("#verdict").startswith("No query counts")
+        assert "No query counts" in page.inner_text("#panel-map")
+        for word in ("gold", "best", "NaN", "within noise"):
+            assert word not in page.inner_text("#scores tbody")
+
+
+def test_warnings_of_the_audit_are_marked(window: Any, tmp_path: Path) -> None:
+    findings = [
+        Finding(models=("sharp",), kind="seeds", message="odd", severity="warning", rows=None),
+        Finding(models=("plain",), kind="seeds", message="fine", severity="note", rows=None),
+    ]
+    path = write(tmp_path / "marked.html", made_tables(), made_graph(), findings=findings)
+    with opened(window, path) as it:
+        page = it.go()
+        rows = dict(zip(it.scores(), page.locator(".scores tbody tr").all_inner_texts(), strict=True))
+        assert {model: "audit: 1 warning" in row for model, row in rows.items()} == {
+            model: model == "sharp" for model in rows
+        }
+        assert next(iter(rows)) == "sharp"
+        assert page.inner_text("#verdict").endswith("Mind that the audit warns about the file of sharp.")
+        marks = {
+            tab: it.at(f"tab={tab}").inner_text(f"#panel-{tab}") for tab in ("map", "groups", "queries", "metrics")
+        }
+        assert {tab: "(audit)" in text for tab, text in marks.items()} == dict.fromkeys(marks, True)
+        assert page.locator("#panel-queries thead th").filter(has_text="(audit)").count() == 1
+
+
+def test_the_reason_not_to_trust_an_interval_is_the_true_one(window: Any, tmp_path: Path) -> None:
+    rows = 1000
+    few = kp.Ranks.from_columns(
+        head=range(rows),
+        relation=[0] * rows,
+        tail=[0] * rows,
+        side=["tail"] * rows,
+        rank=[50] * 4 + [1] * (rows - 4),
+        candidates=[99] * rows,
+    )
+    path = tmp_path / "few.html"
+    write_page(path, line_up({"few": few, "perfect": with_columns(few, rank=np.ones(rows))}), About())
+    with opened(window, path) as it:
+        said = it.go().inner_text("#scores-remark")
+    assert "few: A few test triples make up most of the variation" in said
+    assert "perfect: All test triples pull alike" in said
+    assert "effective queries" not in said
+
+
+def test_a_compressed_page_says_what_it_lists(window: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kgprobe.report.page.payload.MOST_RANKS", 1000)
+    monkeypatch.setattr("kgprobe.report.page.compress.MOST_SAMPLED", 1500)
+    path = tmp_path / "compressed.html"
+    write_page(path, line_up(made_up(rows=2000)), About())
+    with opened(window, path) as it:
+        page = it.go("tab=queries")
+        assert page.locator("#panel-queries h3").inner_text() == "Queries"
+        assert "a random sample" in page.inner_text("#panel-queries")
+        assert "a random sample of 500 queries" in it.at("tab=groups").inner_text("#panel-groups")
+        assert "from the counts inside this file" in page.inner_text("#footer")
 
 
 def test_hundreds_of_relations_and_dozens_of_models(window: Any, tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ def names() -> list[tuple[str, str, str, str]]:
 
 def shown(it: Opened) -> list[list[str]]:
     rows = it.page.locator("#panel-queries tbody tr").all()
-    return [row.locator("td").all_inner_texts() for row in rows]
+    return [row.locator("th, td").all_inner_texts() for row in rows]
 
 
 def saved(it: Opened, name: str) -> list[list[str]]:
@@ -45,7 +45,7 @@ def test_search_finds_labels_in_any_case(it: Opened) -> None:
     assert 0 < len(hits) < 50
     assert [row[1] for row in shown(it)] == [hit[1] for hit in hits]
     assert f"{len(hits)} of {len(every)} queries" in page.inner_text("#panel-queries [role=status]")
-    answers = page.locator("#panel-queries tbody tr td:has(.answer)").evaluate_all(
+    answers = page.locator("#panel-queries tbody tr :is(th, td):has(.answer)").evaluate_all(
         "all => all.map(one => one.cellIndex)"
     )
     assert answers == [2 if hit[3] == "tail" else 0 for hit in hits]
@@ -109,10 +109,12 @@ def test_saved_queries_are_those_found_in_their_order(it: Opened) -> None:
     wanted = [i for i, one in enumerate(names()) if one[1] == "relation-3"]
     wanted.sort(key=lambda i: -table.rank[i])
     assert [tuple(row[:4]) for row in rows] == [names()[i] for i in wanted]
-    assert [float(row[7]) for row in rows] == table.rank[wanted].tolist()
+    assert [float(row[header.index("rank plain")]) for row in rows] == table.rank[wanted].tolist()
     popularity = graph.popularity.entity(table.target)
     assert [float(row[4]) for row in rows] == [popularity[i] for i in wanted]
-    assert [int(row[6]) for row in rows] == table.candidates[wanted].tolist()
+    for model, own in made_tables().items():
+        counts = [int(row[header.index(f"candidates {model}")]) for row in rows]
+        assert counts == own.candidates[wanted].tolist()
 
 
 def test_saved_scores_are_exact(it: Opened) -> None:
@@ -120,6 +122,10 @@ def test_saved_scores_are_exact(it: Opened) -> None:
     header, *rows = saved(it, "Save the scores as CSV")
     scores = {row[header.index("model")]: float(row[header.index("score")]) for row in rows}
     assert scores == it.scores()
+    ends = [
+        [float(row[header.index(name)]) for row in rows] for name in ("band_low", "difference_to_best", "band_high")
+    ]
+    assert all(low <= value <= high for low, value, high in zip(*ends, strict=True))
     assert [row[header.index("place")] for row in rows] == ["1", "2", "3"]
     metric = "PROBE(alpha=0.3,beta=0.7)"
     assert abs(scores["sharp"] - kp.evaluate(made_tables()["sharp"], [metric], graph=made_graph())[metric]) < 1e-9

@@ -36,7 +36,7 @@ def test_groups_have_intervals_of_their_own_and_relations_come_by_size(tmp_path:
         kept = lineup.first.relation == int(group["label"])
         for i, model in enumerate(lineup.models):
             plain = Plain(lineup, model, 0.5, 0.4, kept)
-            low, high = plain_interval([(1, plain)])
+            low, high = plain_interval(plain)
             assert group["low"][i] == pytest.approx(max(low, 0), abs=1e-5)
             assert group["high"][i] == pytest.approx(min(high, 1), abs=1e-5)
             if i == 0:

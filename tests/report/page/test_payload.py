@@ -7,6 +7,7 @@ import kgprobe as kp
 from kgprobe.compare import line_up
 from kgprobe.compare.audit import Finding
 from kgprobe.compare.comparison import compare_models
+from kgprobe.compare.decision import map_band
 from kgprobe.ranks.schema import package_version
 from kgprobe.report.page import payload as module
 from kgprobe.report.page.container import unpack
@@ -104,6 +105,15 @@ def test_quantiles_are_those_of_the_t_distribution() -> None:
     assert np.interp(inverse, np.linspace(0, 1, len(table)), table) == pytest.approx(
         stats.t.ppf(0.95, 1 / inverse), abs=1e-5
     )
+
+
+def test_every_plane_has_its_band_and_without_queries_there_is_none() -> None:
+    lineup = lined_up(rows=400)
+    _, arrays = unpack(payload(lineup, About()).packed)
+    assert arrays["bands"][0] == pytest.approx(map_band(lineup), rel=1e-9)
+    assert arrays["wideBands"][0] == pytest.approx(map_band(lineup, [-5, 5], [-2, 2]), rel=1e-9)
+    _, arrays = unpack(payload(lined_up(rows=20, single=20), About()).packed)  # a warning would be an error here
+    assert np.array_equal(arrays["bands"], arrays["quantiles"])
 
 
 def test_more_ranks_than_a_page_holds_are_compressed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,8 +1,11 @@
+import numpy as np
+
 import kgprobe as kp
 from kgprobe.compare import line_up
 from kgprobe.ranks.schema import RanksInfo, package_version
 from kgprobe.report.page.protocol import protocol, remarks
 from pages import made_up
+from support import with_columns
 
 
 def test_a_file_that_says_nothing_of_itself_says_so() -> None:
@@ -47,6 +50,14 @@ def test_what_a_file_says_is_shown_with_its_settings_and_seeds() -> None:
         ("queries", "2"),
         ("candidates", "9"),
         ("ties", "the mean rank of the tie group counts; 50.00% of the ranks are tied"),
+    ]
+
+
+def test_a_popularity_that_is_always_0_is_not_called_missing() -> None:
+    tables = made_up(rows=10)
+    tables["model 1"] = with_columns(tables["model 1"], relation_popularity=np.zeros(10))
+    assert remarks(line_up(tables), weighted=False) == [
+        "The relation popularity of all targets is recorded as 0 for model 1, so queries cannot be weighed by it."
     ]
 
 

@@ -50,13 +50,13 @@ def test_what_runs_share_is_kept_once() -> None:
 
 def test_names_are_those_of_the_graph_and_ids_stand_where_it_has_none() -> None:
     graph = kp.KnowledgeGraph.from_triples(
-        train=[[0, 0, 1], [2, 1, 0]], entity_labels=["Ada", None, "</script>"], name="tiny"
+        train=[[0, 0, 1], [2, 1, 0]], entity_labels=["Ada", None, "</script>", " "], name="tiny"
     )
     ranks = kp.Ranks.from_columns(
-        head=[2, 2], relation=[1, 1], tail=[1, 1], side=["head", "tail"], rank=[1, 1], candidates=[3, 3]
+        head=[2, 3], relation=[1, 1], tail=[1, 1], side=["head", "tail"], rank=[1, 1], candidates=[3, 3]
     )
     content = query_content(line_up({"mine": ranks}), graph, weighted=False)
-    assert content.header["entities"] == ["1", "</script>"]
+    assert content.header["entities"] == ["1", "</script>", "3"]
     assert "entities" not in content.arrays
     assert content.arrays["relations"].tolist() == [1]
 

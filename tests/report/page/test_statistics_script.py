@@ -10,8 +10,16 @@ import kgprobe as kp
 from kgprobe.compare import compare_models, line_up
 from kgprobe.compare.decision import map_band
 from kgprobe.report.page.payload import About
-from pages import CASES, Plain, ask_lineup, lined_up, made_up, plain_interval
+from pages import CASES, Plain, ask_lineup, lined_up, made_up, plain_band, plain_interval
 from support import with_columns
+
+
+def published(data: Path, runs: tuple[int, ...]) -> dict[str, kp.Ranks]:
+    """Published ranks; one of the models in these runs alone."""
+    files = sorted((data / "published_ranks" / "wn18rr").glob("*.parquet"))
+    tables = {file.stem: kp.read_ranks(file) for file in files}
+    tables["HousE"] = tables["HousE"].filter(np.isin(tables["HousE"].seed, runs))
+    return tables
 
 
 @pytest.mark.parametrize("case", ["one seed", "seeds", "some seeds", "single candidates", "odd number of queries"])
@@ -26,13 +34,14 @@ def test_intervals_of_scores_and_differences(case: str, level: float, tmp_path: 
         About(level=level),
     )
     random_seeds = all(len(runs) > 1 for runs in lineup.runs.values())
-    of_band = 2 * stats.norm.cdf(map_band(lineup, level=level)) - 1
-    assert of_band > level
+    narrow, wide = map_band(lineup, level=level), map_band(lineup, [-5, 5], [-2, 2], level=level)
+    assert stats.norm.ppf((1 + level) / 2) < narrow < wide
     for (alpha, beta), (scored, differing) in zip(points, shown, strict=True):
         plain = [Plain(lineup, model, alpha, beta) for model in lineup.models]
         best = max(range(len(plain)), key=lambda model: plain[model].value)
+        width = narrow if beta >= 0 else wide
         for model, own in enumerate(plain):
-            low, high = plain_interval([(1, own)], level, random_seeds=random_seeds)
+            low, high = plain_interval(own, level, random_seeds=random_seeds)
             assert [scored[model]["low"], scored[model]["high"]] == pytest.approx(
                 [max(low, 0), min(high, 1)], abs=1e-5 if len(own.values) > 1 else 1e-12
             )
@@ -40,7 +49,7 @@ def test_intervals_of_scores_and_differences(case: str, level: float, tmp_path: 
             assert (found["model"], found["against"]) == (model, best)
             assert found["value"] == pytest.approx(own.value - plain[best].value, abs=1e-12)
             if model != best:
-                low, high = plain_interval([(1, own), (-1, plain[best])], of_band, random_seeds=random_seeds)
+                low, high = plain_band(own, plain[best], width, random_seeds=random_seeds)
                 assert [found["low"], found["high"]] == pytest.approx([max(low, -1), min(high, 1)], abs=1e-5)
 
 
@@ -78,6 +87,24 @@ def test_a_score_that_hangs_on_a_few_triples_is_not_trusted(tmp_path: Path) -> N
     assert (shown[1]["low"], shown[1]["high"]) == (1, 1)
 
 
+def test_a_score_that_varies_by_rounding_alone_does_not_vary(tmp_path: Path) -> None:
+    rows = 700
+    alike = kp.Ranks.from_columns(
+        head=range(rows),
+        relation=[0] * rows,
+        tail=[0] * rows,
+        side=["tail"] * rows,
+        rank=[3] * rows,
+        candidates=[97] * rows,
+        entity_popularity=np.linspace(0.001, 0.7, rows),
+        relation_popularity=np.linspace(0.1, 0.9, rows),
+    )
+    shown = ask_lineup(
+        tmp_path, line_up({"alike": alike}), "return [0.3, 0.7, 1].map((a) => scores(data, a, 0.37)[0]);"
+    )
+    assert all("pull alike" in own["remark"] and own["low"] == own["high"] for own in shown)
+
+
 def test_the_page_trusts_the_intervals_that_compare_trusts(data: Path, tmp_path: Path) -> None:
     graph = kp.load_graph("wn18rr")
     files = sorted((data / "published_ranks" / "wn18rr").glob("*.parquet"))
@@ -95,6 +122,26 @@ def test_the_page_trusts_the_intervals_that_compare_trusts(data: Path, tmp_path:
     trusted = [[own["trusted"] for own in scored] for scored in shown]
     assert trusted == list(by_metric.values())
     assert {True, False} <= {one for row in trusted for one in row}
+
+
+@pytest.mark.parametrize("runs", [(1, 2, 3), (1, 2)])
+def test_the_page_has_the_intervals_of_compare_where_seeds_are_random(
+    runs: tuple[int, ...], data: Path, tmp_path: Path
+) -> None:
+    graph = kp.load_graph("wn18rr")
+    lineup = line_up(published(data, runs), graph=graph)
+    points = [(1, 0), (0, 0.5), (-1, 0.8), (1, 0.8), (0.3, -0.5), (3, 1.5)]
+    shown = ask_lineup(
+        tmp_path, lineup, f"return {json.dumps(points)}.map(([a, b]) => scores(data, a, b));", About(graph=graph)
+    )
+    metrics = [f"PROBE(alpha={alpha},beta={beta})" for alpha, beta in points]
+    compared = compare_models(lineup, metrics, replicates=100, permutations=1).estimates
+    wanted = {(str(one.metric), one.model): one.interval for one in compared}
+    for metric, scored in zip(metrics, shown, strict=True):
+        for model, own in zip(lineup.models, scored, strict=True):
+            interval = wanted[str(kp.parse(metric)), model]
+            assert own["high"] - own["low"] == pytest.approx(interval.high - interval.low, rel=1e-4)
+            assert own["low"] == pytest.approx(interval.low, abs=1e-6)
 
 
 def test_a_large_lead_is_beyond_noise_and_a_small_one_is_not(tmp_path: Path) -> None:
@@ -135,10 +182,12 @@ def test_a_surface_is_its_points(tmp_path: Path) -> None:
             assert bool(grid["beyond"][a][b]) == all(differing[model]["beyond"] for model in order[1:])
 
 
-def test_the_page_and_the_decision_map_call_the_same_leads_beyond_noise(data: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("runs", [(1, 2, 3), (1, 2)])
+def test_the_page_and_the_decision_map_call_the_same_leads_beyond_noise(
+    runs: tuple[int, ...], data: Path, tmp_path: Path
+) -> None:
     graph = kp.load_graph("wn18rr")
-    files = sorted((data / "published_ranks" / "wn18rr").glob("*.parquet"))
-    lineup = line_up({file.stem: kp.read_ranks(file) for file in files}, graph=graph)
+    lineup = line_up(published(data, runs), graph=graph)
     plane = kp.decision_map(lineup)
     shown = ask_lineup(
         tmp_path, lineup, f"return surface(data, {plane.alphas.tolist()}, {plane.betas.tolist()});", About(graph=graph)

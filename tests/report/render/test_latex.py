@@ -24,6 +24,10 @@ def test_documents_compile(name: str, tmp_path: Path) -> None:
     compiled(latex_table(_documents()[name], caption="All of them.", label="tab:all", standalone=True), tmp_path)
 
 
+def test_no_rows_are_no_table() -> None:
+    assert latex(grid_of([])) == ""
+
+
 def test_a_table_compiles_with_the_packages_that_it_names(tmp_path: Path) -> None:
     table = latex_table(numbers_grid(HOSTILE[:4]))
     packages = re.match(r"% needs (.*)", table)[1]

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
-from kgprobe.compare.audit.candidates import check_candidates
+from kgprobe.compare.audit.candidates import check_candidates, one_off
 from kgprobe.compare.audit.finding import Finding, Severity, gravest_first
 from kgprobe.compare.audit.metadata import check_metadata
 from kgprobe.compare.audit.plausibility import check_plausibility
 from kgprobe.compare.audit.popularity import check_popularity
-from kgprobe.compare.audit.queries import check_queries
+from kgprobe.compare.audit.queries import check_misplaced, check_queries
 from kgprobe.compare.audit.rank_values import check_rank_values
-from kgprobe.compare.audit.rules import broken_rules
+from kgprobe.compare.audit.rules import broken_rules, miscounted
 from kgprobe.compare.audit.seeds import check_seeds
 from kgprobe.compare.audit.ties import check_ties
 from kgprobe.compare.audit.view import Source, View, prepare
@@ -29,6 +29,8 @@ CHECKS: tuple[Check, ...] = (
     check_seeds,
     check_ties,
 )
+OWN_CHECKS: tuple[Check, ...] = (check_metadata, check_rank_values, check_seeds, check_ties)
+"""What can be said of a file that answers other queries than it should."""
 
 
 def audit_files(files: Mapping[str, Source], graph: KnowledgeGraph | None = None) -> list[Finding]:
@@ -53,14 +55,39 @@ def audit_files(files: Mapping[str, Source], graph: KnowledgeGraph | None = None
         ['candidates']
     """
     broken = {model: broken_rules(model, source, graph) for model, source in files.items()}
+    for model in _one_off(files, broken, graph):
+        broken[model] = []  # their candidates are named, from which these rows follow
     sound = {model: source for model, source in files.items() if not broken[model]}
     found = [finding for findings in broken.values() for finding in findings]
     if sound:
-        view = prepare(sound, graph)
-        found += [finding for check in CHECKS for finding in check(view)]
-        if view.one_in > 1:
-            found.append(_sampled(view))
+        found += _looked_at(sound, graph)
     return gravest_first(found)
+
+
+def _looked_at(sound: Mapping[str, Source], graph: KnowledgeGraph | None) -> Iterator[Finding]:
+    view = prepare(sound, graph)
+    misplaced = {finding.models[0]: finding for finding in check_misplaced(view)}
+    for model, finding in misplaced.items():
+        alone = prepare({model: sound[model]}, graph)
+        yield finding
+        yield from (further for check in OWN_CHECKS for further in check(alone))
+    if misplaced:
+        view = prepare({model: source for model, source in sound.items() if model not in misplaced}, graph)
+    if view.runs:
+        yield from (finding for check in CHECKS for finding in check(view))
+        if view.one_in > 1:
+            yield _sampled(view)
+
+
+def _one_off(
+    files: Mapping[str, Source], broken: Mapping[str, list[Finding]], graph: KnowledgeGraph | None
+) -> list[str]:
+    """The files that break rules only because they have one candidate too many, or too few, everywhere."""
+    doubtful = [model for model in files if miscounted(broken[model])]
+    if not doubtful:
+        return []
+    view = prepare({model: files[model] for model in files if model in doubtful or not broken[model]}, graph)
+    return [model for model in doubtful if one_off(view, model)]
 
 
 def _sampled(view: View) -> Finding:

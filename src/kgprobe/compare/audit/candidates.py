@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from kgprobe.compare.audit.conventions import Convention, Fit, Recount
 from kgprobe.compare.audit.finding import Finding, Severity
-from kgprobe.compare.audit.peers import compare_candidates
+from kgprobe.compare.audit.peers import compare_candidates, one_off_the_others
 from kgprobe.compare.audit.queries import due_split
 from kgprobe.compare.audit.view import Flags, Run, View
 from kgprobe.graph import SPLITS
@@ -38,6 +38,16 @@ def check_candidates(view: View) -> Iterator[Finding]:
     others = [model for model in view.models if model not in counted]
     if not counted or len(others) > 1:
         yield from compare_candidates(view, [model for model in view.models if not counted or model in others])
+
+
+def one_off(view: View, model: str) -> bool:
+    """Whether a file has one candidate too many, or too few, in nearly all rows."""
+    if model not in recountable(view):
+        return one_off_the_others(view, model)
+    recount = Recount(view.graph, view.queries)  # type: ignore[arg-type]
+    usual = _usual(view, recount)
+    convention = _verdict(view, recount, model, usual).convention
+    return convention in (Convention(usual, -1), Convention(usual, 1))
 
 
 def recountable(view: View) -> list[str]:
@@ -77,8 +87,7 @@ class _Verdict:
 
 
 def _against_graph(view: View, recount: Recount, models: list[str]) -> Iterator[Finding]:
-    due = due_split(view)
-    usual = tuple(split for split in recount.splits if SPLITS.index(split) <= SPLITS.index(due))
+    usual = _usual(view, recount)
     verdicts = {model: _verdict(view, recount, model, usual) for model in models}
     shared = {verdict.convention for verdict in verdicts.values()}
     alike = len(shared) == 1 and len(view.models) == len(models)
@@ -99,6 +108,12 @@ def _against_graph(view: View, recount: Recount, models: list[str]) -> Iterator[
             )
             continue
         yield _deviation(recount, verdict, usual, claimed)
+
+
+def _usual(view: View, recount: Recount) -> tuple[str, ...]:
+    """The filter that is usual for the split."""
+    last = SPLITS.index(due_split(view))
+    return tuple(split for split in recount.splits if SPLITS.index(split) <= last)
 
 
 def _verdict(view: View, recount: Recount, model: str, usual: tuple[str, ...]) -> _Verdict:

@@ -37,6 +37,15 @@ def compare_candidates(view: View, models: list[str]) -> Iterator[Finding]:
     yield from found or _all_different(models, table)
 
 
+def one_off_the_others(view: View, model: str) -> bool:
+    """Whether a file has one candidate more, or one fewer, than the middle of the other files has, everywhere."""
+    others = [_counts(runs) for name, runs in view.runs.items() if name != model]
+    if not others:
+        return False
+    difference = _counts(view.runs[model]) - _lower_median(np.stack(others))
+    return set(difference[~np.isnan(difference)].tolist()) in ({-1.0}, {1.0})
+
+
 def _unlike_the_rest(models: list[str], table: Floats, which: int) -> Finding | None:
     own, others = table[which], np.delete(table, which, axis=0)
     middle = _lower_median(others)

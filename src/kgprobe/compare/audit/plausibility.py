@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from kgprobe.compare.audit.agreement import Stranger, strangers
+from kgprobe.compare.audit.blunders import Blunders, blunders
 from kgprobe.compare.audit.finding import Finding, Severity
 from kgprobe.compare.audit.outliers import apart, standings
 from kgprobe.compare.audit.skill import Skills, skills_of
@@ -23,8 +25,9 @@ _STRENGTH = 3.4
 """How many times the usual distance. Models that are sound stay below, on every graph that was tried."""
 _BESIDE = 2.0
 """The same for further relations of a model and side that stands apart already."""
-_MATTERS = 0.01
-"""Of this share of a side's queries, a fault can move the MRR of the side by as much: enough for a warning."""
+_MATTERS = 0.03
+"""Of this share of a side's queries, a fault can move the MRR of the side by as much: enough for a warning. Models that
+are sound may fail altogether at a smaller relation, for which they have no room."""
 _NAMED = 5
 
 
@@ -48,16 +51,23 @@ def check_plausibility(view: View) -> Iterator[Finding]:
     skills = skills_of(view)
     if len(skills.models) == 2:
         yield from _lopsided(view, skills)
+    strange = list(strangers(skills))
+    yield from (_strange(view, skills, stranger) for stranger in strange)
+    for model in sorted({stranger.model for stranger in strange}, reverse=True):
+        skills = skills.without(model)
     while len(skills.models) >= _FEWEST_MODELS and len(skills.relation):
         found = _standing_apart(skills)
         if not found:
-            return
+            break
         # Whoever is found at fault is no witness against the others.
         worst = max({place.model for place in found}, key=lambda model: _extent(skills, found, model))
         own = [place for place in found if place.model == worst]
         # A whole side at fault says nothing of what the model can do, by which its other side was judged.
         yield from (_finding(view, skills, place) for place in [p for p in own if p.whole] or own)
         skills = skills.without(worst)
+    failures = list(blunders(skills))
+    for model in sorted({failure.model for failure in failures}):
+        yield _failing(view, skills, [failure for failure in failures if failure.model == model])
 
 
 @dataclass(frozen=True)
@@ -67,11 +77,17 @@ class _Place:
     model: int
     tail: bool
     cells: Flags
+    clear: Flags
     whole: bool
 
     def queries(self, skills: Skills) -> int:
         """How many queries are concerned."""
         return int((skills.predicts_tail == self.tail).sum() if self.whole else skills.cells.size[self.cells].sum())
+
+    def matters(self, skills: Skills) -> bool:
+        """Whether enough queries are concerned beyond doubt."""
+        on_side = (skills.predicts_tail == self.tail).sum()
+        return self.whole or bool(skills.cells.size[self.clear].sum() >= _MATTERS * on_side)
 
 
 def _standing_apart(skills: Skills) -> list[_Place]:
@@ -81,7 +97,7 @@ def _standing_apart(skills: Skills) -> list[_Place]:
     clear, likely = (apart(in_cells, _CELL, strength) & many for strength in (_STRENGTH, _BESIDE))
     whole = apart(on_sides, _SIDE, _STRENGTH) & (np.bincount(skills.predicts_tail, minlength=2) >= _FEWEST_QUERIES)
     return [
-        _Place(model, tail, likely[model] & here, bool(whole[model, int(tail)]))
+        _Place(model, tail, likely[model] & here, clear[model] & here, bool(whole[model, int(tail)]))
         for model in range(len(skills.models))
         for tail in (False, True)
         if (clear[model] & (here := cells.predicts_tail == tail)).any() or whole[model, int(tail)]
@@ -111,8 +127,39 @@ def _finding(view: View, skills: Skills, place: _Place) -> Finding:
         _KIND,
         f"{f'on the {_side(tail)} side' if place.whole else where} the ranks are implausible beside the other models': "
         f"{'; '.join(evidence)}; look for a fault in how this side is scored, looked up or filtered",
-        Severity.warning if concerned >= _MATTERS * total else Severity.note,
+        Severity.warning if place.matters(skills) else Severity.note,
         concerned * len(view.runs[name]),
+    )
+
+
+def _strange(view: View, skills: Skills, stranger: Stranger) -> Finding:
+    name = skills.models[stranger.model]
+    where = "" if stranger.side == "both" else f"on the {stranger.side} side "
+    return Finding(
+        (name,),
+        _KIND,
+        f"{where}the ranks have nothing to do with those of the other models, though they are as good: within "
+        f"relations, their correlation is {stranger.own:.2f} at most, and {stranger.others:.2f} between the others; "
+        "look for ranks that are attached to other queries than their own, such as rows in another order",
+        Severity.warning,
+        stranger.queries * len(view.runs[name]),
+    )
+
+
+def _failing(view: View, skills: Skills, failures: list[Blunders]) -> Finding:
+    name, cells = skills.models[failures[0].model], skills.cells
+    evidence = [
+        f"{_name(view, cells.relation[found.cell])} on the {_side(bool(cells.predicts_tail[found.cell]))} side: "
+        f"{found.share:.0%} of {found.easy:,} queries"
+        for found in failures
+    ]
+    return Finding(
+        (name,),
+        _KIND,
+        f"ranks as by chance at queries that are easy for all other models: {'; '.join(evidence)}; in other relations: "
+        f"{failures[0].elsewhere:.0%}; look for ranks there that are random or of other queries",
+        Severity.warning,
+        sum(int(cells.size[found.cell]) for found in failures) * len(view.runs[name]),
     )
 
 

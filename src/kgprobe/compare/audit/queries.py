@@ -14,6 +14,7 @@ from kgprobe.graph.sorted_keys import find
 
 _SIDES = ("head", "tail")
 _KIND = "queries"
+_NEARLY_ALL = 0.99
 
 
 def check_queries(view: View) -> Iterator[Finding]:
@@ -37,6 +38,42 @@ def check_queries(view: View) -> Iterator[Finding]:
         yield from _against_graph(view, _Membership.of(view, view.graph))
 
 
+def check_misplaced(view: View) -> Iterator[Finding]:
+    """Whole files that answer other queries, for one reason: another split, or head and tail in each other's column.
+
+    Example:
+        >>> from kgprobe.compare.audit.view import prepare
+        >>> from kgprobe.ranks import Ranks
+        >>> graph = KnowledgeGraph.from_triples(train=[[0, 0, 1]], test=[[1, 0, 2]])
+        >>> turned = Ranks.from_columns(head=[2], relation=[0], tail=[1], side=["tail"], rank=[1], candidates=[2])
+        >>> print(next(check_misplaced(prepare({"mine": turned}, graph))).message)
+        head and tail are swapped: 0 of 1 rows are triples of the test split as they are, and 1 the other way round;...
+    """
+    graph = view.graph
+    if graph is None or not graph.splits:
+        return
+    member, turned = (_Membership.of(view, graph, swapped) for swapped in (False, True))
+    due = _due(view, member)
+    for model, has in view.has.items():
+        split = max(turned.inside, key=lambda split: turned.share(split, has))
+        if turned.share(split, has) >= _NEARLY_ALL > max(member.share(name, has) for name in member.inside):
+            yield _turned(view, model, split, *(_rows(view, model, m.inside[split]) for m in (member, turned)))
+        elif has.any() and not (has & member.inside[due]).any():
+            yield from (f for f in _foreign(view, member, model, has, due) if f.rows == _rows(view, model, has))
+
+
+def _turned(view: View, model: str, split: str, right: int, turned: int) -> Finding:
+    rows = _rows(view, model, view.has[model])
+    return Finding(
+        (model,),
+        _KIND,
+        f"head and tail are swapped: {right:,} of {rows:,} rows are triples of the {split} split as they are, and "
+        f"{turned:,} the other way round; exchange the two columns",
+        Severity.error,
+        rows,
+    )
+
+
 def due_split(view: View) -> str:
     """The split that the files are of: the one that most files are mostly of, test where that is open."""
     return _due(view, _Membership.of(view, view.graph)) if view.graph is not None and view.graph.splits else SPLITS[-1]
@@ -52,8 +89,9 @@ class _Membership:
     """For each split, how many of its triples are in no file at all (on either side)."""
 
     @classmethod
-    def of(cls, view: View, graph: KnowledgeGraph) -> _Membership:
-        head, relation, tail = view.queries.triples
+    def of(cls, view: View, graph: KnowledgeGraph, turned: bool = False) -> _Membership:
+        """The splits of the queries, or of what they are with head and tail the other way round."""
+        head, relation, tail = view.queries.triples[:: -1 if turned else 1]
         wanted = _keys(graph, head, relation, tail)
         seen = np.unique(wanted)
         inside, absent = {}, {}
@@ -171,6 +209,8 @@ def _missing(view: View, right: Flags, what: str) -> Iterator[Finding]:
         if not has.any() and right.any():
             yield Finding((model,), _KIND, "the file has none of the queries of the others", Severity.error, 0)
             continue
+        if not (has & right).any():
+            continue  # all of its queries are others, which has been said
         for side in _SIDES:
             on_side = view.queries.predicts_tail == (side == "tail")
             if (gone & on_side).any() and not (has & on_side).any():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kgprobe.compare.audit.finding import Finding, Severity
-from kgprobe.compare.audit.view import Codes, Flags, Floats, View
+from kgprobe.compare.audit.view import Codes, Flags, Floats, Run, View
 
 _KIND = "rank values"
 _FEW_CANDIDATES = 10
@@ -54,19 +54,18 @@ def check_rank_values(view: View) -> Iterator[Finding]:
         no rank is better than 2, which 30 of 60 rows have: ranks are off by one (the target counted against itself?)...
     """
     for model in view.models:
-        rows = _rows(view, model)
+        rows = _rows(view, model, view.runs[model])
         if len(rows.rank) >= _FEWEST:
             alike = list(_alike(rows))
-            yield from alike or [*_off_by_one(rows), *_masses(rows)]
+            yield from alike or [*_late_runs(view, model), *_masses(rows)]
 
 
-def _rows(view: View, model: str) -> _Rows:
-    kept = [~np.isnan(run.rank) & (run.candidates >= _FEW_CANDIDATES) for run in view.runs[model]]
+def _rows(view: View, model: str, runs: Sequence[Run]) -> _Rows:
+    kept = [~np.isnan(run.rank) & (run.candidates >= _FEW_CANDIDATES) for run in runs]
 
     def joined(columns: Iterable[NDArray[Any]]) -> NDArray[Any]:
         return np.concatenate([column[rows] for column, rows in zip(columns, kept, strict=True)])
 
-    runs = view.runs[model]
     rank = joined(run.rank for run in runs)
     return _Rows(
         model,
@@ -102,15 +101,37 @@ def _alike(rows: _Rows) -> Iterator[Finding]:
         )
 
 
-def _off_by_one(rows: _Rows) -> Iterator[Finding]:
-    """No rank below 2, though 2 is frequent: on both sides, or on one."""
+def _late_runs(view: View, model: str) -> Iterator[Finding]:
+    """All runs off by one, or some of them."""
+    runs = view.runs[model]
+    late = [run for run in runs if _late_sides(_rows(view, model, [run]))]
+    # Of many runs with few queries each, all together may tell more.
+    if len(late) in (0, len(runs)):
+        yield from _off_by_one(_rows(view, model, runs), "")
+    else:
+        seeds = [str(run.seed) for run in late]
+        yield from _off_by_one(_rows(view, model, late), f"in seed{'s' * (len(seeds) > 1)} {', '.join(seeds)}, ")
+
+
+def _late_sides(rows: _Rows) -> dict[str, Flags]:
+    """The sides that are off by one, and with one that certainly is the other, if it has no first place either."""
     sides = {"head": ~rows.predicts_tail, "tail": rows.predicts_tail}
-    late = {name: side for name, side in sides.items() if _late(rows, side)}
+    certain = {name for name, side in sides.items() if _late(rows, side)}
+    return {
+        name: side
+        for name, side in sides.items()
+        if name in certain or (certain and side.any() and rows.first[side].min() >= 2)
+    }
+
+
+def _off_by_one(rows: _Rows, which: str) -> Iterator[Finding]:
+    """No rank below 2, though 2 is frequent: on both sides, or on one."""
+    late = _late_sides(rows)
     if not late:
         return
     side = np.any(list(late.values()), axis=0)
     at = int((rows.first[side] == 2).sum())
-    where = "" if side.all() else f"on the {next(iter(late))} side, "
+    where = which + ("" if side.all() else f"on the {next(iter(late))} side, ")
     yield Finding(
         (rows.model,),
         _KIND,

@@ -21,6 +21,13 @@ _CAUSES = {
     "rank and ties place the tie group outside": "the rank must be the mean over the tie group, not its best or worst",
 }
 """What often lies behind a broken rule, by how its description begins."""
+_OF_COUNTS = (
+    "rank is larger than the number of candidates",
+    "rank and ties place the tie group outside",
+    "fewer than 1 candidate",
+    "more candidates than the graph has entities",
+)
+"""The rules that a file breaks in some rows when its candidates are wrong in all, by how they begin."""
 
 
 def broken_rules(model: str, source: Source, graph: KnowledgeGraph | None) -> list[Finding]:
@@ -33,6 +40,8 @@ def broken_rules(model: str, source: Source, graph: KnowledgeGraph | None) -> li
         >>> [finding.message for finding in broken_rules("mine", table, graph)]
         ['an entity id is outside the graph (0..1): 1 row (row 1)']
     """
+    if not len(source):
+        return [Finding((model,), "rules", "the file has no rows; rank again", Severity.error, 0)]
     checker = Checker(len(source), graph)
 
     def tables() -> Iterator[pa.Table]:
@@ -45,6 +54,11 @@ def broken_rules(model: str, source: Source, graph: KnowledgeGraph | None) -> li
     except DataError as error:
         return unreadable(model, error)
     return [Finding((model,), "rules", problem + _cause(problem), Severity.error) for problem in problems]
+
+
+def miscounted(broken: list[Finding]) -> bool:
+    """Whether all broken rules may come from candidates that are miscounted."""
+    return bool(broken) and all(finding.message.startswith(_OF_COUNTS) for finding in broken)
 
 
 def unreadable(model: str, error: DataError) -> list[Finding]:

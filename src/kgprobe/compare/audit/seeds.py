@@ -85,10 +85,17 @@ def _copies(view: View) -> Iterator[Finding]:
         if found is not None:
             group[j] = group[i]
             equal[j] = found
+    alike: dict[tuple[str, ...], list[tuple[list[Run], int, int]]] = {}
     for root in sorted({group[j] for j in equal}):
         members = [root, *(j for j in equal if group[j] == root)]
+        copies = [runs[i] for i in members]
         agreed = min(equal[j][0] for j in members[1:]), max(equal[j][1] for j in members[1:])
-        yield _copy([runs[i] for i in members], *agreed)
+        alike.setdefault(tuple(dict.fromkeys(run.model for run in copies)), []).append((copies, *agreed))
+    for models, groups in alike.items():
+        if len(models) > 1 and len(groups) > 1:
+            yield _copied_files(models, groups)
+        else:
+            yield from (_copy(*found) for found in groups)
 
 
 def _agreement(one: Run, other: Run) -> tuple[int, int] | None:
@@ -119,6 +126,19 @@ def _copy(runs: list[Run], equal: int, rows: int) -> Finding:
         f"{named} of one another: {equal:,} of {rows:,} ranks are equal; {meaning}",
         Severity.warning,
         rows * (len(runs) - 1),
+    )
+
+
+def _copied_files(models: tuple[str, ...], groups: list[tuple[list[Run], int, int]]) -> Finding:
+    """Several runs of one model that are found again in another."""
+    equal, rows = sum(group[1] for group in groups), sum(group[2] for group in groups)
+    return Finding(
+        models,
+        _KIND,
+        f"{_listed(list(models))} are copies of one another in {len(groups)} runs: {equal:,} of {rows:,} ranks are "
+        "equal; one of them is under a wrong name, or counted twice",
+        Severity.warning,
+        sum(rows * (len(runs) - 1) for runs, _, rows in groups),
     )
 
 

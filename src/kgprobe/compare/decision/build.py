@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
@@ -11,6 +13,7 @@ from kgprobe.compare.decision.map import DecisionMap
 from kgprobe.compare.decision.noise import SeedNoise, band_width, covariances, variances_of_differences, widened
 from kgprobe.compare.decision.surfaces import model_surface
 from kgprobe.compare.lineup import Lineup, Models, line_up
+from kgprobe.compare.requests import wrong_numbers
 from kgprobe.errors import UsageError
 from kgprobe.graph import KnowledgeGraph
 
@@ -61,7 +64,7 @@ def decision_map(
         ...     return Ranks.from_columns(
         ...         head=range(n), relation=[0] * n, tail=[0] * n, side=["tail"] * n, rank=rank, candidates=[100] * n
         ...     )
-        >>> sharp, even = [1] * 60 + [80] * 40, [4] * 60 + [5] * 40
+        >>> sharp, even = [1] * 120 + [80] * 80, [4] * 120 + [5] * 80
         >>> plane = decision_map(line_up({"sharp": ranks(sharp), "even": ranks(even)}), [1.0, -1.0], [0.0])
         >>> plane.scores.round(3).tolist(), [plane.models[i] for i in plane.winner[:, 0]]
         ([[[0.601], [0.681]], [[0.222], [0.966]]], ['sharp', 'even'])
@@ -71,7 +74,7 @@ def decision_map(
     lineup = line_up(models, graph=graph)
     grid = _axis("alpha", alphas), _axis("beta", betas)
     seeds = seeds or lineup.usual_seeds
-    _check(level, seeds, replicates, lineup.single_runs)
+    _check(lineup, seeds, wrong_numbers(level=level, seed=seed, replicates=(replicates, 1)))
     found = [model_surface(lineup, model, *grid, tie=tie) for model in lineup.models]
     influences = Influences(lineup, lineup.clusters(cluster), popular=bool(grid[1].any()), tie=tie)
     variance = variances_of_differences(covariances(influences, *grid))
@@ -105,11 +108,20 @@ def decision_map(
     )
 
 
-def map_band(lineup: Lineup, *, level: float = 0.95, popular: bool = True) -> float:
-    """How many standard errors a lead must have to be beyond noise for all models and the whole plane of the paper.
+def map_band(
+    lineup: Lineup,
+    alphas: ArrayLike = PAPER_ALPHAS,
+    betas: ArrayLike = PAPER_BETAS,
+    *,
+    level: float = 0.95,
+    popular: bool = True,
+) -> float:
+    """How many standard errors a lead must have to be beyond noise for all models and a whole plane.
 
     Args:
         lineup: The models.
+        alphas: Predictive sharpness; the plane reaches from the least to the largest, by default as in the paper.
+        betas: Popularity-bias robustness, likewise.
         level: How sure one wants to be.
         popular: Whether popularity is known, without which the plane is the line at beta 0.
 
@@ -124,9 +136,9 @@ def map_band(lineup: Lineup, *, level: float = 0.95, popular: bool = True) -> fl
         >>> 1.96 < map_band(lineup, popular=False) < 4
         True
     """
-    betas = np.array(PAPER_BETAS if popular else (0.0,))
+    plane = _axis("alpha", alphas), _axis("beta", betas if popular else 0.0)
     influences = Influences(lineup, lineup.clusters(), popular=popular, tie=Tie.mean)
-    return band_width(influences, np.array(PAPER_ALPHAS), betas, level=level, replicates=_REPLICATES, seed=0)
+    return band_width(influences, *plane, level=level, replicates=_REPLICATES, seed=0)
 
 
 def _axis(name: str, values: ArrayLike) -> Floats:
@@ -139,15 +151,11 @@ def _axis(name: str, values: ArrayLike) -> Floats:
     return axis
 
 
-def _check(level: float, seeds: str, replicates: int, single: list[str]) -> None:
-    problems = []
-    if not 0 < level < 1:
-        problems.append(f"the level must be between 0 and 1, not {level:g}")
+def _check(lineup: Lineup, seeds: str, wrong: Iterable[str]) -> None:
+    problems = [*wrong]
     if seeds not in ("random", "fixed"):
         problems.append(f"seeds can be fixed or random, not '{seeds}'")
-    if seeds == "random" and single:
-        problems.append(f"random seeds need two runs of {', '.join(single)}")
-    if replicates < 1:
-        problems.append(f"there must be at least one replicate, not {replicates}")
+    if seeds == "random" and lineup.single_runs:
+        problems.append(f"random seeds need two runs of {', '.join(lineup.single_runs)}")
     if problems:
         raise UsageError("the noise cannot be reckoned so", problems)

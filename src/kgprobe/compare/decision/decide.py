@@ -16,6 +16,7 @@ from kgprobe.compare.decision.map import SAME
 from kgprobe.compare.decision.reach import reach
 from kgprobe.compare.lineup import Lineup, Models, line_up
 from kgprobe.compare.outcome import Difference, Estimate
+from kgprobe.errors import DataError
 from kgprobe.graph import KnowledgeGraph
 from kgprobe.metrics.popularity import Probe
 
@@ -82,6 +83,8 @@ def decide(
         seed=seed,
         progress=progress,
     )
+    if none := [estimate.model for estimate in found.estimates if math.isnan(estimate.value)]:
+        raise DataError(f"nothing can be said of {', '.join(none)}", ["no query has more than one candidate"])
     ordered = sorted(found.estimates, key=lambda estimate: -estimate.value)
     ahead = {difference.second: difference for difference in _from(found.differences, ordered[0].model)}
     point = {"alpha": float(alpha), "beta": float(beta)}

@@ -33,6 +33,16 @@ class Standing:
         """Its name."""
         return self.estimate.model
 
+    @property
+    def distance(self) -> str:
+        """How far it is behind the winner, in words."""
+        return "equal" if self.place == 1 or self.behind is None else f"{self.behind.value:.4f} behind"
+
+    @property
+    def doubt(self) -> str | None:
+        """Why the lead of the winner cannot be trusted, where it is called beyond noise; None where it can."""
+        return None if self.behind is None or self.within_noise else self.behind.interval.remark
+
 
 @dataclass(frozen=True)
 class Decision:
@@ -74,15 +84,21 @@ class Decision:
 
     @property
     def remark(self) -> str | None:
-        """Why the intervals cannot be trusted; None where they can."""
-        return self.standings[0].estimate.interval.remark
+        """What cannot be trusted, and why: the interval of the winner, or a lead that is called beyond noise."""
+        if reason := self.standings[0].estimate.interval.remark:
+            return f"the intervals cannot be trusted: {reason}"
+        doubted = [standing for standing in self.standings if standing.doubt]
+        if not doubted:
+            return None
+        over = _listed([standing.model for standing in doubted], "and")
+        return f"the lead over {over} cannot be trusted: {doubted[0].doubt}"
 
     def __str__(self) -> str:
         sentences = [self._answer()]
         if self.reaches:
             sentences.append(f"{self.winner} is ahead for {' and for '.join(map(str, self.reaches))}.")
         if self.remark:
-            sentences.append(f"The intervals cannot be trusted: {self.remark}.")
+            sentences.append(f"But {self.remark}.")
         return " ".join(sentences)
 
     def _answer(self) -> str:
@@ -98,7 +114,7 @@ class Decision:
                 f"but all {len(close)} others are within noise of it."
             )
         if close:
-            behind = _listed([f"{s.model} ({s.behind.value:.4f} behind)" for s in close if s.behind], "and")
+            behind = _listed([f"{s.model} ({s.distance})" for s in close], "and")
             verb = "is" if len(close) == 1 else "are"
             return (
                 f"{point}, pick {_listed(self.choices, 'or')}: {self.winner} has the highest score, {score}, "
@@ -135,7 +151,7 @@ class Decision:
                     "within_noise": standing.within_noise,
                     "queries": estimate.queries,
                     "effective": estimate.effective,
-                    "trusted": estimate.interval.trusted,
+                    "trusted": estimate.interval.trusted and standing.doubt is None,
                 }
             )
         return rows

@@ -84,8 +84,12 @@ class DecisionMap:
 
     @cached_property
     def beats(self) -> Flags:
-        """Whether the first model is above the second beyond noise, [models, models, alphas, betas]."""
-        return np.asarray(self.scores[:, None] - self.scores[None, :] > np.maximum(self.bands, SAME))
+        """Whether the first model is above the second beyond noise, [models, models, alphas, betas].
+
+        No model is, for betas at which there are too few queries to tell noise from more.
+        """
+        above = self.scores[:, None] - self.scores[None, :] > np.maximum(self.bands, SAME)
+        return np.asarray(above & self.trusted)
 
     @cached_property
     def beyond_noise(self) -> Flags:

@@ -38,12 +38,16 @@ class SeedNoise:
     def freedom(self, total: Floats) -> Floats:
         """Degrees of freedom, by Satterthwaite, of the variance of a difference between two models.
 
+        The runs of both models count as known no better than those of the model with fewer.
+
         Args:
             total: That variance, [models, models, alphas, betas], of which this noise is a part.
         """
-        own = np.square(self.variance) / np.maximum(self.runs - 1, 1)[:, None, None]
+        own = np.square(self.variance)
+        fewest = np.maximum(np.minimum.outer(self.runs, self.runs) - 1, 1)[:, :, None, None]
         with np.errstate(divide="ignore", invalid="ignore"):
-            return np.nan_to_num(np.square(total) / (own[:, None] + own[None, :]), nan=np.inf, posinf=np.inf)
+            freedom = np.square(total) * fewest / (own[:, None] + own[None, :])
+        return np.asarray(np.nan_to_num(freedom, nan=np.inf, posinf=np.inf))
 
 
 def covariances(influences: Influences, alphas: Floats, betas: Floats) -> Floats:

@@ -19,7 +19,7 @@ from kgprobe.ranks import Ranks
 from kgprobe.ranks.schema import POPULARITY, package_version
 from kgprobe.report.page.compress import compressed
 from kgprobe.report.page.container import pack
-from kgprobe.report.page.protocol import protocol, remarks
+from kgprobe.report.page.protocol import protocol, remarks, unweighed
 from kgprobe.report.page.queries import Content, has_popularity, query_content
 from kgprobe.report.page.results import difference_entry, estimate_entry, finding_entry
 from kgprobe.report.page.sample import draw_sample
@@ -36,6 +36,8 @@ MOST_RANKS = 2_500_000
 MOST_BYTES = 18_000_000
 """Of the packed data: written out and with all else that it needs, a page stays below 30 MB."""
 
+_WIDE = ((-5.0, 5.0), (-2.0, 2.0))
+"""How far alpha and beta can be set on the page."""
 _QUANTILES = 1025
 _MOST_FOR_BAND = 200_000
 
@@ -127,6 +129,7 @@ def _described(lineup: Lineup, about: About) -> dict[str, Any]:
         "graph": graph and {"name": graph.name, "hash": graph.content_hash, "entities": graph.num_entities},
         "queries": len(lineup),
         "hasPopularity": weighted,
+        "unweighed": None if weighted else unweighed(lineup),
         "hasLabels": graph is not None and graph.entity_labels is not None,
         "models": [_model(lineup, name, about, weighted) for name in lineup.models],
         "histogram": {"bins": list(HISTOGRAM), "counts": [_histogram(run) for run in _runs(lineup)]},
@@ -138,18 +141,33 @@ def _described(lineup: Lineup, about: About) -> dict[str, Any]:
 
 
 def _widths(lineup: Lineup, level: float) -> dict[str, NDArray[np.float64]]:
-    """Standard errors to either side of a value: in an interval, and in the band of the decision map.
+    """Standard errors to either side of a value: in an interval, in the band of the decision map, and in a wider one.
 
-    Both are quantiles of the t distribution at 1 / freedom from 0 to 1, so close that lines may be drawn between them.
+    All are quantiles of the t distribution at 1 / freedom from 0 to 1, so close that lines may be drawn between them.
     """
     from scipy.special import ndtri
 
     with np.errstate(divide="ignore"):
         freedom = 1 / np.linspace(0, 1, _QUANTILES)
     single = float(ndtri((1 + level) / 2))
+    band, wide = _bands(lineup, level)
+    return {
+        "quantiles": widened(single, freedom),
+        "bands": widened(max(single, band), freedom),
+        "wideBands": widened(max(single, band, wide), freedom),
+    }
+
+
+def _bands(lineup: Lineup, level: float) -> tuple[float, float]:
+    """Of the paper's plane, and of the wider one; 0 where there is nothing to compare."""
+    if len(lineup.models) == 1 or not all((run.candidates > 1).any() for run in _runs(lineup)):
+        return 0.0, 0.0
     sample = lineup if len(lineup) <= _MOST_FOR_BAND else draw_sample(lineup, _MOST_FOR_BAND).of(lineup)
-    band = map_band(sample, level=level, popular=has_popularity(lineup))
-    return {"quantiles": widened(single, freedom), "bands": widened(max(single, band), freedom)}
+    popular = has_popularity(lineup)
+    return (
+        map_band(sample, level=level, popular=popular),
+        map_band(sample, *_WIDE, level=level, popular=popular),
+    )
 
 
 def _runs(lineup: Lineup) -> list[Ranks]:

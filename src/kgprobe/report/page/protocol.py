@@ -8,7 +8,7 @@ import numpy as np
 
 from kgprobe.compare.lineup import Lineup
 from kgprobe.ranks import Ranks
-from kgprobe.ranks.schema import RanksInfo
+from kgprobe.ranks.schema import POPULARITY, RanksInfo
 
 Pairs = list[tuple[str, str]]
 _NOT_RECORDED = "not recorded"
@@ -57,8 +57,21 @@ def remarks(lineup: Lineup, *, weighted: bool) -> list[str]:
         if other := lineup.left_out.get(model, 0):
             found.append(f"{model}: {_queries(other)} that not all models have {_are(other)} left out.")
     if not weighted:
-        found.append("Popularity is not recorded for all targets, so queries cannot be weighed by it.")
+        found.append(unweighed(lineup))
     return found
+
+
+def unweighed(lineup: Lineup) -> str:
+    """Why queries cannot be weighed by popularity."""
+    counted = [(name, run.filter(run.candidates > 1)) for name, runs in lineup.runs.items() for run in runs]
+    zero = [
+        f"The {column.replace('_', ' ')} of all targets is recorded as 0 for {name}"
+        for name, run in counted
+        for column in POPULARITY
+        if len(run) and not run.numbers(column).any()
+    ]
+    reason = (zero or ["Popularity is not recorded for all targets"])[0]
+    return f"{reason}, so queries cannot be weighed by it."
 
 
 def _told(info: RanksInfo) -> Pairs:

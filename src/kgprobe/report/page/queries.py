@@ -113,12 +113,17 @@ def _names(graph: KnowledgeGraph | None, entities: Codes, relations: Codes) -> C
     if graph is None or graph.entity_labels is None:
         content.arrays["entities"] = entities
     else:
-        content.header["entities"] = graph.entity_label(entities)
+        content.header["entities"] = _labelled(graph.entity_label(entities), entities)
     if graph is None or graph.relation_labels is None:
         content.arrays["relations"] = relations
     else:
-        content.header["relations"] = graph.relation_label(relations)
+        content.header["relations"] = _labelled(graph.relation_label(relations), relations)
     return content
+
+
+def _labelled(names: Sequence[str], ids: Codes) -> list[str]:
+    """The names; an id where a name is blank."""
+    return [name if name.strip() else str(own) for name, own in zip(names, ids.tolist(), strict=True)]
 
 
 def _bands(first: Ranks, pairs: tuple[Floats, Floats]) -> Content:

@@ -11,7 +11,7 @@ _LEGEND = {1: "gold and bold, the best", 2: "silver and underlined, the second",
 
 
 def latex(grid: Grid) -> str:
-    r"""The bare ``tabular``, which needs booktabs.
+    r"""The bare ``tabular``, which needs booktabs; nothing, where there is no column.
 
     Example:
         >>> from kgprobe.report.render.grid import grid_of
@@ -24,6 +24,8 @@ def latex(grid: Grid) -> str:
         \bottomrule
         \end{tabular}
     """
+    if not grid.columns:
+        return ""
     begin, *rest = _tabular(grid)
     return "\n".join([rf"{begin} % needs \usepackage{{booktabs}}", *rest]) + "\n"
 

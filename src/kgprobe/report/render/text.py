@@ -27,6 +27,16 @@ def as_text(value: Any) -> str:
     return str(value)
 
 
+def counted(number: int, one: str, several: str | None = None) -> str:
+    """A number with the word for what is counted.
+
+    Example:
+        >>> counted(1, "test"), counted(2000, "query", "queries")
+        ('1 test', '2,000 queries')
+    """
+    return f"{number:,} {one if number == 1 else several or one + 's'}"
+
+
 def one_line(text: str) -> str:
     r"""A text that can stand in a cell: nothing in it moves the cursor, ends the line or turns what follows around.
 

@@ -69,12 +69,14 @@ function groupScore(data, runs, queries, alpha, beta) {
   if (scored.length === 0) return EMPTY_GROUP;
   const { value, seeds } = overRuns(scored.map((run) => run.value));
   const effective = average(scored.map((run) => run.effective));
-  const { half, doubt } = widthsOf(data, { ...groupPulls(scored, queries, data.arrays.triple), effective }, [seeds]);
+  const { found, squares } = groupPulls(scored, queries, data.arrays.triple);
+  const { low, high, doubt } = intervalOf(data, { value, seeds, effective }, weighed(found, squares, value));
   return {
     queries: Math.max(...scored.map((run) => run.queries)),
     share: average(scored.map((run) => run.share)),
     value,
-    ...around(value, half, 0, 1),
+    low,
+    high,
     trusted: doubt === null,
   };
 }
@@ -93,21 +95,25 @@ function sumsOver(lost, { values, total }, queries) {
   return { queries: count, value: 1 - loss / sum, sum, share: sum / total, effective, lost, values };
 }
 
-/** What the clusters of a group tell of the variance. */
+/** What the clusters of a group tell of the variance; for every run the sum of squares of what they pull. */
 function groupPulls(scored, queries, triple) {
   const found = evidence();
-  let [pull, share] = [0, 0];
+  const squares = scored.map(() => 0);
+  const pulls = scored.map(() => 0);
+  let share = 0;
   for (let i = 0; i < queries.length; i += 1) {
     const q = queries[i];
-    for (const { values, lost, sum, value } of scored) {
-      const own = values[q] / (sum * scored.length);
-      share += own;
-      pull += own * (1 - lost[q] - value);
-    }
+    scored.forEach(({ values, lost, sum, value }, run) => {
+      const own = values[q] / sum;
+      share += own / scored.length;
+      pulls[run] += own * (1 - lost[q] - value);
+    });
     if (i + 1 === queries.length || triple[queries[i + 1]] !== triple[q]) {
-      addCluster(found, pull, share);
-      [pull, share] = [0, 0];
+      addCluster(found, average(pulls), share);
+      pulls.forEach((pull, run) => { squares[run] += pull * pull; });
+      pulls.fill(0);
+      share = 0;
     }
   }
-  return weighed(found);
+  return { found, squares };
 }

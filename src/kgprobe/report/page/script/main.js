@@ -54,9 +54,16 @@ async function start() {
   connect(views, state);
 }
 
-start().catch((error) => {
-  const failure = find("failure");
-  failure.hidden = false;
-  failure.textContent = `This page could not be opened: ${error.message}. It needs a browser of 2023 or later.`;
+function showFailure(text) {
+  find("failure").hidden = false;
+  find("failure").textContent = text;
+}
+
+start().then(() => {
+  const drawing = (error) => showFailure(`This page could not be drawn: ${error.message}.`);
+  addEventListener("unhandledrejection", ({ reason }) => drawing(reason));
+  addEventListener("error", ({ error }) => { if (error) drawing(error); });
+}).catch((error) => {
+  showFailure(`This page could not be opened: ${error.message}. It needs a browser of 2023 or later.`);
   throw error;
 });

@@ -86,6 +86,11 @@ function modelScore(data, model, alpha, beta) {
   return { ...overRuns(values), effective };
 }
 
+/** Whether any query counts: one with a single candidate does not. */
+function hasScores(data) {
+  return data.models.some((_, model) => modelScore(data, model, 1, 0).effective > 0);
+}
+
 function overRuns(values) {
   const value = average(values);
   if (values.length === 1) return { value, std: null, seeds: { variance: 0, freedom: Infinity } };

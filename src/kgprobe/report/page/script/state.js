@@ -1,10 +1,5 @@
 // What the reader has chosen. It lives in the URL hash, so that a link shows exactly the same page.
 
-const RANGES = {
-  narrow: { alpha: [-1, 1], beta: [0, 0.8] },
-  wide: { alpha: [-5, 5], beta: [-2, 2] },
-};
-
 // Every field reads its text from the hash (undefined: not a value, keep the default) and writes it back.
 function numberField(initial, low, high) {
   const read = (text) => (text.trim() !== "" && Number(text) >= low && Number(text) <= high ? Number(text) : undefined);
@@ -73,10 +68,6 @@ function writeHash(fields, values) {
     if (values[name] !== field.initial) written.set(name, field.write(values[name]));
   }
   return `#${written}`;
-}
-
-function within(values, ranges) {
-  return Object.entries(ranges).every(([name, [low, high]]) => values[name] >= low && values[name] <= high);
 }
 
 // Changes within a second of each other to the same fields are one gesture (a drag, a word typed): one step back.

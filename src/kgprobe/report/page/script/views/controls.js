@@ -24,6 +24,8 @@ function createControls(data, state) {
   if (!data.hasPopularity) {
     for (const input of [find("beta"), find("beta-number")]) input.disabled = true;
     find("beta-why").hidden = false;
+    const remedy = data.graph ? [] : [" Give ", make("code", {}, "--graph"), " to weigh rare answers."];
+    find("beta-why").replaceChildren(data.unweighed, ...remedy);
   }
   const usable = PRESETS.filter((preset) => data.hasPopularity || preset.beta === 0);
   const presets = usable.map(({ name, alpha, beta }) => button(name, () => state.update({ alpha, beta }), {

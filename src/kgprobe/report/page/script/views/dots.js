@@ -14,7 +14,7 @@ function symbolOf(index) {
 function symbolLegend(data) {
   const items = data.models.map((model, index) => {
     const mark = { style: `color:${modelColour(index)}`, "aria-hidden": "true" };
-    return make("li", {}, make("span", mark, symbolOf(index)[1]), " ", label(model.name));
+    return make("li", {}, make("span", mark, symbolOf(index)[1]), " ", markedLabel(data, model.name));
   });
   return make("ul", { class: "legend in-line" }, items);
 }
@@ -28,8 +28,10 @@ function drawGroups(data, rows, chart) {
   const above = names.map((text, i) => ({
     text, y: 0.46 - i, x: 0, xref: "paper", xanchor: "left", showarrow: false, font: { size: 12 },
   }));
-  chart.style.height = `${70 + rows.length * Math.max(narrow ? 60 : 36, 12 * Math.min(models, 12))}px`;
+  const height = 70 + rows.length * Math.max(narrow ? 60 : 36, 12 * Math.min(models, 12));
+  chart.style.height = `${height}px`;
   drawChart(chart, data.models.map((_, index) => dots(data, index, rows, (index - (models - 1) / 2) * gap)), {
+    height, // else it stays as high as it was first
     margin: { l: 16, r: 16, t: 8, b: 44 },
     xaxis: axis("score", { nticks: narrow ? 5 : 10, zeroline: false }),
     yaxis: axis("", {

@@ -24,8 +24,22 @@ function swatch(index) {
   return make("span", { class: "swatch", style: `background:${modelColour(index)}`, "aria-hidden": "true" });
 }
 
-function modelName(data, index) {
-  return make("span", { class: "model" }, swatch(index), label(data.models[index].name));
+function modelName(data, index, mark = auditMark(data, data.models[index].name)) {
+  return make("span", { class: "model" }, swatch(index), label(data.models[index].name), mark);
+}
+
+// How many findings of a severity the audit has about a model.
+function findingsOf(data, name, severity) {
+  return data.findings.filter((item) => item.severity === severity && item.models.includes(name)).length;
+}
+
+// Stands behind the name of a model that the audit objects to or warns about.
+function auditMark(data, name) {
+  return ["error", "warning"].some((severity) => findingsOf(data, name, severity)) ? " (audit)" : "";
+}
+
+function markedLabel(data, name) {
+  return [label(name), auditMark(data, name)];
 }
 
 function unseen(text) {
@@ -85,7 +99,8 @@ function listed(items) {
 // A choice among the models, made once and then set: a new one would take the focus away.
 function showSelect(place, data, { id, text, chosen, pick }) {
   if (!place.firstChild) {
-    const options = data.models.map((model, index) => make("option", { value: index }, model.name));
+    const options = data.models.map((model, index) => make("option", { value: index },
+      `${model.name}${auditMark(data, model.name)}`));
     const select = make("select", { id, dir: "auto", onchange: () => pick(Number(select.value)) }, options);
     place.append(make("label", { class: "pick", for: id }, text, " ", select));
   }

@@ -1,10 +1,12 @@
 // Tables as CSV files that spreadsheets open as they are.
 
-// A text that begins like a formula would be computed by a spreadsheet: an apostrophe keeps it a text.
+// A text that begins like a formula would be computed by a spreadsheet: an apostrophe keeps it a text. Control
+// characters end some spreadsheets' reading.
 function csvCell(value) {
   if (value === null || value === undefined || Number.isNaN(value)) return "";
   if (typeof value === "number" || typeof value === "boolean") return String(value);
-  const text = /^[=+\-@\t\r]/.test(value) ? `'${value}` : String(value);
+  const plain = String(value).replace(/[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f]/g, "\ufffd");
+  const text = /^(\s*[=+\-@]|[\t\r])/.test(plain) ? `'${plain}` : plain;
   return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
 }
 

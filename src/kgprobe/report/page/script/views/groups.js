@@ -23,14 +23,21 @@ function createGroups(data, state) {
   find("panel-groups").append(heading("Where the scores come from"), picks, note, ...legend, chart, drawn,
     table.element, pager.element, make("p", { class: "actions" }, save));
 
+  const sampled = data.exact ? "" : ` All from a random sample of ${plural(data.counted, "query", "queries")}.`;
+  // Narrow and wide charts place their names differently.
+  const relayout = calm(() => { if (chart.clientWidth) state.changed(["groups"]); }, CALM_MS);
+  let width = 0;
+  addEventListener("resize", () => { if (chart.clientWidth !== width) relayout(); });
+
   const draw = () => {
+    width = chart.clientWidth;
     const { by, groups, groupsPage } = state.values;
     select.value = by;
     const rows = groupsInOrder(data, state.values);
     const [from, to] = pager.show(groupsPage, rows.length, GROUPS_PAGE);
     const top = rows.slice(from, Math.min(to, from + GROUPS_DRAWN));
     const marks = `Dots are scores, lines their ${percent(data.level)} intervals.`;
-    note.textContent = `At ${pointText(state.values)}. ${marks}${GROUP_REMARKS[by] ?? ""}`;
+    note.textContent = `At ${pointText(state.values)}. ${marks}${GROUP_REMARKS[by] ?? ""}${sampled}`;
     drawn.textContent = rows.length > top.length
       ? `Drawn: the first ${top.length} of this page; ${plural(rows.length, "group")} in all. Sort to see others.` : "";
     table.show(rows.slice(from, to), groups);

@@ -11,7 +11,8 @@ function createHeader(data, state) {
     make("div", {}, make("dt", {}, name), make("dd", {}, text))));
   find("footer").replaceChildren(
     make("p", {}, `Written by kgprobe ${data.version}${data.written ? ` on ${data.written}` : ""}. `,
-      "Every number on this page is computed here, from the ranks inside this file."),
+      `Scores on this page are computed here, from the ${data.exact ? "ranks" : "counts"} inside this file; `,
+      "tested differences and the audit were computed when it was written."),
     data.command ? commandLine(data.command) : "",
   );
   // The hash is the state of the page, so the link moves the focus itself.

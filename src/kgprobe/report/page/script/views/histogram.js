@@ -60,7 +60,7 @@ function gapBars([one, other], [first, second]) {
 function histogramTable(data, chosen, counted) {
   const [one, other] = counted;
   const ofModel = (model, at) => ({
-    title: label(data.models[model].name), numeric: true, cell: (i) => RANK.format(counted[at].counts[i]),
+    title: markedLabel(data, data.models[model].name), numeric: true, cell: (i) => RANK.format(counted[at].counts[i]),
   });
   const gap = { title: "Difference", numeric: true, cell: (i) => signed(one.counts[i] - other.counts[i], 1) };
   const rank = { title: "Rank", header: true, cell: (i) => one.bins[i] };

@@ -4,6 +4,10 @@ const POINT_MS = 60;
 const REFINE_MS = 400;
 
 function createMap(data, state) {
+  if (!hasScores(data)) {
+    find("panel-map").append(make("p", {}, "No query counts: each has a single candidate, so there is no map."));
+    return [];
+  }
   const several = data.models.length > 1;
   const maps = [...(several ? [createDecision(data, state)] : []), createHeat(data, state)];
   const grid = createCoarse(data, state);
@@ -48,7 +52,8 @@ function createMap(data, state) {
 function createDecision(data, state) {
   const chart = createMapChart(data, "Map of the best model");
   const legend = make("ul", { class: "legend" });
-  const text = "Colour: the best model. Hatched and lighter: its lead is within noise. Click to go there.";
+  const text = "Colour: the best model. Hatched and lighter: its lead is within noise. Click to go there. "
+    + noiseText(data);
   const element = make("div", {}, heading("Which model to pick"), make("p", { class: "remark" }, text), legend, chart);
   const draw = (plane) => {
     drawPlane(chart, state, plane, [decisionTrace(data, plane), hatching(plane)]);
@@ -89,7 +94,7 @@ function drawPlane(chart, state, plane, traces) {
   const plain = { showgrid: false, zeroline: false };
   drawChart(chart, traces, {
     xaxis: axis("alpha (sharpness)", { ...plain, range: ends(plane.alphas) }),
-    yaxis: axis("beta (rarity)", { ...plain, range: ends(plane.betas), nticks: plane.betas.length === 1 ? 1 : 10 }),
+    yaxis: axis(plane.betas.length === 1 ? "beta" : "beta (rarity)", { ...plain, range: ends(plane.betas), nticks: plane.betas.length === 1 ? 1 : 10 }),
     shapes: [pointShape(state.values)],
   });
   if (chart.dataset.clicks) return;

@@ -10,7 +10,7 @@ function createMetrics(data, state) {
 
   const select = make("select", { id: "metric" }, metrics.map((metric) => make("option", { value: metric }, metric)));
   select.addEventListener("change", () => state.update({ metric: select.value }));
-  const table = differenceTable();
+  const table = differenceTable(data);
   panel.append(heading("Differences"), make("p", { class: "remark" },
     "First minus second. The p values are of paired tests; Holm's guard against one false claim among all, ",
     "those of Benjamini and Hochberg against a larger share of false ones."),
@@ -46,12 +46,12 @@ function estimateTable(data, estimates) {
   return table.element;
 }
 
-function differenceTable() {
+function differenceTable(data) {
   const value = (item) => [significantly(item.value), make("small", { class: "range-text" }, spread(item))];
   const p = (name) => (item) => significant(item[name]);
   return createTable("Differences between models", [
-    { title: "First", header: true, cell: (item) => label(item.first) },
-    { title: "Second", cell: (item) => label(item.second) },
+    { title: "First", header: true, cell: (item) => markedLabel(data, item.first) },
+    { title: "Second", cell: (item) => markedLabel(data, item.second) },
     { title: "Difference", numeric: true, cell: value },
     { title: "p", numeric: true, cell: p("p") },
     { title: "p, Holm", numeric: true, cell: p("holm") },

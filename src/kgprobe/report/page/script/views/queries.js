@@ -20,7 +20,9 @@ function createQueries(data, state) {
   const save = button("Save these queries as CSV", () => saveQueries(data, rowsFound(state.values)));
   const picks = make("div", { class: "picks" }, make("label", { class: "pick", for: "search" }, "Search ", search));
   const actions = make("p", { class: "actions" }, save);
-  find("panel-queries").append(heading("Every query"), picks, found, table.element, pager.element, actions);
+  const sample = "Listed: a random sample, and the queries on which the models differ most.";
+  const listedHere = data.exact ? [] : [make("p", { class: "remark" }, sample)];
+  find("panel-queries").append(heading(data.exact ? "Every query" : "Queries"), ...listedHere, picks, found, table.element, pager.element, actions);
 
   const left = queryCount(data) < data.queries ? ` kept out of ${whole(data.queries)}` : "";
   const draw = () => {
@@ -59,14 +61,23 @@ function queryColumns(data) {
     key: `model${index}`, title: modelName(data, index), numeric: true, cell: rankCell(index),
   });
   return [
-    { key: "head", title: "Head", cell: entity("head") },
+    { key: "head", title: "Head", header: true, cell: entity("head") },
     { key: "relation", title: "Relation", cell: (row) => label(row.relation) },
     { key: "tail", title: "Tail", cell: entity("tail") },
     ...data.models.map(ofModel),
     ...(data.models.length > 1 ? [ratio] : []),
     ...(data.hasPopularity ? [weighed] : []),
-    { key: "candidates", title: "Candidates", numeric: true, falls: true, cell: (row) => whole(row.candidates) },
+    { key: "candidates", title: "Candidates", numeric: true, falls: true, cell: candidatesCell(data) },
   ];
+}
+
+// One number where all models ranked among as many candidates, else one for each model.
+function candidatesCell(data) {
+  return (row) => (sameCandidates(data) ? whole(row.candidates) : row.candidatesByModel.map(whole).join(" / "));
+}
+
+function sameCandidates({ runsOf }) {
+  return runsOf.every(([{ rows }]) => rows.size === runsOf[0][0].rows.size);
 }
 
 // The product of two factors, the entity's and the relation's for that entity: shown when pointed at, and saved.
@@ -93,11 +104,13 @@ function disagreement({ ranks }) {
 }
 
 function saveQueries(data, rows) {
-  const header = ["head", "relation", "tail", "side", "entity_popularity", "relation_popularity", "candidates",
+  const same = sameCandidates(data);
+  const candidates = same ? ["candidates"] : data.models.map(({ name }) => `candidates ${name}`);
+  const header = ["head", "relation", "tail", "side", "entity_popularity", "relation_popularity", ...candidates,
     ...data.models.map(({ name }) => `rank ${name}`)];
   saveCsv("queries.csv", header, Array.from(rows, (index) => {
     const row = query(data, index);
-    return [row.head, row.relation, row.tail, row.side, row.entityPopularity, row.relationPopularity, row.candidates,
-      ...row.ranks.map(overSeeds)];
+    return [row.head, row.relation, row.tail, row.side, row.entityPopularity, row.relationPopularity,
+      ...(same ? [row.candidates] : row.candidatesByModel), ...row.ranks.map(overSeeds)];
   }));
 }

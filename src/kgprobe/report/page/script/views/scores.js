@@ -16,6 +16,7 @@ function createScores(data, state) {
     make("caption", { class: "unseen" }, "Scores of every model at the current alpha and beta, best first"),
     make("thead", { role: "rowgroup" }, make("tr", { role: "row" }, heads.filter((_, i) => shown[i]))), body);
   find("scores").replaceChildren(table);
+  if (several) find("noise-remark").textContent = noiseText(data);
   const rows = data.models.map((_, index) => scoreRow(data, index, shown, () => state.update({ tab: "audit" })));
 
   const speak = calm((text) => { find("spoken").textContent = text; }, 700);
@@ -27,7 +28,7 @@ function createScores(data, state) {
     const against = several ? differences(data, alpha, beta) : [];
     performance.measure("step", { start });
     const scale = scoreScale(results);
-    const order = [...results].sort((a, b) => a.place - b.place || a.model - b.model);
+    const order = [...results].sort(byPlace);
     for (const result of order) {
       rows[result.model].show(result, against.find((item) => item.model === result.model), scale);
     }
@@ -36,10 +37,20 @@ function createScores(data, state) {
     const sentence = verdict(data, state.values, order, against);
     find("verdict").replaceChildren(...sentence);
     speak(find("verdict").textContent);
-    find("scores-remark").textContent = scoresRemark(order, beta);
+    find("scores-remark").replaceChildren(...scoresRemark(data, order));
   };
   find("scores-csv").addEventListener("click", () => saveScores(data, state.values));
   return { needs: ["alpha", "beta"], live: true, draw };
+}
+
+// Models without a score come last.
+function byPlace(one, other) {
+  return (one.place ?? Infinity) - (other.place ?? Infinity) || one.model - other.model;
+}
+
+function noiseText(data) {
+  return `Beyond noise: larger than a ${percent(data.level)} band for all models and the whole map at once; `
+    + "kgprobe decide at a single point asks for less.";
 }
 
 // One scale for all interval bars, so that they can be compared by eye.
@@ -51,11 +62,12 @@ function scoreScale(results) {
   return (value) => (100 * (value - least + room)) / span;
 }
 
-// A good score may come from a file that the audit objects to: that is said where the score is read.
+// A good score may come from a file that the audit objects to or warns about: that is said where the score is read.
 function auditFlag(data, index, openAudit) {
   const { name } = data.models[index];
-  const errors = data.findings.filter((item) => item.severity === "error" && item.models.includes(name)).length;
-  return errors ? button(`audit: ${plural(errors, "error")}`, openAudit, { class: "flag" }) : null;
+  const counts = ["error", "warning"].map((severity) => [findingsOf(data, name, severity), severity]);
+  const words = counts.filter(([count]) => count).map(([count, severity]) => plural(count, severity));
+  return words.length ? button(`audit: ${words.join(", ")}`, openAudit, { class: "flag" }) : null;
 }
 
 function scoreRow(data, index, shown, openAudit) {
@@ -72,7 +84,7 @@ function scoreRow(data, index, shown, openAudit) {
   const cell = (title, kind, ...content) => make("td", { role: "cell", class: kind, "data-title": title }, content);
   const cells = [
     cell(null, "at-place", medal),
-    make("th", { scope: "row", role: "rowheader" }, modelName(data, index), auditFlag(data, index, openAudit)),
+    make("th", { scope: "row", role: "rowheader" }, modelName(data, index, ""), auditFlag(data, index, openAudit)),
     cell(null, "number at-score", value),
     cell(null, "interval", make("span", { class: "bar", "aria-hidden": "true" }, bar, tick), range),
     cell("behind the best", "number at-rest", behind, noise),
@@ -84,7 +96,7 @@ function scoreRow(data, index, shown, openAudit) {
   const show = (result, difference, scale) => {
     const word = MEDALS[result.place - 1];
     medal.className = `place ${word ?? ""}`;
-    medal.replaceChildren(String(result.place), word ? make("small", {}, word) : "");
+    medal.replaceChildren(String(result.place ?? ""), word ? make("small", {}, word) : "");
     value.textContent = fixed(result.value);
     value.value = String(result.value);
     value.dataset.value = String(result.value);
@@ -94,6 +106,7 @@ function scoreRow(data, index, shown, openAudit) {
     bar.classList.toggle("doubtful", !result.trusted);
     const [from, to] = [scale(result.low), scale(result.high)];
     if (known) Object.assign(bar.style, { left: `${from}%`, width: `${to - from}%` });
+    tick.hidden = result.place === null;
     tick.style.left = `${scale(result.value)}%`;
     showDifference(behind, noise, result, difference);
     effective.textContent = whole(result.effective);
@@ -105,8 +118,9 @@ function scoreRow(data, index, shown, openAudit) {
 
 function showDifference(behind, noise, result, difference) {
   const best = !difference || result.place === 1;
-  behind.textContent = best ? "best" : signed(difference.value);
-  behind.title = best ? "" : rangeText(difference.low, difference.high);
-  noise.textContent = best ? "" : difference.beyond ? "beyond noise" : "within noise";
+  const known = result.place !== null;
+  behind.textContent = best && known ? "best" : signed(difference.value);
+  behind.title = best || !known ? "" : `band ${rangeText(difference.low, difference.high)}`;
+  noise.textContent = best || !known ? "" : difference.beyond ? "beyond noise" : "within noise";
   noise.classList.toggle("beyond", !best && difference.beyond);
 }

@@ -1,24 +1,29 @@
 // One sentence for the current point, and what to keep in mind when reading the table below it.
 
 function verdict(data, values, order, against) {
-  const { name } = data.models[order[0].model];
-  const wrong = data.findings.some((item) => item.severity === "error" && item.models.includes(name));
-  const warning = wrong ? [" Mind that the audit objects to the file of ", make("strong", {}, label(name)), "."] : [];
-  return [...comparison(data, values, order, against), ...warning];
+  if (order[0].place === null) return ["No query counts: each has a single candidate, so there are no scores."];
+  const first = order.filter((result) => result.place === 1).map((result) => data.models[result.model].name);
+  return [...comparison(data, values, order, against), ...first.flatMap((name) => caution(data, name))];
+}
+
+function caution(data, name) {
+  const verb = findingsOf(data, name, "error") ? "objects to" : "warns about";
+  const marked = auditMark(data, name) !== "";
+  return marked ? [` Mind that the audit ${verb} the file of `, make("strong", {}, label(name)), "."] : [];
 }
 
 function comparison(data, values, order, against) {
   const name = (index) => make("strong", {}, label(data.models[index].name));
   const [best] = order;
   const opening = [`At ${pointText(values)}: `];
-  if (order.length === 1) {
+  if (order.length === 1 || order[1].place === null) {
     return [...opening, name(best.model), ` scores ${fixed(best.value)} (${rangeText(best.low, best.high)}).`];
   }
   const joint = order.filter((result) => result.place === best.place);
   if (joint.length > 1) {
     return [...opening, ...listed(joint.map((result) => name(result.model))), " share the first place."];
   }
-  const rivals = against.filter((item) => item.model !== best.model);
+  const rivals = against.filter((item) => item.model !== best.model && Number.isFinite(item.value));
   const close = order.filter((result) => rivals.some((item) => item.model === result.model && !item.beyond));
   const lead = [...opening, name(best.model), " is best; its lead over "];
   if (!close.length) {
@@ -32,21 +37,26 @@ function comparison(data, values, order, against) {
   return [...lead, ...listed(named), " is within noise."];
 }
 
-function scoresRemark(order, beta) {
-  const few = Math.min(...order.filter((result) => !result.trusted).map((result) => result.effective));
-  if (few === Infinity) return "";
-  const why = beta === 0 ? "they rest on few queries" : "at this beta few queries carry the score";
-  return `Dashed intervals cannot be trusted: ${why} (effectively ${whole(few)}).`;
+// Why intervals cannot be trusted: for every reason the models, unless it holds for all of them.
+function scoresRemark(data, order) {
+  const doubtful = order.filter((result) => !result.trusted);
+  const reasons = [...new Set(doubtful.map((result) => result.remark))];
+  const dashed = doubtful.some((result) => result.low < result.high) ? ["Dashed intervals cannot be trusted. "] : [];
+  return dashed.concat(reasons.flatMap((reason) => {
+    const own = doubtful.filter((result) => result.remark === reason);
+    const names = listed(own.map((result) => label(data.models[result.model].name)));
+    return own.length === order.length ? [reason, " "] : [...names, ": ", reason, " "];
+  }));
 }
 
 const SCORE_COLUMNS = [
   "place", "model", "alpha", "beta", "score", "low", "high", "level", "trusted", "effective_queries",
-  "deviation_over_seeds", "difference_to_best", "difference_low", "difference_high", "beyond_noise",
+  "deviation_over_seeds", "difference_to_best", "band_low", "band_high", "beyond_noise",
 ];
 
 function saveScores(data, { alpha, beta }) {
   const against = data.models.length > 1 ? differences(data, alpha, beta) : [];
-  const order = scores(data, alpha, beta).sort((a, b) => a.place - b.place || a.model - b.model);
+  const order = scores(data, alpha, beta).sort(byPlace);
   const rows = order.map((result) => {
     const item = against.find((difference) => difference.model === result.model) ?? {};
     return [
