@@ -18,7 +18,7 @@ from kgprobe.metrics.plain import MRR
 Floats = NDArray[np.float64]
 
 SMOOTH = [
-    *("MRR", "MR", "HMR", "GMR", "Hits@3", "AMR", "AMRI", "ZMRR"),
+    *("MRR", "MR", "HMR", "GMR", "Hits@3", "AMR", "AMRI", "ZMRR", "VarRank", "StdRank"),
     *(
         "PROBE(alpha=1,beta=0.6)",
         "PROBE(alpha=-1,beta=0)",
@@ -26,7 +26,7 @@ SMOOTH = [
         "StratMRR(beta_e=0.5,beta_r=0.5)",
     ),
 ]
-STEPS = ["MedianRank", "StdRank"]
+STEPS = ["MedianRank", "MADRank"]
 
 
 def model(triples: int, seed: int, *, runs: int = 1, worse: float = 0.0) -> Ranks:

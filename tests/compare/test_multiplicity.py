@@ -37,6 +37,7 @@ def test_adjusting_keeps_the_order_and_lowers_nothing(p):
         assert (adjusted >= np.array(p)).all()
         assert (np.diff(adjusted[np.argsort(p)]) >= 0).all()
         assert (adjusted <= 1).all()
+    assert (benjamini_hochberg(p) <= holm(p)).all()
 
 
 @pytest.mark.parametrize("adjust", [holm, benjamini_hochberg])

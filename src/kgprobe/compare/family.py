@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from kgprobe.compare.estimator import Estimator, condensed, joined
 from kgprobe.compare.kept import Kept, Rule, Table
+from kgprobe.compare.narrow import narrowed
 
 Floats = NDArray[np.float64]
 
@@ -143,6 +144,9 @@ class StepFamily(Family):
     """Metrics without derivative, such as the median rank."""
 
     influence = None
+
+    def __init__(self, estimators: Sequence[Estimator]) -> None:
+        super().__init__(narrowed(estimators))
 
     @property
     def kept(self) -> Kept:

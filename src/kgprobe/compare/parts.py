@@ -86,6 +86,15 @@ class DistributionPart(Part):
         """The same on some of the clusters."""
         return DistributionPart(self.metric, self.ranks, self.columns[clusters])
 
+    def within(self, low: float, high: float) -> DistributionPart:
+        """The same, where lower ranks count as the one limit and higher ranks as the other."""
+        from scipy import sparse
+
+        ranks, place = np.unique(np.clip(self.ranks, low, high), return_inverse=True)
+        shape = (len(self.ranks), len(ranks))
+        merged = sparse.coo_array((np.ones(len(place)), (np.arange(len(place)), place)), shape=shape).tocsr()
+        return DistributionPart(self.metric, ranks, self.columns @ merged)
+
     def value(self, sums: Any) -> Any:
         """The statistic of every replicate."""
         flat = np.asarray(sums).reshape(-1, len(self.ranks))

@@ -97,7 +97,7 @@ OUTSIDE = """async () => {
     document.head.append(Object.assign(document.createElement(tag), { src: url, rel: 'stylesheet', href: url }));
   }
   await fetch(url).catch(() => {});
-  await new Promise((resolve) => setTimeout(resolve, 100));
+  for (let i = 0; i < 50 && refused.length < 5; i += 1) await new Promise((resolve) => setTimeout(resolve, 100));
   return refused.sort();
 }"""
 
@@ -114,7 +114,7 @@ def test_what_cannot_be_drawn_is_said(window: Any, made: Path) -> None:
     page.goto(made.as_uri())
     page.wait_for_selector("html[data-drawn=yes]")
     assert page.is_hidden("#failure")
-    page.evaluate("Plotly.react = () => { throw new Error('no canvas'); }")
+    page.evaluate("() => { Plotly.react = () => { throw new Error('no canvas'); }; }")
     page.get_by_role("tab", name="Groups").click()
     page.wait_for_selector("#failure:not([hidden])")
     assert page.inner_text("#failure") == "This page could not be drawn: no canvas."

@@ -183,11 +183,28 @@ def test_a_surface_is_its_points(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("runs", [(1, 2, 3), (1, 2)])
-def test_the_page_and_the_decision_map_call_the_same_leads_beyond_noise(
-    runs: tuple[int, ...], data: Path, tmp_path: Path
-) -> None:
+def test_the_page_has_the_bands_of_the_decision_map(runs: tuple[int, ...], data: Path, tmp_path: Path) -> None:
     graph = kp.load_graph("wn18rr")
     lineup = line_up(published(data, runs), graph=graph)
+    plane = kp.decision_map(lineup)
+    shown = ask_lineup(
+        tmp_path,
+        lineup,
+        f"const [A, B] = [{plane.alphas.tolist()}, {plane.betas.tolist()}];"
+        "return A.map((a) => B.map((b) => differences(data, a, b)));",
+        About(graph=graph),
+    )
+    for a, row in enumerate(shown):
+        for b, point in enumerate(row):
+            for own in point:
+                if own["model"] != own["against"]:
+                    wanted = min(own["value"] + plane.bands[own["model"], own["against"], a, b], 1)
+                    assert own["high"] == pytest.approx(wanted, abs=1e-5)
+
+
+def test_the_page_and_the_decision_map_call_the_same_leads_beyond_noise(data: Path, tmp_path: Path) -> None:
+    graph = kp.load_graph("wn18rr")
+    lineup = line_up(published(data, (1, 2, 3)), graph=graph)
     plane = kp.decision_map(lineup)
     shown = ask_lineup(
         tmp_path, lineup, f"return surface(data, {plane.alphas.tolist()}, {plane.betas.tolist()});", About(graph=graph)

@@ -20,8 +20,8 @@ _EASY = 0.7
 _CHANCE = 0.3
 """Skill below this is that of chance: a rank above 1,700 among 40,000 candidates, above 31 among 130."""
 _OFTEN = 0.35
-"""This share of the easy queries of a cell is not failed in earnest; the largest known of sound models is 0.21."""
-_SELDOM = 0.06
+"""This share of the easy queries of a cell is not failed in earnest; sound models stay below 0.25."""
+_SELDOM = 0.04
 """The most that a model fails at in other relations. One that fails more often has other limits than the others."""
 
 

@@ -57,7 +57,7 @@ def check_rank_values(view: View) -> Iterator[Finding]:
         rows = _rows(view, model, view.runs[model])
         if len(rows.rank) >= _FEWEST:
             alike = list(_alike(rows))
-            yield from alike or [*_late_runs(view, model), *_masses(rows)]
+            yield from alike or [*_of_runs(view, model), *_masses(rows)]
 
 
 def _rows(view: View, model: str, runs: Sequence[Run]) -> _Rows:
@@ -101,10 +101,14 @@ def _alike(rows: _Rows) -> Iterator[Finding]:
         )
 
 
-def _late_runs(view: View, model: str) -> Iterator[Finding]:
+def late_runs(view: View, model: str) -> list[Run]:
+    """The runs of a model that are off by one, on a side or on both."""
+    return [run for run in view.runs[model] if _late_sides(_rows(view, model, [run]))]
+
+
+def _of_runs(view: View, model: str) -> Iterator[Finding]:
     """All runs off by one, or some of them."""
-    runs = view.runs[model]
-    late = [run for run in runs if _late_sides(_rows(view, model, [run]))]
+    runs, late = view.runs[model], late_runs(view, model)
     # Of many runs with few queries each, all together may tell more.
     if len(late) in (0, len(runs)):
         yield from _off_by_one(_rows(view, model, runs), "")
