@@ -46,7 +46,7 @@ def one_off(view: View, model: str) -> bool:
         return one_off_the_others(view, model)
     recount = Recount(view.graph, view.queries)  # type: ignore[arg-type]
     usual = _usual(view, recount)
-    convention = _verdict(view, recount, model, usual).convention
+    convention = _verdict(view, recount, model, usual, _claim(view, recount, model)).convention
     return convention in (Convention(usual, -1), Convention(usual, 1))
 
 
@@ -88,14 +88,14 @@ class _Verdict:
 
 def _against_graph(view: View, recount: Recount, models: list[str]) -> Iterator[Finding]:
     usual = _usual(view, recount)
-    verdicts = {model: _verdict(view, recount, model, usual) for model in models}
+    claims = {model: _claim(view, recount, model) for model in models}
+    verdicts = {model: _verdict(view, recount, model, usual, claims[model]) for model in models}
     shared = {verdict.convention for verdict in verdicts.values()}
     alike = len(shared) == 1 and len(view.models) == len(models)
     for model, verdict in verdicts.items():
-        claim = view.info[model].filtered
-        claimed = None if claim is None else Convention(tuple(s for s in recount.splits if s in claim))
-        convention = verdict.convention
-        if convention == Convention(usual) and claimed in (None, convention):
+        claimed, convention = claims[model], verdict.convention
+        believable = claimed is None or _off(recount, view.runs[model], claimed.filtered) == [0] * len(view.runs[model])
+        if convention == Convention(usual) and (believable or claimed == convention):
             yield from _odd_rows(verdict, usual)
             continue
         if convention is not None and claimed == convention and alike:
@@ -116,14 +116,30 @@ def _usual(view: View, recount: Recount) -> tuple[str, ...]:
     return tuple(split for split in recount.splits if SPLITS.index(split) <= last)
 
 
-def _verdict(view: View, recount: Recount, model: str, usual: tuple[str, ...]) -> _Verdict:
-    """One convention for both sides, unless one for each explains more rows: one of them may be the odd one."""
+def _claim(view: View, recount: Recount, model: str) -> Convention | None:
+    """What a file says of its filter."""
+    claim = view.info[model].filtered
+    return None if claim is None else Convention(tuple(split for split in recount.splits if split in claim))
+
+
+def _off(recount: Recount, runs: tuple[Run, ...], splits: tuple[str, ...]) -> list[int]:
+    """How many rows of every run have other candidates than a filter leaves."""
+    return [int((run.candidates[run.has] != recount.left(splits)[run.has]).sum()) for run in runs]
+
+
+def _verdict(view: View, recount: Recount, model: str, usual: tuple[str, ...], claimed: Convention | None) -> _Verdict:
+    """One convention for both sides, unless one for each explains more rows: one of them may be the odd one.
+
+    The usual filter is believed first and then what the file says, for on few rows several may explain the same counts.
+    """
     tail = view.queries.predicts_tail
     runs = view.runs[model]
-    offs = [int((run.candidates[run.has] != recount.left(usual)[run.has]).sum()) for run in runs]
+    offs = _off(recount, runs, usual)
     off, rows = sum(offs), sum(run.rows for run in runs)
     if not off:
         return _Verdict(model, {"both": Fit(Convention(usual), rows, rows)}, off, rows, "")
+    if claimed is not None and not any(_off(recount, runs, claimed.filtered)):
+        return _Verdict(model, {"both": Fit(claimed, rows, rows)}, off, rows, "")
     odd = [str(run.seed) for run, count in zip(runs, offs, strict=True) if count]
     seeds = f"seed {', '.join(odd)} alone: " if len(odd) < len(runs) else ""
     both = {"both": _explained(recount, runs, tail | ~tail, usual)}
