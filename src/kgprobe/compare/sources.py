@@ -32,7 +32,11 @@ def whole_tables(tables: Any, graph: Any = None) -> dict[str, Ranks]:
         Remedy: give a dictionary of names and rank tables, files or paths, as in {"mine": ranks}
     """
     given = tables if isinstance(tables, Mapping) else {"the models": tables}
-    wrong = [f"{name!r}: {type(source).__name__}" for name, source in given.items() if not isinstance(source, _KINDS)]
+    wrong = [
+        f"{name!r}: {type(source).__name__}"
+        for name, source in given.items()
+        if not (isinstance(name, str) and isinstance(source, _KINDS))
+    ]
     if wrong or given is not tables:
         listed = wrong or [f"one {type(tables).__name__} without a name"]
         remedy = 'give a dictionary of names and rank tables, files or paths, as in {"mine": ranks}'

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from matplotlib.colors import to_rgb
@@ -48,8 +50,8 @@ def test_cells_within_noise_are_hatched(plane: DecisionMap) -> None:
 
 
 def test_a_map_that_is_certain_everywhere_is_not_hatched(plane: DecisionMap) -> None:
-    certain = decision_map(small_lineup(), ALPHAS, BETAS, replicates=10)
-    object.__setattr__(certain, "bands", np.zeros_like(certain.bands))
+    made = decision_map(small_lineup(), ALPHAS, BETAS, replicates=10)
+    certain = replace(made, bands=np.zeros_like(made.bands), effective=np.full_like(made.effective, 1e3))
     assert not draw_decision_map(certain).axes[0].patches
 
 
