@@ -15,7 +15,7 @@ def test_demo_ranks_models_and_writes_rank_files_that_evaluate(kgprobe, tmp_path
         assert shown in done.out
     page = Path(done.out.splitlines()[-1])
     assert page == tmp_path / "report.html"
-    assert page.read_text(encoding="utf-8").startswith("<!doctype html>")
+    assert page.read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
     again = tmp_path / "again.parquet"
     assert (
         kgprobe("rank", tmp_path / "CP.safetensors", "--graph", tmp_path / "graph", "-o", again, "--threads", 1).code
