@@ -12,12 +12,14 @@ import typer
 
 from kgprobe.aggregate.ties import Tie
 from kgprobe.cli.options import (
+    ByOption,
     Cluster,
     ClusterOption,
     CommonOption,
     DrawOption,
     FormatOption,
     GraphOption,
+    MetricOption,
     RanksArgument,
     SeedsOption,
     TieOption,
@@ -45,14 +47,9 @@ class Correction(StrEnum):
 
 def compare(
     ranks: RanksArgument,
-    metric: Annotated[
-        list[str] | None, typer.Option("--metric", "-m", help="Metrics; 'kgprobe metrics' lists all. May be repeated.")
-    ] = None,
+    metric: MetricOption = None,
     graph: GraphOption = None,
-    by: Annotated[
-        list[str] | None,
-        typer.Option(help="Groups: relation, side, popularity:5, candidates:4, a label column; comma-separated."),
-    ] = None,
+    by: ByOption = None,
     cluster: ClusterOption = Cluster.triple,
     level: Annotated[float, typer.Option(help="Confidence of intervals and tests.")] = 0.95,
     replicates: Annotated[int, typer.Option(help="How often queries are drawn again for the intervals.")] = 10_000,

@@ -10,7 +10,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from kgprobe.aggregate.ties import Tie
-from kgprobe.cli.options import FormatOption, GraphOption, RanksArgument, TieOption, each_file, load
+from kgprobe.cli.options import (
+    ByOption,
+    FormatOption,
+    GraphOption,
+    MetricOption,
+    RanksArgument,
+    TieOption,
+    each_file,
+    load,
+)
 from kgprobe.cli.output import Format, Row, note, print_rows
 from kgprobe.cli.progress import watching
 
@@ -25,14 +34,9 @@ _FEW = 0.05
 
 def evaluate(
     ranks: RanksArgument,
-    metric: Annotated[
-        list[str] | None, typer.Option("--metric", "-m", help="Metrics; 'kgprobe metrics' lists all. May be repeated.")
-    ] = None,
+    metric: MetricOption = None,
     graph: GraphOption = None,
-    by: Annotated[
-        list[str] | None,
-        typer.Option(help="Groups: relation, side, popularity:5, candidates:4, a label column; comma-separated."),
-    ] = None,
+    by: ByOption = None,
     macro: Annotated[str | None, typer.Option(help="Average per relation, entity or side first.")] = None,
     tie: TieOption = Tie.mean,
     weight: Annotated[str | None, typer.Option(help="A column of the file with a weight for each query.")] = None,

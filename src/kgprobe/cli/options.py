@@ -42,6 +42,13 @@ GraphOption = Annotated[
     str | None,
     typer.Option("--graph", "-g", metavar="GRAPH", help="Directory or name of the graph; gives the popularity."),
 ]
+MetricOption = Annotated[
+    list[str] | None, typer.Option("--metric", "-m", help="Metrics; 'kgprobe metrics' lists all. May be repeated.")
+]
+ByOption = Annotated[
+    list[str] | None,
+    typer.Option(help="Groups: relation, side, popularity:5, candidates:4, a label column; comma-separated."),
+]
 TieOption = Annotated[Tie, typer.Option(help="How ties are scored.")]
 ClusterOption = Annotated[Cluster, typer.Option(help="What queries share that makes them vary together.")]
 SeedsOption = Annotated[

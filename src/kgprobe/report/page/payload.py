@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from kgprobe.aggregate.weights import smallest_popularity
 from kgprobe.compare.decision import map_band, widened
-from kgprobe.compare.interval import FEWEST_CLUSTERS, FEWEST_QUERIES, FEWEST_VARYING
+from kgprobe.compare.interval import FEWEST_QUERIES, FEWEST_VARYING
 from kgprobe.compare.lineup import Lineup
 from kgprobe.graph import KnowledgeGraph
 from kgprobe.ranks import Ranks
@@ -125,7 +125,7 @@ def _described(lineup: Lineup, about: About) -> dict[str, Any]:
         "written": about.written,
         "level": about.level,
         "seeds": lineup.usual_seeds,
-        "trust": {"queries": FEWEST_QUERIES, "clusters": FEWEST_CLUSTERS, "varying": FEWEST_VARYING},
+        "trust": {"queries": FEWEST_QUERIES, "varying": FEWEST_VARYING},
         "graph": graph and {"name": graph.name, "hash": graph.content_hash, "entities": graph.num_entities},
         "queries": len(lineup),
         "hasPopularity": weighted,

@@ -102,8 +102,8 @@ function clustersOf(pulls, less = null) {
 }
 
 /**
- * The variance and its degrees of freedom, that of every run (from the squares of what clusters pull at it), the
- * effective number of clusters, and the same divided by the kurtosis of what they deviate.
+ * The variance and its degrees of freedom, that of every run (from the squares of what clusters pull at it), and the
+ * effective number of clusters divided by the kurtosis of what they deviate.
  */
 function weighed(found, runSquares, scale, { counted, queries } = { counted: 1, queries: 1 }) {
   const { clusters, sizes, squares, fourths, spread, spreadSquares, together } = found;
@@ -117,14 +117,13 @@ function weighed(found, runSquares, scale, { counted, queries } = { counted: 1, 
     runVariances: runSquares.map((own) => own * factor),
     varies,
     varying: (spread * spread) / (spreadSquares * together),
-    effectiveClusters: 1 / together,
   };
 }
 
 /** Why not to trust what clusters tell; null where it can be trusted. */
-function doubtOf({ trust }, { clusters, varies, varying, effectiveClusters }, effective) {
+function doubtOf({ trust }, { clusters, varies, varying }, effective) {
   if (clusters < 2) return clusters === 0 ? "nothing" : "single";
-  if (effective < trust.queries || effectiveClusters < trust.clusters) return "queries";
+  if (effective < trust.queries) return "queries"; // of 200 queries, at least 100 triples: both sides of each
   if (!varies) return "same";
   return varying < trust.varying ? "varying" : null;
 }
