@@ -31,6 +31,9 @@ from kgprobe.predict import (
 )
 from kgprobe.ranks import RankFile, Ranks, RanksInfo, concatenate, merge_seeds, read_ranks
 from kgprobe.report import Report, compare
+from kgprobe.train.run.source import register_trained
+
+register_trained()
 
 __all__ = [
     "METRICS",

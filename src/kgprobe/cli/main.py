@@ -23,6 +23,7 @@ from kgprobe.cli.properties import properties
 from kgprobe.cli.rank import rank
 from kgprobe.cli.report import report
 from kgprobe.cli.surface import surface
+from kgprobe.cli.train import train
 from kgprobe.errors import KgprobeError
 
 app = typer.Typer(
@@ -38,6 +39,7 @@ app.command("decide")(decide)
 app.command("report")(report)
 app.command("figure")(figure)
 app.command("check")(check)
+app.command("train")(train)
 app.command("rank")(rank)
 app.command("import")(import_ranks)
 app.command("metrics")(metrics)

@@ -58,7 +58,7 @@ def _top_k(path: Path, opening: Opening) -> Model:
     return Model(path.name.split(".jsonl")[0], lists, {"unlisted": str(opening.unlisted)})
 
 
-SOURCES = (
+SOURCES = [
     Source(
         "a folder of the RotatE code base (entity_embedding.npy, relation_embedding.npy, config.json)",
         is_rotate_checkpoint,
@@ -84,7 +84,20 @@ SOURCES = (
         lambda path: path.name.endswith((".jsonl", ".jsonl.gz")),
         lambda path, opening: _top_k(path, opening),
     ),
-)
+]
+"""Every kind of model on disk; the first that is meant is opened."""
+
+
+def register(source: Source) -> None:
+    """Add a kind of model that another part of the package opens; it is asked before those that are known here.
+
+    Example:
+        >>> register(SOURCES[0])  # once more, which changes nothing
+        >>> len(SOURCES) == len(set(SOURCES))
+        True
+    """
+    if source not in SOURCES:
+        SOURCES.insert(0, source)
 
 
 def open_model(text: str | os.PathLike[str], opening: Opening) -> Model:

@@ -1,0 +1,115 @@
+"""Search for settings on validation facts alone; test facts are never read.
+
+    python benchmarks/search.py complex umls --trials 30 --processes 4 -o search.jsonl
+
+Every trial draws settings at random from the space of its model (see `search_spaces.py`) and trains one seed. One line
+of JSON a trial: the settings, the best validation score and its epoch, and the seconds it took. Lines of an earlier
+search stay; the best of all are printed at the end.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import multiprocessing
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from search_spaces import draw
+
+import kgprobe as kp
+from kgprobe.errors import KgprobeError
+from kgprobe.train.defaults import Size, defaults
+from kgprobe.train.keep import MemoryKeep
+from kgprobe.train.progress import Progress
+from kgprobe.train.resolve import resolve
+from kgprobe.train.sources import from_values
+from kgprobe.train.trainer import TrainingResources, train
+
+
+class OutOfTimeError(Exception):
+    """A trial took longer than a trial may."""
+
+
+class Clock:
+    """Ends a trial that takes too long, or that is far behind half-way."""
+
+    def __init__(self, seconds: float) -> None:
+        self.end, self.best = time.monotonic() + seconds, {}
+
+    def __call__(self, progress: Progress) -> None:
+        self.best = progress.best
+        if time.monotonic() > self.end:
+            raise OutOfTimeError
+
+
+def trial(job: dict[str, Any]) -> dict[str, Any]:
+    """Train once; what was reached counts even where time ran out."""
+    graph = kp.load_graph(job["graph"])
+    sources = [from_values("defaults", defaults(job["model"], Size.of(graph))), from_values("trial", job["values"])]
+    clock, start = Clock(job["seconds"]), time.monotonic()
+    row = {key: job[key] for key in ("model", "graph", "values")} | {"score": None, "note": ""}
+    try:
+        settings = resolve(job["model"], sources).settings
+        train(settings, graph, MemoryKeep(), TrainingResources(job["device"], threads=1), clock)
+    except OutOfTimeError:
+        row["note"] = "out of time"
+    except KgprobeError as error:
+        row["note"] = error.title
+    found = [runs[0] for runs in clock.best.values() if runs[0] is not None]
+    if found:
+        row |= {"score": found[0].score, "epoch": found[0].epoch}
+    return row | {"seconds": round(time.monotonic() - start, 1)}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("pairs", nargs="+", help="model graph [model graph ...]")
+    parser.add_argument("--trials", type=int, default=20, help="for each pair of a model and a graph")
+    parser.add_argument("--processes", type=int, default=1)
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--seconds", type=float, default=120, help="for one trial")
+    parser.add_argument("--total", type=float, default=3600, help="for all of them")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("-o", "--output", type=Path, required=True)
+    given = parser.parse_args()
+    pairs = list(zip(given.pairs[::2], given.pairs[1::2], strict=True))
+    jobs = [
+        {"model": model, "graph": graph, "values": values, "device": given.device, "seconds": given.seconds}
+        for number in range(given.trials)
+        for model, graph in pairs
+        for values in [draw(model, graph, np.random.default_rng([given.seed, number]))]
+    ]
+    end = time.monotonic() + given.total
+    context = multiprocessing.get_context("spawn")
+    with context.Pool(given.processes) as pool, given.output.open("a", encoding="utf-8") as out:
+        rows = pool.imap_unordered(trial, jobs)
+        for _ in jobs:
+            try:
+                row = rows.next(timeout=max(1.0, end - time.monotonic()))
+            except multiprocessing.TimeoutError:
+                print("all time is used up")
+                break
+            print(json.dumps(row), file=out, flush=True)
+            print(
+                f"{row['model']:9}{row['graph']:12}{row['score'] or 0:.4f} {row['seconds']:7.1f} s {row['note']}",
+                flush=True,
+            )
+        pool.terminate()
+    print_best(given.output, pairs)
+
+
+def print_best(path: Path, pairs: list[tuple[str, str]]) -> None:
+    rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    for pair in pairs:
+        own = [row for row in rows if (row["model"], row["graph"]) == pair and row["score"] is not None]
+        for row in sorted(own, key=lambda row: -row["score"])[:3]:
+            print(
+                f"{row['model']} {row['graph']} {row['score']:.4f} epoch {row['epoch']} {row['seconds']} s {row['values']}"
+            )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,138 @@
+"""All that makes a training run what it is."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from kgprobe.errors import UsageError
+from kgprobe.metrics import parse_all
+from kgprobe.models.options import option, problems_of_each
+
+OBJECTIVES = ("negative_sampling", "one_vs_all", "k_vs_all")
+LOSSES = ("self_adversarial", "cross_entropy", "binary_cross_entropy", "soft_probe")
+MANY_ANSWERS = ("cross_entropy", "binary_cross_entropy")
+"""The losses that take all answers of a query at once."""
+REGULARISERS = ("none", "n3", "l3", "norm")
+OPTIMISERS = ("adam", "adagrad")
+SCHEDULES = ("constant", "steps", "cosine")
+PRECISIONS = ("float32", "tf32", "bfloat16")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The settings of a training run; those that only its model has are in ``options``.
+
+    Attributes:
+        model: Name of the model.
+        options: The model's own settings, an instance of its ``Options``.
+    """
+
+    model: str
+    options: Any = field(compare=True)
+
+    objective: str = option("one_vs_all", "against which answers a fact is trained", choices=OBJECTIVES)
+    loss: str = option("cross_entropy", "what is minimised", choices=LOSSES)
+    epochs: int = option(100, "passes over all training queries", least=1)
+    batch_size: int = option(512, "queries in a step", least=1)
+    negatives: int = option(256, "false answers drawn for each query, in negative_sampling", least=1)
+    adversarial_temperature: float = option(1.0, "how much likely false answers weigh; 0 for all alike", least=0)
+    subsampling: bool = option(False, "whether facts of frequent queries weigh less")
+    label_smoothing: float = option(0.0, "share of the truth that is spread over all entities", least=0, most=0.99)
+    loss_alpha: float = option(1.0, "sharpness that soft_probe trains for")
+    loss_beta: float = option(0.0, "popularity-bias robustness that soft_probe trains for")
+    loss_temperature: float = option(1.0, "width of the soft comparison of two scores in soft_probe", above=0)
+    reciprocal: bool = option(False, "whether heads are asked for through reverse relations")
+
+    regulariser: str = option("none", "what keeps vectors small", choices=REGULARISERS)
+    regularisation: float = option(0.0, "weight of the regulariser", least=0)
+
+    optimiser: str = option("adam", "how parameters follow the gradient", choices=OPTIMISERS)
+    learning_rate: float = option(1e-3, "step size at the start", above=0)
+    schedule: str = option("constant", "how the step size falls", choices=SCHEDULES)
+    decay: float = option(0.1, "factor of the step size at each fall", above=0, most=1)
+    decay_every: int = option(0, "epochs between falls of schedule steps; 0 for half of all epochs", least=0)
+
+    validate_every: int = option(5, "epochs between validations", least=1)
+    validation_facts: int = option(0, "validation facts that are ranked, a fixed sample; 0 for all", least=0)
+    patience: int = option(10, "validations without gain of any target until training stops; 0 for never", least=0)
+    select: tuple[str, ...] = option(("PROBE(alpha=1,beta=0)",), "metrics, each of which keeps its best checkpoint")
+
+    seeds: tuple[int, ...] = option((0,), "one run for each, all of them at once")
+    precision: str = option("float32", "of matrix products while training on a GPU", choices=PRECISIONS)
+
+    def flat(self) -> dict[str, Any]:
+        """All settings by name, those of the model among them.
+
+        Example:
+            >>> from kgprobe.models.complex import ComplExOptions
+            >>> flat = Settings("ComplEx", ComplExOptions(dimension=32), epochs=7).flat()
+            >>> flat["model"], flat["epochs"], flat["dimension"]
+            ('ComplEx', 7, 32)
+        """
+        own = {known.name: getattr(self, known.name) for known in dataclasses.fields(self) if known.name != "options"}
+        return own | dataclasses.asdict(self.options)
+
+    def problems(self) -> Iterator[str]:
+        """What is wrong with the settings taken together, where each alone makes sense."""
+        if self.objective == "k_vs_all" and self.loss not in MANY_ANSWERS:
+            yield f"loss is {self.loss}, and must be one of {', '.join(MANY_ANSWERS)} where objective is k_vs_all"
+        if self.objective == "k_vs_all" and self.regulariser == "n3" and self.regularisation:
+            yield "regulariser is n3, which is of facts, and objective is k_vs_all, where a query has many answers"
+        if self.objective == "k_vs_all" and self.subsampling:
+            yield "subsampling is true, and must be false where objective is k_vs_all, which asks every query once"
+        joint = getattr(self.options, "problems", None)
+        yield from joint() if joint else ()
+
+
+def setting_problems(kind: type[Any], key: str, value: Any) -> Iterator[str]:
+    """What is wrong with a value of a setting of the trainer or of a model.
+
+    Args:
+        kind: `Settings`, or the options of a model.
+        key: The name of the setting.
+        value: Its value.
+
+    Example:
+        >>> list(setting_problems(Settings, "epochs", 0)), list(setting_problems(Settings, "seeds", (1, 1)))
+        (['epochs is 0, and must be at least 1'], ['seeds has 1 more than once'])
+    """
+    bare: dict[str, Any] = {"model": "", "options": None} if kind is Settings else {}
+    wrong = list(problems_of_each(kind(**bare, **{key: value})))
+    yield from wrong or _MORE.get(key, lambda _: iter(()))(value)
+
+
+def metric_names(texts: tuple[str, ...]) -> tuple[str, ...]:
+    """The canonical names of metrics.
+
+    Example:
+        >>> metric_names(("mrr, hits@3", "MRR"))
+        ('MRR', 'Hits@3')
+    """
+    return tuple(map(str, parse_all(texts)))
+
+
+def _select_problems(select: tuple[Any, ...]) -> Iterator[str]:
+    strange = [repr(name) for name in select if not isinstance(name, str)]
+    if strange or not select:
+        yield f"select must be a list of one or more metrics, and has {', '.join(strange) or 'none'}"
+        return
+    for name in select:
+        try:
+            metric_names((name,))
+        except UsageError as error:
+            yield f"select: {'. '.join(filter(None, (error.title, *error.problems, error.remedy)))}"
+
+
+def _seeds_problems(seeds: tuple[Any, ...]) -> Iterator[str]:
+    strange = [repr(seed) for seed in seeds if type(seed) is not int or seed < 0]
+    if strange or not seeds:
+        yield f"seeds must be a list of one or more whole numbers from 0 on, and has {', '.join(strange) or 'none'}"
+    repeated = dict.fromkeys(str(seed) for seed in seeds if seeds.count(seed) > 1)
+    if repeated:
+        yield f"seeds has {', '.join(repeated)} more than once"
+
+
+_MORE: Mapping[str, Callable[[Any], Iterator[str]]] = {"select": _select_problems, "seeds": _seeds_problems}

@@ -1,0 +1,245 @@
+"""Training: epochs, validations, and what is kept of them."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from kgprobe.errors import DataError, UsageError
+from kgprobe.graph import KnowledgeGraph
+from kgprobe.metrics import parse
+from kgprobe.models.options import problems, problems_of_each
+from kgprobe.predict import Resources
+from kgprobe.train.keep import Keep
+from kgprobe.train.learner import Learner
+from kgprobe.train.optimiser import learning_rate
+from kgprobe.train.progress import Progress, Trained, Watch
+from kgprobe.train.selection import Best, Selection
+from kgprobe.train.settings import Settings
+from kgprobe.train.shortage import naming_what_to_lower
+from kgprobe.train.validation import DivergedError, Validation
+
+_STATE_SHARE = 0.1
+"""Keeping states may take this share of the time: large ones are kept less often."""
+_MANY = 2000
+
+
+@dataclass(frozen=True)
+class TrainingResources:
+    """Where a training runs.
+
+    Attributes:
+        device: "cpu", or a device of torch such as "cuda".
+        threads: Threads on the CPU; None for all cores.
+    """
+
+    device: str = "cpu"
+    threads: int | None = None
+
+    def ranking(self, entities: int) -> Resources:
+        """With what facts are ranked: a GPU is not worth the way there for few entities."""
+        return Resources(device=self.device if entities >= _MANY else "cpu", threads=self.threads)
+
+
+def train(
+    settings: Settings,
+    graph: KnowledgeGraph,
+    keep: Keep,
+    resources: TrainingResources | None = None,
+    watch: Watch | None = None,
+) -> Trained:
+    """Train a model, and keep the best checkpoint of every target and run.
+
+    Where what is kept has a state already, the training goes on from there, to the same end.
+
+    Args:
+        settings: What is trained, and how.
+        graph: The graph.
+        keep: Where checkpoints, log and state are kept.
+        resources: Where it runs.
+        watch: Called with how far it is.
+
+    Raises:
+        UsageError: The settings do not fit together.
+        DataError: The graph has no training facts; the loss is no number any more; memory is short.
+
+    Example:
+        >>> from kgprobe.models.complex import ComplExOptions
+        >>> from kgprobe.train.keep import MemoryKeep
+        >>> settings = Settings("complex", ComplExOptions(dimension=2), epochs=1, validate_every=1)
+        >>> graph = KnowledgeGraph.from_triples(train=[[0, 0, 1], [1, 0, 2]], valid=[[2, 0, 3]], test=[[0, 0, 2]])
+        >>> train(settings, graph, MemoryKeep()).epochs
+        1
+    """
+    if wrong := [*problems_of_each(settings.options), *problems(settings)]:
+        raise UsageError(f"{settings.model} cannot be trained with these settings", wrong)
+    if not len(graph.triples("train")):
+        raise DataError(f"{graph.name}: there are no training facts", remedy="use a graph that has its train split")
+    resources = resources or TrainingResources()
+    threads = Resources(threads=resources.threads).workers
+    with _threads(threads), _precision(settings.precision), naming_what_to_lower(settings):
+        return _Training(settings, graph, keep, resources, watch or (lambda progress: None)).run()
+
+
+class _Training:
+    """A training under way."""
+
+    def __init__(
+        self, settings: Settings, graph: KnowledgeGraph, keep: Keep, resources: TrainingResources, watch: Watch
+    ) -> None:
+        self.settings, self.keep, self.watch = settings, keep, watch
+        self.targets = [parse(target) for target in settings.select]
+        self.learner = Learner(settings, graph, torch.device(resources.device))
+        self.selection = Selection(self.targets, len(settings.seeds), settings.patience)
+        self.validation = (
+            Validation(graph, self.targets, settings.validation_facts, resources.ranking(graph.num_entities))
+            if len(graph.triples("valid"))
+            else None
+        )
+        self.progress = Progress(settings.epochs, self.learner.steps)
+        self.rows: list[dict[str, Any]] = []
+        self.began, self.training_seconds = time.monotonic(), 0.0
+        self._state_took, self._state_at = 0.0, -math.inf
+
+    def run(self) -> Trained:
+        """Train to the end."""
+        self._resume()
+        while self.progress.epoch < self.settings.epochs and not self.selection.finished:
+            start = time.monotonic()
+            self._epoch()
+            self.training_seconds += time.monotonic() - start
+            due = self.progress.epoch % self.settings.validate_every == 0
+            if due or self.progress.epoch == self.settings.epochs:
+                self._validate()
+            self._save_state(due)
+        best = {name: [one for one in runs if one is not None] for name, runs in self.selection.best.items()}
+        return Trained(best, self.progress.epoch, self.seconds, self.training_seconds, self.rows)
+
+    @property
+    def seconds(self) -> float:
+        """How long the training has gone on, over all sessions."""
+        return time.monotonic() - self.began
+
+    def _resume(self) -> None:
+        found = self.keep.load_state()
+        if found is None:
+            return
+        tensors, progress = found
+        self.learner.load(tensors)
+        self.selection.load(progress["selection"])
+        self.progress.epoch, self.progress.best = progress["epoch"], self.selection.best
+        self.rows = progress["rows"]
+        self.began, self.training_seconds = time.monotonic() - progress["seconds"], progress["training_seconds"]
+
+    def _epoch(self) -> None:
+        self.progress.phase, self.progress.step = "training", 0
+        start = time.monotonic()
+
+        def step(taken: int) -> None:
+            self.progress.step += taken
+            self.watch(self.progress)
+
+        losses = self.learner.epoch(self.progress.epoch, step).tolist()
+        self.progress.epoch += 1
+        self._refuse_no_number(losses)
+        self.progress.loss = losses
+        self.progress.steps_a_second = self.learner.steps / max(time.monotonic() - start, 1e-9)
+        self.watch(self.progress)
+
+    def _refuse_no_number(self, losses: list[float]) -> None:
+        broken = [
+            f"seed {seed}: loss {loss}"
+            for seed, loss in zip(self.settings.seeds, losses, strict=True)
+            if not math.isfinite(loss)
+        ]
+        if broken:
+            raise self._diverged("loss is no number", broken)
+
+    def _diverged(self, what: str, broken: list[str]) -> DataError:
+        kept = f"checkpoints up to epoch {self.rows[-1]['epoch']} are kept" if self.rows else "none was kept yet"
+        return DataError(
+            f"the {what} any more in epoch {self.progress.epoch}",
+            broken,
+            f"lower learning_rate (it is {self.settings.learning_rate:g}), or raise regularisation; {kept}",
+        )
+
+    def _validate(self) -> None:
+        """Rank the validation facts; without any, the last epoch is what is kept."""
+        if self.validation is None:
+            if self.progress.epoch == self.settings.epochs:
+                self.selection.best = {
+                    str(target): [Best(math.nan, self.progress.epoch)] * self.selection.runs for target in self.targets
+                }
+                self._keep_best([(name, run) for name in self.selection.best for run in range(self.selection.runs)])
+            return
+        self.progress.phase = "validating"
+        self.watch(self.progress)
+        try:
+            found = self.validation(self.learner.run(run) for run in range(self.selection.runs))
+        except DivergedError as error:
+            raise self._diverged("scores are no numbers", error.problems) from error
+        self._keep_best(self.selection.consider(self.progress.epoch, found.scores))
+        self.progress.last, self.progress.best = found.scores, self.selection.best
+        row = {
+            "epoch": self.progress.epoch,
+            "step": self.progress.epoch * self.learner.steps,
+            "seconds": round(self.seconds, 3),
+            "learning_rate": learning_rate(self.settings, self.progress.epoch - 1),
+            "loss": self.progress.loss,
+            "scores": found.scores,
+            "sides": found.sides,
+        }
+        self.rows.append(row)
+        self.keep.log(row)
+        self.watch(self.progress)
+
+    def _keep_best(self, gained: list[tuple[str, int]]) -> None:
+        for name, run in gained:
+            best = self.selection.best[name][run]
+            if best is not None:
+                score = None if math.isnan(best.score) else best.score
+                facts = {"target": name, "epoch": best.epoch, "score": score}
+                self.keep.save_best(name, self.settings.seeds[run], self.learner.weights(run), facts)
+
+    def _save_state(self, due: bool) -> None:
+        now = time.monotonic()
+        over = self.progress.epoch == self.settings.epochs or self.selection.finished
+        if not over and not (due and now - self._state_at >= self._state_took / _STATE_SHARE):
+            return
+        progress = {
+            "epoch": self.progress.epoch,
+            "selection": self.selection.state(),
+            "rows": self.rows,
+            "seconds": self.seconds,
+            "training_seconds": self.training_seconds,
+        }
+        self.keep.save_state(self.learner.state(), progress)
+        self._state_at = time.monotonic()
+        self._state_took = self._state_at - now
+
+
+@contextmanager
+def _threads(threads: int) -> Iterator[None]:
+    """Torch with so many threads: left to itself it takes as many as there are cores, busy or not."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+@contextmanager
+def _precision(precision: str) -> Iterator[None]:
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision({"float32": "highest", "tf32": "high", "bfloat16": "medium"}[precision])
+    try:
+        yield
+    finally:
+        torch.set_float32_matmul_precision(before)

@@ -1,0 +1,161 @@
+"""Training through the command line in processes that are killed at a chosen event of a chosen part of the work."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+import signal
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+LOADED = [
+    "torch._dynamo",
+    "numba",
+    "pydantic",
+    "threadpoolctl",
+    "safetensors.torch",
+    "pyarrow.parquet",
+    "kgprobe.cli.main",
+    "kgprobe.models.complex",
+    "kgprobe.predict.arithmetic.kernels",
+    "kgprobe.train.configs",
+    "kgprobe.train.run.finish",
+    "kgprobe.train.trainer",
+    "killing",
+]
+"""What takes long to load, and is loaded once for all processes."""
+
+
+_MOST_WRITTEN = 200
+"""So often a file is written at most, should nobody be left to kill the process."""
+_LONGEST = 30
+"""So many seconds a file is watched at most."""
+
+
+@dataclass(frozen=True)
+class Moment:
+    """When a process gets a signal: at an event, a call of a function, that is counted while a part is at work."""
+
+    part: str
+    event: int
+    signal: signal.Signals = signal.SIGKILL
+
+
+@dataclass(frozen=True)
+class Session:
+    """What became of a process.
+
+    Attributes:
+        code: Its exit code, negative for the signal that ended it.
+        said: What it wrote to its standard error.
+        events: How many events were counted in each part, where it came to its end.
+    """
+
+    code: int | None
+    said: str
+    events: dict[str, int]
+
+
+def run_command(arguments: list[str], place: Path, moment: Moment | None = None) -> Session:
+    """Run the command line in a process of its own, in the way of a fork, which saves loading torch each time."""
+    server = multiprocessing.get_context("forkserver")
+    server.set_forkserver_preload(LOADED)
+    said, events = place / "said.txt", place / "events.json"
+    events.unlink(missing_ok=True)
+    process = server.Process(target=_session, args=(arguments, said, events, moment))
+    process.start()
+    process.join()
+    counted = json.loads(events.read_text(encoding="utf-8")) if events.exists() else {}
+    return Session(process.exitcode, said.read_text(encoding="utf-8"), counted)
+
+
+def killed_writing(path: Path, seconds: float) -> None:
+    """Let a process write this file of tensors anew, and kill it some time after it was seen to be half-way.
+
+    The file is there already, and all that are written are as long.
+    """
+    server, whole, start = multiprocessing.get_context("forkserver"), path.stat().st_size, time.monotonic()
+    server.set_forkserver_preload(LOADED)
+    process = server.Process(target=write_in_turn, args=(path,))
+    process.start()
+    try:
+        while all(size == whole for size in _sizes(path.parent)) and time.monotonic() < start + _LONGEST:
+            pass
+        time.sleep(seconds)
+    finally:
+        process.kill()
+        process.join()
+
+
+def _sizes(folder: Path) -> Iterator[int]:
+    for file in folder.iterdir():
+        with suppress(FileNotFoundError):  # renamed since
+            yield file.stat().st_size
+
+
+def write_in_turn(path: Path, times: int = _MOST_WRITTEN) -> None:
+    """Write two files of tensors in turn under one name."""
+    import torch
+
+    from kgprobe.train.run.tensors import write_tensors
+
+    for number in range(times):
+        own = torch.full((4_000_000,), float(number % 2))
+        write_tensors(path, {"own": own}, {"number": number % 2})
+
+
+def _session(arguments: list[str], said: Path, events: Path, moment: Moment | None) -> None:
+    from kgprobe.cli.main import main
+
+    with said.open("w", encoding="utf-8") as file:
+        os.dup2(file.fileno(), 1)
+        os.dup2(file.fileno(), 2)
+    sys.argv = ["kgprobe", *arguments]
+    counter = _Counter(moment)
+    sys.setprofile(counter)
+    try:
+        main()
+    finally:
+        sys.setprofile(None)
+        events.write_text(json.dumps(counter.counts), encoding="utf-8")
+
+
+class _Counter:
+    """Counts calls by the part of the work that they belong to, and sends the signal when its moment has come."""
+
+    def __init__(self, moment: Moment | None) -> None:
+        from kgprobe.train.learner import Learner
+        from kgprobe.train.run.directory import RunDirectory
+        from kgprobe.train.run.finish import finish
+
+        self.moment, self.counts = moment, Counter[str]()
+        self._parts = {
+            Learner.epoch.__code__: "training",
+            RunDirectory.save_best.__code__: "writing",
+            RunDirectory.save_state.__code__: "writing",
+            RunDirectory.log.__code__: "writing",
+            finish.__code__: "ranking",
+        }
+        self._inside: list[str] = []
+
+    def __call__(self, frame: FrameType, event: str, argument: Any) -> None:
+        part = self._parts.get(frame.f_code)
+        if part and event == "call":
+            self._inside.append(part)
+        if part and event == "return":
+            self._inside.pop()
+        if self._inside and event in ("call", "c_call"):
+            self.counts[self._inside[-1]] += 1
+            if self.moment and (self.moment.part, self.moment.event) == (
+                self._inside[-1],
+                self.counts[self.moment.part],
+            ):
+                os.kill(os.getpid(), self.moment.signal)

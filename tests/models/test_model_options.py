@@ -1,0 +1,73 @@
+"""Settings that say what they mean and which values make sense."""
+
+import dataclasses
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from kgprobe.models.house import HousEOptions
+from kgprobe.models.options import option, problems
+from kgprobe.models.registry import MODELS
+
+
+@dataclasses.dataclass(frozen=True)
+class Options:
+    count: int = option(3, "a count", least=1, most=9)
+    rate: float = option(0.5, "a rate", above=0)
+    kind: str = option("plain", "a kind", choices=("plain", "odd"))
+    both: bool = option(False, "a switch")
+    names: tuple[str, ...] = option(("one",), "names")
+    unchecked: Any = None
+
+    def problems(self) -> Iterator[str]:
+        if self.count == 4 and self.both:
+            yield "both makes no sense for 4"
+
+
+WRONG: dict[str, tuple[dict[str, Any], list[str]]] = {
+    "too small": ({"count": 0}, ["count is 0, and must be at least 1"]),
+    "too large": ({"count": 10}, ["count is 10, and must be at most 9"]),
+    "not above": ({"rate": 0.0}, ["rate is 0.0, and must be above 0"]),
+    "no number": ({"rate": math.nan}, ["rate is nan, and must be a number"]),
+    "infinite": ({"rate": math.inf}, ["rate is inf, and must be a number"]),
+    "a fraction": ({"count": 2.5}, ["count is 2.5, and must be a whole number"]),
+    "a switch for a count": ({"count": True}, ["count is True, and must be a whole number"]),
+    "a switch for a rate": ({"rate": True}, ["rate is True, and must be a number"]),
+    "a count for a switch": ({"both": 1}, ["both is 1, and must be true or false"]),
+    "a text for a list": ({"names": "one"}, ["names is 'one', and must be a list"]),
+    "no text": ({"kind": 3}, ["kind is 3, and must be a text"]),
+    "no choice": ({"kind": "even"}, ["kind is 'even', and must be one of plain, odd"]),
+    "all at once": ({"count": 0, "rate": -1, "kind": ""}, ["count is 0", "rate is -1", "kind is ''"]),
+    "together": ({"count": 4, "both": True}, ["both makes no sense for 4"]),
+    "first by itself": ({"count": 4, "both": True, "rate": 0}, ["rate is 0, and must be above 0"]),
+}
+
+
+@pytest.mark.parametrize(("values", "expected"), WRONG.values(), ids=WRONG)
+def test_all_that_is_wrong_is_said(values: dict[str, Any], expected: list[str]) -> None:
+    found = list(problems(Options(**values)))
+    assert len(found) == len(expected)
+    assert all(line.startswith(start) for line, start in zip(found, expected, strict=True))
+
+
+@pytest.mark.parametrize(
+    "values", [{}, {"count": 1}, {"count": 9}, {"rate": 2}, {"kind": "odd"}, {"both": True}], ids=str
+)
+def test_what_makes_sense_is_no_problem(values: dict[str, Any]) -> None:
+    assert list(problems(Options(**values))) == []
+
+
+@pytest.mark.parametrize("kind", MODELS.values(), ids=MODELS)
+def test_the_defaults_of_a_model_make_sense(kind: Any) -> None:
+    defaults = kind.load().Options()
+    assert list(problems(defaults)) == []
+    assert all(field.metadata["meaning"] for field in dataclasses.fields(defaults))
+    assert list(problems(dataclasses.replace(defaults, dimension=0))) == ["dimension is 0, and must be at least 1"]
+
+
+def test_blocks_must_fill_a_vector() -> None:
+    found = list(problems(HousEOptions(dimension=10, block=4)))
+    assert found == ["dimension is 10, and must be a multiple of block, which is 4"]
+    assert list(problems(HousEOptions(dimension=10, block=0))) == ["block is 0, and must be at least 1"]

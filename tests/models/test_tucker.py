@@ -1,0 +1,87 @@
+"""TuckER against einsum, its dropout, and its first parameters."""
+
+import dataclasses
+import math
+
+import pytest
+import torch
+
+from kgprobe.models.base import Sizes
+from kgprobe.models.noise import Noise
+from kgprobe.models.tucker import TuckER, TuckEROptions
+from kgprobe.predict.scorer import SIDES, Side
+
+SIZES = Sizes(entities=11, relations=5)
+PLAIN = TuckEROptions(dimension=6, relation_dimension=4, dropout_input=0, dropout_relation=0, dropout_output=0)
+GIVEN, RELATION = torch.arange(10).reshape(2, 5), torch.arange(10).reshape(2, 5) % 5
+
+
+def tucker(options: TuckEROptions = PLAIN, seeds: tuple[int, ...] = (0, 1)) -> TuckER:
+    return TuckER(SIZES, options, Noise(seeds, "cpu")).double()
+
+
+def products(model: TuckER, side: Side) -> torch.Tensor:
+    """The core times relation and given entity, without anything that is normalised or left out."""
+    letters = "srij,sbr,sbi->sbj" if side == "tail" else "srij,sbr,sbj->sbi"
+    entity = torch.stack([own[ids] for own, ids in zip(model.entity, GIVEN, strict=True)])
+    relation = torch.stack([own[ids] for own, ids in zip(model.relation, RELATION, strict=True)])
+    return torch.einsum(letters, model.core, relation, entity)
+
+
+@pytest.mark.parametrize("side", SIDES)
+def test_scores_are_a_product_with_the_core(side: Side) -> None:
+    model = tucker().eval()
+    expected = torch.einsum("sbj,snj->sbn", products(model, side), model.entity) / (1 + 1e-5)
+    torch.testing.assert_close(model.score_all(side, GIVEN, RELATION), expected)
+
+
+@pytest.mark.parametrize("side", SIDES)
+def test_training_normalises_by_the_batch(side: Side) -> None:
+    """By torch's own batch norm; scale and shift are 1 and 0 in the beginning."""
+    model = tucker().train()
+    known = torch.stack([own[ids] for own, ids in zip(model.entity, GIVEN, strict=True)])
+    relation = torch.stack([own[ids] for own, ids in zip(model.relation, RELATION, strict=True)])
+
+    def normalised(values: torch.Tensor) -> torch.Tensor:
+        return torch.stack([torch.nn.functional.batch_norm(own, None, None, training=True) for own in values])
+
+    letters = "srij,sbr,sbi->sbj" if side == "tail" else "srij,sbr,sbj->sbi"
+    expected = normalised(torch.einsum(letters, model.core, relation, normalised(known)))
+    torch.testing.assert_close(model.encode(side, GIVEN, RELATION), expected)
+
+
+@pytest.mark.parametrize("side", SIDES)
+def test_both_ways_through_the_core_are_the_same(side: Side) -> None:
+    """A share so small that nothing is left out takes the way by matrices."""
+    at_once = tucker().train()
+    by_matrices = tucker(dataclasses.replace(PLAIN, dropout_relation=1e-12)).train()
+    torch.testing.assert_close(
+        by_matrices.encode(side, GIVEN, RELATION), at_once.encode(side, GIVEN, RELATION), rtol=1e-8, atol=1e-10
+    )
+
+
+@pytest.mark.parametrize("place", ["dropout_input", "dropout_relation", "dropout_output"])
+def test_every_dropout_changes_training_alone(place: str) -> None:
+    options = dataclasses.replace(PLAIN, **{place: 0.5})
+    model, plain = tucker(options), tucker()
+    assert not torch.allclose(
+        model.train().encode("tail", GIVEN, RELATION), plain.train().encode("tail", GIVEN, RELATION)
+    )
+    model, plain = tucker(options), tucker()
+    assert torch.equal(model.eval().encode("tail", GIVEN, RELATION), plain.eval().encode("tail", GIVEN, RELATION))
+
+
+def test_dropout_of_the_output_leaves_coordinates_out() -> None:
+    model = TuckER(SIZES, dataclasses.replace(PLAIN, dimension=40, dropout_output=0.5), Noise([0], "cpu")).train()
+    encoded = model.encode("tail", torch.arange(10)[None], torch.arange(10)[None] % 5)
+    assert float((encoded == 0).double().mean()) == pytest.approx(0.5, abs=0.1)
+
+
+def test_the_first_parameters() -> None:
+    options = TuckEROptions(dimension=50, relation_dimension=20)
+    model = TuckER(Sizes(entities=400, relations=100), options, Noise([0], "cpu"))
+    model.requires_grad_(False)
+    assert (float(model.core.min()), float(model.core.max())) == pytest.approx((-1, 1), abs=1e-2)
+    assert float(model.core.std()) == pytest.approx(1 / math.sqrt(3), rel=0.02)
+    assert float(model.entity.std()) == pytest.approx(math.sqrt(2 / 450), rel=0.05)
+    assert float(model.relation.std()) == pytest.approx(math.sqrt(2 / 120), rel=0.05)

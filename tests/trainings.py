@@ -1,0 +1,78 @@
+"""Trainings that take no time, and what they left, in a form that can be compared."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from kgprobe.graph import KnowledgeGraph
+from kgprobe.models.base import EmbeddingModel, Sizes
+from kgprobe.models.noise import Noise
+from kgprobe.predict.scorer import Side
+from kgprobe.predict.similarity import Dot
+from kgprobe.train.keep import MemoryKeep
+from kgprobe.train.learner import Learner
+from kgprobe.train.progress import Trained, Watch
+from kgprobe.train.settings import Settings
+from kgprobe.train.trainer import TrainingResources, train
+from runs import quick_settings, small_graph
+
+CPU = torch.device("cpu")
+ONE_THREAD = TrainingResources(threads=1)
+
+OBJECTIVES: dict[str, dict[str, Any]] = {
+    "self_adversarial": {"objective": "negative_sampling", "loss": "self_adversarial", "subsampling": True},
+    "sampled": {"objective": "negative_sampling", "loss": "cross_entropy", "label_smoothing": 0.1},
+    "one": {"objective": "one_vs_all", "loss": "cross_entropy", "reciprocal": True},
+    "one_binary": {"objective": "one_vs_all", "loss": "binary_cross_entropy", "label_smoothing": 0.1},
+    "all_binary": {"objective": "k_vs_all", "loss": "binary_cross_entropy", "reciprocal": True},
+    "all": {"objective": "k_vs_all", "loss": "cross_entropy", "label_smoothing": 0.1},
+    "soft_probe": {"objective": "one_vs_all", "loss": "soft_probe", "loss_beta": 0.5},
+    "soft_sampled": {"objective": "negative_sampling", "loss": "soft_probe", "loss_alpha": -0.5},
+}
+"""Every objective with every loss that it takes."""
+
+MODELS = ("transe", "distmult", "complex", "rotate", "house", "tucker")
+
+
+class Numbered(EmbeddingModel):
+    """Gives every entity its own number as its score, whatever is asked, and counts how often it is asked."""
+
+    similarity = Dot()
+
+    def __init__(self, sizes: Sizes, noise: Noise) -> None:
+        super().__init__()
+        self.noise = noise
+        table = torch.arange(float(sizes.entities))[:, None].expand(len(noise.seeds), -1, 1)
+        self.entity = torch.nn.Parameter(table.clone())
+
+    def encode(self, side: Side, given: torch.Tensor, relation: torch.Tensor) -> torch.Tensor:
+        return torch.ones(*given.shape, 1)
+
+    def factors(self, head: torch.Tensor, relation: torch.Tensor, tail: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        return (self.entity[:, :1],)
+
+
+def settings_of(model: str = "complex", kind: str = "one", **changes: Any) -> Settings:
+    """Settings of a training of a moment with an objective of `OBJECTIVES`."""
+    return quick_settings(model, **({"negatives": 7} | OBJECTIVES[kind] | changes))
+
+
+def learned(settings: Settings, epochs: int, graph: KnowledgeGraph | None = None) -> tuple[Learner, list[list[float]]]:
+    """A learner after some epochs, and the losses of the runs in each of them."""
+    learner = Learner(settings, small_graph() if graph is None else graph, CPU)
+    return learner, [learner.epoch(epoch, lambda steps: None).tolist() for epoch in range(epochs)]
+
+
+def trained(
+    settings: Settings, graph: KnowledgeGraph | None = None, keep: MemoryKeep | None = None, watch: Watch | None = None
+) -> tuple[Trained, MemoryKeep]:
+    """What a training gives, and what it keeps."""
+    kept = MemoryKeep() if keep is None else keep
+    return train(settings, small_graph() if graph is None else graph, kept, ONE_THREAD, watch), kept
+
+
+def timeless(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Rows without what depends on the machine."""
+    return [{key: value for key, value in row.items() if key != "seconds"} for row in rows]
