@@ -10,7 +10,7 @@ endif
 .PHONY: help install demo test lint bench docs clean
 
 help:
-	@echo "make demo   set up, and do the main job on the built-in graph"
+	@echo "make demo   set up, and train, rank and compare models on the built-in graph"
 	@echo "make test   set up, and run the tests"
 	@echo "make install | lint | bench | docs | clean"
 
@@ -18,7 +18,7 @@ $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.core: $(BIN)/python pyproject.toml constraints.txt
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[report]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[models,report]'
 	touch $@
 
 $(VENV)/.dev: $(VENV)/.core

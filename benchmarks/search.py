@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from search_spaces import draw
 
 import kgprobe as kp
 from kgprobe.errors import KgprobeError
@@ -27,6 +26,7 @@ from kgprobe.train.progress import Progress
 from kgprobe.train.resolve import resolve
 from kgprobe.train.sources import from_values
 from kgprobe.train.trainer import TrainingResources, train
+from search_spaces import draw
 
 
 class OutOfTimeError(Exception):
@@ -40,6 +40,7 @@ class Clock:
         self.end, self.best = time.monotonic() + seconds, {}
 
     def __call__(self, progress: Progress) -> None:
+        """Remember the best so far, and look at the clock."""
         self.best = progress.best
         if time.monotonic() > self.end:
             raise OutOfTimeError
@@ -106,9 +107,8 @@ def print_best(path: Path, pairs: list[tuple[str, str]]) -> None:
     for pair in pairs:
         own = [row for row in rows if (row["model"], row["graph"]) == pair and row["score"] is not None]
         for row in sorted(own, key=lambda row: -row["score"])[:3]:
-            print(
-                f"{row['model']} {row['graph']} {row['score']:.4f} epoch {row['epoch']} {row['seconds']} s {row['values']}"
-            )
+            reached = f"{row['score']:.4f} after {row['epoch']} epochs, {row['seconds']} s"
+            print(f"{row['model']} {row['graph']}: {reached}: {row['values']}")
 
 
 if __name__ == "__main__":

@@ -49,12 +49,21 @@ def _factorisation(rng: np.random.Generator, small: bool) -> Values:
 
 
 def _tucker(rng: np.random.Generator, small: bool) -> Values:
+    objective, loss = _one(
+        rng,
+        ("k_vs_all", "binary_cross_entropy"),
+        ("k_vs_all", "cross_entropy"),
+        ("one_vs_all", "cross_entropy"),
+        ("one_vs_all", "cross_entropy"),
+    )
     return {
+        "objective": objective,
+        "loss": loss,
         "dimension": _one(rng, 64, 100, 200),
         "relation_dimension": _one(rng, 16, 30, 64),
-        "dropout_input": _one(rng, 0.1, 0.2, 0.3, 0.4),
+        "dropout_input": _one(rng, 0.1, 0.2, 0.3, 0.4, 0.5),
         "dropout_relation": _one(rng, 0.0, 0.2, 0.4),
-        "dropout_output": _one(rng, 0.2, 0.3, 0.5),
+        "dropout_output": _one(rng, 0.2, 0.3, 0.5, 0.6),
         "label_smoothing": _one(rng, 0.0, 0.1),
         "learning_rate": _log(rng, 5e-4, 1e-2),
         "batch_size": _one(rng, 64, 128, 256),
@@ -64,7 +73,7 @@ def _tucker(rng: np.random.Generator, small: bool) -> Values:
 
 
 def _distance(rng: np.random.Generator, small: bool) -> Values:
-    values = {
+    return {
         "loss": _one(rng, "self_adversarial", "self_adversarial", "cross_entropy"),
         "adversarial_temperature": _one(rng, 0.0, 0.25, 0.5, 1.0, 2.0),
         "gamma": _one(rng, 3.0, 6.0, 9.0, 12.0, 24.0),
@@ -76,7 +85,6 @@ def _distance(rng: np.random.Generator, small: bool) -> Values:
         "schedule": _one(rng, "steps", "cosine"),
         "epochs": _one(rng, 100, 200) if small else 80,
     }
-    return values
 
 
 def _house(rng: np.random.Generator, small: bool) -> Values:

@@ -10,6 +10,7 @@ from kgprobe.cli.output import Format
 from kgprobe.cli.properties import properties
 from kgprobe.files import replacing
 from kgprobe.metrics.reference import reference_page
+from kgprobe.train.reference import settings_page
 
 HERE = Path(__file__).parent
 
@@ -33,7 +34,8 @@ counterexamples to the paper's six properties; no verdict is written down anywhe
 
 def main() -> None:
     """Write the pages."""
-    for name, page in {"metrics.md": reference_page(), "properties.md": properties_page()}.items():
+    pages = {"metrics.md": reference_page(), "properties.md": properties_page(), "settings.md": settings_page()}
+    for name, page in pages.items():
         with replacing(HERE / name) as temporary:
             temporary.write_text(page, encoding="utf-8")
 

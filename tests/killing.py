@@ -12,9 +12,12 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from multiprocessing import forkserver
+from multiprocessing.context import ForkServerContext
 from pathlib import Path
 from types import FrameType
 from typing import Any
+from unittest import mock
 
 LOADED = [
     "torch._dynamo",
@@ -30,6 +33,7 @@ LOADED = [
     "kgprobe.train.run.finish",
     "kgprobe.train.trainer",
     "killing",
+    "warmed",
 ]
 """What takes long to load, and is loaded once for all processes."""
 
@@ -66,11 +70,9 @@ class Session:
 
 def run_command(arguments: list[str], place: Path, moment: Moment | None = None) -> Session:
     """Run the command line in a process of its own, in the way of a fork, which saves loading torch each time."""
-    server = multiprocessing.get_context("forkserver")
-    server.set_forkserver_preload(LOADED)
     said, events = place / "said.txt", place / "events.json"
     events.unlink(missing_ok=True)
-    process = server.Process(target=_session, args=(arguments, said, events, moment))
+    process = _server().Process(target=_session, args=(arguments, said, events, moment))
     process.start()
     process.join()
     counted = json.loads(events.read_text(encoding="utf-8")) if events.exists() else {}
@@ -82,9 +84,8 @@ def killed_writing(path: Path, seconds: float) -> None:
 
     The file is there already, and all that are written are as long.
     """
-    server, whole, start = multiprocessing.get_context("forkserver"), path.stat().st_size, time.monotonic()
-    server.set_forkserver_preload(LOADED)
-    process = server.Process(target=write_in_turn, args=(path,))
+    process = _server().Process(target=write_in_turn, args=(path,))
+    whole, start = path.stat().st_size, time.monotonic()
     process.start()
     try:
         while all(size == whole for size in _sizes(path.parent)) and time.monotonic() < start + _LONGEST:
@@ -93,6 +94,16 @@ def killed_writing(path: Path, seconds: float) -> None:
     finally:
         process.kill()
         process.join()
+
+
+def _server() -> ForkServerContext:
+    """Where processes are forked from; it has loaded all that takes long."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(LOADED)
+    # Until Python 3.12 it is not told where modules are found, and leaves out those of the tests without a word.
+    with mock.patch.dict(os.environ, PYTHONPATH=os.pathsep.join(filter(None, sys.path))):
+        forkserver.ensure_running()
+    return context
 
 
 def _sizes(folder: Path) -> Iterator[int]:

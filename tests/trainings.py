@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -54,6 +56,17 @@ class Numbered(EmbeddingModel):
         return (self.entity[:, :1],)
 
 
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """As `ONE_THREAD` for what is not a whole training, so that both add up in the same order."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
 def settings_of(model: str = "complex", kind: str = "one", **changes: Any) -> Settings:
     """Settings of a training of a moment with an objective of `OBJECTIVES`."""
     return quick_settings(model, **({"negatives": 7} | OBJECTIVES[kind] | changes))
@@ -61,8 +74,9 @@ def settings_of(model: str = "complex", kind: str = "one", **changes: Any) -> Se
 
 def learned(settings: Settings, epochs: int, graph: KnowledgeGraph | None = None) -> tuple[Learner, list[list[float]]]:
     """A learner after some epochs, and the losses of the runs in each of them."""
-    learner = Learner(settings, small_graph() if graph is None else graph, CPU)
-    return learner, [learner.epoch(epoch, lambda steps: None).tolist() for epoch in range(epochs)]
+    with one_thread():
+        learner = Learner(settings, small_graph() if graph is None else graph, CPU)
+        return learner, [learner.epoch(epoch, lambda steps: None).tolist() for epoch in range(epochs)]
 
 
 def trained(

@@ -33,6 +33,7 @@ def test_answers_are_those_of_the_facts(made: tuple[int, list[tuple[int, int, in
     wanted = [[entity in own for entity in range(entities)] for own in answers]
     assert known.contain(known.pair_of[None], everything)[0].tolist() == wanted
     assert known.rows(known.pair_of[None])[0].tolist() == wanted
+    assert known.count(known.pair_of).tolist() == [len(own) for own in answers]
 
 
 def test_pairs_of_several_runs_are_looked_up_each_on_its_own() -> None:

@@ -1,6 +1,7 @@
 """A stack of runs learns as each run alone, and an epoch can be taken up anywhere."""
 
 import math
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -14,15 +15,13 @@ from kgprobe.train.learner import Learner, build_model
 from kgprobe.train.regularisers import REGULARISERS
 from runs import bits, small_graph
 from slow_models import Tables
-from trainings import CPU, MODELS, OBJECTIVES, learned, settings_of
+from trainings import CPU, MODELS, OBJECTIVES, learned, one_thread, settings_of
 
 
 @pytest.fixture(autouse=True)
-def _one_thread() -> Any:
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
+def _one_thread() -> Iterator[None]:
+    with one_thread():
+        yield
 
 
 every_model = pytest.mark.parametrize("model", MODELS)
@@ -159,8 +158,8 @@ def test_a_regulariser_is_added_with_its_weight(regulariser: str) -> None:
 
 def test_queries_count_by_their_weights() -> None:
     """The mean of losses by weight, from the losses of single queries."""
-    settings = settings_of("complex", "one", subsampling=True, batch_size=1000, learning_rate=1e-12)
-    learner, losses = learned(settings, 1)
+    still = {"subsampling": True, "batch_size": 1000, "learning_rate": 1e-12, "initial_scale": 1.0}
+    learner, losses = learned(settings_of("complex", "one", **still), 1)
     (queries,) = learner.queries
     asked = queries.at(torch.arange(len(queries)).expand(2, -1))
     single = learner.objective(learner.model, asked).detach().double().numpy()

@@ -28,11 +28,18 @@ class Seen:
     leaves_out: ClassVar[bool] = True
 
     def __init__(self) -> None:
-        self.target, self.others, self.counted = torch.empty(0), torch.empty(0), torch.empty(0)
+        self.target = self.others = self.counted = self.size = torch.empty(0)
 
-    def __call__(self, target: torch.Tensor, others: torch.Tensor, counted: torch.Tensor | None) -> torch.Tensor:
+    def __call__(
+        self,
+        target: torch.Tensor,
+        others: torch.Tensor,
+        counted: torch.Tensor | None,
+        size: torch.Tensor | None = None,
+    ) -> torch.Tensor:
         assert counted is not None
-        self.target, self.others, self.counted = target.detach(), others.detach().long(), counted
+        assert size is not None
+        self.target, self.others, self.counted, self.size = target.detach(), others.detach().long(), counted, size
         return target * 0
 
 
@@ -52,6 +59,8 @@ def test_true_answers_that_are_drawn_do_not_count(queries: Queries) -> None:
         for query in range(len(queries)):
             for answer, counts in zip(seen.others[run, query].tolist(), seen.counted[run, query], strict=True):
                 assert bool(counts) == (_fact(asked, run, query, answer) not in FACTS)
+            false = [e for e in range(GRAPH.num_entities) if _fact(asked, run, query, e) not in FACTS]
+            assert seen.size[run, query] == len(false) + 1
     assert 0 < seen.counted.float().mean() < 1
 
 

@@ -14,7 +14,7 @@ TARGETS = ("MRR", "MR")
 """More is better, and less is better."""
 
 _SCORE = st.sampled_from([0.1, 0.2, 0.3, math.nan])
-_RUN = st.fixed_dictionaries({name: _SCORE for name in TARGETS})
+_RUN = st.fixed_dictionaries(dict.fromkeys(TARGETS, _SCORE))
 _HISTORY = st.integers(1, 3).flatmap(lambda runs: st.lists(st.lists(_RUN, min_size=runs, max_size=runs), min_size=1))
 
 

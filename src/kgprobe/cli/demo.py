@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import time
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -11,10 +11,16 @@ import typer
 
 from kgprobe.cli.output import Format, Row, note, print_rows
 from kgprobe.cli.rank import rank
+from kgprobe.cli.train import train
 
 if TYPE_CHECKING:
     from kgprobe.graph import KnowledgeGraph
     from kgprobe.ranks import Ranks
+
+MODELS = {"ComplEx": "complex", "TuckER": "tucker"}
+BASELINE = "relation frequency"
+TARGETS = ["PROBE(alpha=1,beta=0)", "PROBE(alpha=1,beta=0.8)"]
+"""The perspectives that select: all queries count the same, and those with unpopular answers count most."""
 
 METRICS = [
     "PROBE(alpha=1,beta=0)",
@@ -32,22 +38,25 @@ COMPARED = ["PROBE(alpha=1,beta=0)", "PROBE(alpha=0,beta=0)", "PROBE(alpha=1,bet
 def demo(
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder for all that it makes.")] = Path("demo"),
     seed: Annotated[int, typer.Option(help="Another seed is another family.")] = 0,
+    trees: Annotated[int, typer.Option(metavar="N", help="Families in the graph; fewer are quicker.")] = 20,
+    threads: Annotated[int | None, typer.Option(metavar="N", help="Threads on the CPU.", show_default="all")] = None,
 ) -> None:
-    """Make the family-tree graph, fit two models, rank its test facts, evaluate, compare, and write a report."""
+    """Make the family-tree graph, train two models on it, rank its test facts, evaluate, compare, and write a report.
+
+    What an earlier demo has left in the folder is replaced.
+    """
     from kgprobe.aggregate import surface
     from kgprobe.cli.surface import matrix
-    from kgprobe.ranks import read_ranks
     from kgprobe.report.report import compare
 
-    graph = _make_graph(output / "graph", seed)
-    models = _fit_models(graph, output)
-    note("3. Prediction: every test fact ranked against all entities")
-    tables: dict[str, Ranks] = {}
-    for name, model in models.items():
-        path = output / f"{Path(model).stem}.parquet"
-        note(f"   kgprobe rank {model} --graph {output / 'graph'} -o {path}")
-        rank(str(model), str(output / "graph"), path, name=name)
-        tables[name] = read_ranks(path)
+    folder = output / "family-tree"
+    graph = _make_graph(folder, trees, seed)
+    note("2. Training: one run a model keeps the best checkpoint of each perspective, and ranks every test fact")
+    selected = {name: _train(key, folder, output / key, threads) for name, key in MODELS.items()}
+    note("3. What each choice of perspective wins and loses, on the test facts")
+    print_rows([row for name, tables in selected.items() for row in _choices(name, tables)], Format.table)
+    print()
+    tables = {BASELINE: _baseline(folder, output, threads)} | {name: own[TARGETS[0]] for name, own in selected.items()}
 
     note("4. Evaluation: every perspective from the same rank files")
     for rows in (_values(tables), _groups(tables, graph, "side"), _groups(tables, graph, "relation")):
@@ -65,38 +74,61 @@ def demo(
     print(report)
     for finding in report.findings:
         note(f"   audit: {', '.join(finding.models)}: {finding.message}")
-    note(f"Next: kgprobe decide {output}/*.parquet --alpha 1 --beta 0.8")
+    files = " ".join(str(output / key / "ranks.parquet") for key in MODELS.values())
+    note(f"Next: kgprobe decide {files} --alpha 1 --beta 0.8")
     note("7. The report: open it in a browser, and move alpha and beta")
     report.write(output / "report.html")
     print(output / "report.html")
 
 
-def _make_graph(folder: Path, seed: int) -> KnowledgeGraph:
+def _make_graph(folder: Path, trees: int, seed: int) -> KnowledgeGraph:
     from kgprobe.graph import statistics, write_graph
     from kgprobe.graph.family_tree import family_tree
 
     note("1. A graph: families grown from rules, with all facts that follow")
-    graph = family_tree(seed=seed)
+    graph = family_tree(trees=trees, seed=seed)
     write_graph(graph, folder)
     shown = ("graph", "entities", "relations", "train", "valid", "test")
     print_rows([{key: value for key, value in statistics(graph).items() if key in shown}], Format.table)
     return graph
 
 
-def _fit_models(graph: KnowledgeGraph, output: Path) -> Mapping[str, Path | str]:
-    """Two models in files, and a baseline that needs none."""
-    from kgprobe.models.least_squares import fit_cp, fit_rescal
-    from kgprobe.predict.sources.embeddings import write_embeddings
+def _train(model: str, graph: Path, run: Path, threads: int | None) -> dict[str, Ranks]:
+    """The test ranks of the best checkpoint by every target."""
+    from kgprobe.ranks import read_ranks
+    from kgprobe.train.run.names import ranks_path
 
-    note("2. Models: two factorisations of the training facts by least squares")
-    models: dict[str, Path | str] = {"relation frequency": "relation-frequency"}
-    for fit in (fit_rescal, fit_cp):
-        start = time.monotonic()
-        model = fit(graph)
-        models[model.name] = path = output / f"{model.name}.safetensors"
-        write_embeddings(path, *model.to_arrays())
-        note(f"   wrote {path} after {time.monotonic() - start:.1f} s")
-    return models
+    targets = " ".join(f'--select "{target}"' for target in TARGETS)
+    note(f"   kgprobe train {model} --graph {graph} {targets} -o {run}")
+    train(model, os.fspath(graph), run, select=TARGETS, device="cpu", threads=threads, force=True)
+    print()
+    return {target: read_ranks(ranks_path(run, target, first=target == TARGETS[0])) for target in TARGETS}
+
+
+def _baseline(graph: Path, output: Path, threads: int | None) -> Ranks:
+    from kgprobe.ranks import read_ranks
+
+    path = output / "relation-frequency.parquet"
+    note(f"   and a baseline: kgprobe rank relation-frequency --graph {graph} -o {path}")
+    rank("relation-frequency", os.fspath(graph), path, threads=threads, name=BASELINE)
+    return read_ranks(path)
+
+
+def _choices(model: str, tables: Mapping[str, Ranks]) -> list[Row]:
+    """The test scores by every target of the checkpoints that each of them chose."""
+    from kgprobe.metrics import evaluate
+
+    return [
+        {"model": model, "selected by": target, "epoch": _epoch(ranks)} | evaluate(ranks, TARGETS)
+        for target, ranks in tables.items()
+    ]
+
+
+def _epoch(ranks: Ranks) -> int:
+    from kgprobe.train.test_ranks import CHECKPOINTS
+
+    epoch: int = ranks.info.settings[CHECKPOINTS][0]["epoch"]
+    return epoch
 
 
 def _values(tables: Mapping[str, Ranks]) -> list[Row]:

@@ -78,6 +78,11 @@ class EmbeddingModel(nn.Module, ABC):
         """The vectors [N, D] of all entities in a single run, for the engine that ranks."""
         return self.entity[0].detach()
 
+    def score(self, side: Side, given: Ints, relation: Ints) -> Tensor:
+        """The scores [B, N] of all entities in a single run as answers to queries."""
+        with torch.no_grad():
+            return self.score_all(side, self._ids(given), self._ids(relation))[0]
+
     def one_run(self, run: int) -> Self:
         """One of the stacked runs, which shares its memory with the stack."""
         return _one_run(self, run).eval()

@@ -54,4 +54,4 @@ class ComplEx(EmbeddingModel):
     def factors(self, head: Tensor, relation: Tensor, tail: Tensor) -> tuple[Tensor, ...]:
         """The moduli of the complex coordinates."""
         vectors = rows(self.entity, head), rows(self.relation, relation), rows(self.entity, tail)
-        return tuple(torch.hypot(*vector.chunk(2, -1)) for vector in vectors)
+        return tuple(torch.linalg.vector_norm(torch.stack(vector.chunk(2, -1)), dim=0) for vector in vectors)

@@ -30,6 +30,10 @@ class _Reciprocal:
         """The vectors of the queries, all of them asked for tails."""
         return self.model.encode_queries("tail", given, self._asked(side, relation))
 
+    def score(self, side: Side, given: Ints, relation: Ints) -> Tensor:
+        """The scores of all entities as answers to queries, all of them asked for tails."""
+        return self.model.score("tail", given, self._asked(side, relation))
+
     def _asked(self, side: Side, relation: Ints) -> Ints:
         return relation if side == "tail" else np.asarray(relation) + self.relations
 

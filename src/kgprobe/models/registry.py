@@ -39,14 +39,15 @@ class ModelKind:
         """The class of the model.
 
         Raises:
-            UsageError: torch is not installed.
+            UsageError: What it needs is not installed.
 
         Example:
             >>> model_kind("rotate").load().Options(dimension=64).dimension
             64
         """
-        if find_spec("torch") is None:
-            raise UsageError(f"{self.name} needs torch", remedy="pip install 'kgprobe[models]'")
+        missing = [name for name in ("torch", "safetensors") if find_spec(name) is None]
+        if missing:
+            raise UsageError(f"{self.name} needs {' and '.join(missing)}", remedy="pip install 'kgprobe[models]'")
         found: type[EmbeddingModel] = getattr(import_module(self.module), self.name)
         return found
 

@@ -23,6 +23,8 @@ class TrueAnswers:
         >>> known = TrueAnswers(given, relation, target, entities=4, device=torch.device("cpu"))
         >>> known.contain(known.pair_of[None], torch.tensor([[[0, 3], [1, 2], [1, 3]]])).tolist()
         [[[False, True], [True, False], [True, False]]]
+        >>> known.count(known.pair_of).tolist()
+        [2, 2, 1]
         >>> known.rows(known.pair_of[None, :1]).int().tolist()
         [[[0, 1, 0, 1]]]
     """
@@ -32,7 +34,13 @@ class TrueAnswers:
         distinct, pair = np.unique(keys, return_inverse=True)
         self.pairs, self.entities = len(distinct), entities
         self.pair_of = torch.from_numpy(pair.astype(np.int64)).to(device)
-        self._keys = torch.from_numpy(np.unique(pair.astype(np.int64) * entities + target)).to(device)
+        answers = np.unique(pair.astype(np.int64) * entities + target)
+        self._keys = torch.from_numpy(answers).to(device)
+        self._counts = torch.from_numpy(np.bincount(answers // entities, minlength=self.pairs)).to(device)
+
+    def count(self, pair: Tensor) -> Tensor:
+        """How many entities answer the pairs, of any shape."""
+        return self._counts[pair]
 
     def contain(self, pair: Tensor, entities: Tensor) -> Tensor:
         """Whether the entities [S, B, K] answer the pairs [S, B]."""

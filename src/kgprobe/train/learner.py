@@ -15,6 +15,7 @@ from kgprobe.models.registry import build
 from kgprobe.train.batches import Batches
 from kgprobe.train.optimiser import Optimiser, learning_rate
 from kgprobe.train.parts import objective_of, weigh_of
+from kgprobe.train.precision import mixed
 from kgprobe.train.queries import Queries, joined, training_queries
 from kgprobe.train.regularisers import REGULARISERS
 from kgprobe.train.settings import Settings
@@ -102,7 +103,8 @@ class Learner:
 
     def _step(self) -> None:
         asked = joined([queries.at(own.next()) for queries, own in zip(self.queries, self.batches, strict=True)])
-        losses = self.objective(self.model, asked)
+        with mixed(self.settings.precision, self.noise.device):
+            losses = self.objective(self.model, asked)
         total = (losses * asked.weight).sum(-1) / asked.weight.sum(-1)
         if self.settings.regularisation and self.settings.regulariser in REGULARISERS:
             total = total + self.settings.regularisation * REGULARISERS[self.settings.regulariser](self.model, asked)

@@ -48,7 +48,8 @@ class NegativeSampling:
         counted = ~asked.known.contain(asked.pair, drawn)
         candidates = torch.cat([asked.target[..., None], drawn], -1)
         scores = model.score_some(asked.side, asked.given, asked.relation, candidates)
-        return self.loss(scores[..., 0], scores[..., 1:], counted)
+        size = self.entities + 1 - asked.known.count(asked.pair)
+        return self.loss(scores[..., 0], scores[..., 1:], counted, size)
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@ from kgprobe.predict import Resources
 from kgprobe.train.keep import Keep
 from kgprobe.train.learner import Learner
 from kgprobe.train.optimiser import learning_rate
+from kgprobe.train.precision import products_in
 from kgprobe.train.progress import Progress, Trained, Watch
 from kgprobe.train.selection import Best, Selection
 from kgprobe.train.settings import Settings
@@ -83,7 +84,7 @@ def train(
         raise DataError(f"{graph.name}: there are no training facts", remedy="use a graph that has its train split")
     resources = resources or TrainingResources()
     threads = Resources(threads=resources.threads).workers
-    with _threads(threads), _precision(settings.precision), naming_what_to_lower(settings):
+    with _threads(threads), products_in(settings.precision), naming_what_to_lower(settings):
         return _Training(settings, graph, keep, resources, watch or (lambda progress: None)).run()
 
 
@@ -233,13 +234,3 @@ def _threads(threads: int) -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(before)
-
-
-@contextmanager
-def _precision(precision: str) -> Iterator[None]:
-    before = torch.get_float32_matmul_precision()
-    torch.set_float32_matmul_precision({"float32": "highest", "tf32": "high", "bfloat16": "medium"}[precision])
-    try:
-        yield
-    finally:
-        torch.set_float32_matmul_precision(before)

@@ -12,7 +12,9 @@ from kgprobe.graph import KnowledgeGraph
 from kgprobe.metrics import Metric, evaluate, scores
 from kgprobe.models.reciprocal import RankedRun
 from kgprobe.predict import Model, Resources, Setting, rank_in
+from kgprobe.predict.model import FunctionScorer
 from kgprobe.ranks import Ranks
+from kgprobe.train.precision import products_in
 
 _SAMPLE_SEED = 0
 
@@ -69,6 +71,11 @@ class Validation:
 
     def _ranked(self, run: RankedRun) -> Ranks:
         try:
-            return rank_in(self._setting, Model("run", run), self.resources)
+            with products_in("float32"):
+                return rank_in(self._setting, Model("run", self._scorer(run)), self.resources)
         except DataError as error:  # there is nothing else that a model of the trainer can do wrong
             raise DivergedError(error.title, error.problems, error.remedy) from error
+
+    def _scorer(self, run: RankedRun) -> RankedRun | FunctionScorer:
+        """On a GPU the scores as they are made there: to tell checkpoints apart, they need not be those of record."""
+        return run if self.resources.device == "cpu" else FunctionScorer(run.score)

@@ -18,7 +18,7 @@ from kgprobe.predict.engine.tables import Table, tables
 from kgprobe.predict.engine.task import Ints, Task, Watch
 from kgprobe.predict.resources import Resources
 from kgprobe.predict.scorer import EmbeddingScorer, RelationEmbeddingScorer
-from kgprobe.predict.similarity import Floats, Similarity
+from kgprobe.predict.similarity import Floats
 
 Counted: TypeAlias = tuple[Ints, Ints, Ints]
 
@@ -75,16 +75,16 @@ def _blocks(
 ) -> Iterator[tuple[Sweep, Block]]:
     """What is to be counted, in pieces that are independent of each other."""
     batch, tile = shape
-    candidates = _candidates(table, scorer.similarity, arithmetic)
+    candidates = _candidates(table, arithmetic)
     for first, queries in _encoded(scorer, task, table):
         sweep = Sweep(task, scorer.similarity, arithmetic, candidates, queries, first, tile)
         for start in range(first, first + len(queries), batch):
             yield sweep, Block(task, table.columns, start, min(start + batch, first + len(queries)))
 
 
-def _candidates(table: Table, similarity: Similarity, arithmetic: Arithmetic) -> Candidates:
-    chosen = table.vectors[table.columns.index]
-    return Candidates(table.vectors, arithmetic.place(chosen), similarity.extent(chosen))
+def _candidates(table: Table, arithmetic: Arithmetic) -> Candidates:
+    chosen = table.columns.index
+    return Candidates(table.vectors, arithmetic.place(table.vectors[chosen]), table.extent[chosen])
 
 
 def _encoded(

@@ -11,7 +11,7 @@ from kgprobe.errors import DataError, spans
 from kgprobe.predict.arrays import as_vectors
 from kgprobe.predict.engine.task import Columns, Task
 from kgprobe.predict.scorer import EmbeddingScorer, RelationEmbeddingScorer
-from kgprobe.predict.similarity import Floats, Similarity
+from kgprobe.predict.similarity import Doubles, Floats, Similarity
 
 
 @dataclass(frozen=True, eq=False)
@@ -21,11 +21,13 @@ class Table:
     Attributes:
         queries: The queries.
         vectors: The vectors of all entities, as these queries see them.
+        extent: Their extents.
         columns: The entities that are candidates.
     """
 
     queries: range
     vectors: Floats
+    extent: Doubles
     columns: Columns
 
 
@@ -33,16 +35,18 @@ def tables(scorer: EmbeddingScorer | RelationEmbeddingScorer, task: Task) -> Ite
     """All queries at once, or one relation after the other where relations differ in their candidates."""
     vectors_of = _vectors_of(scorer, task)
     for queries, columns in task.runs(apart=isinstance(scorer, RelationEmbeddingScorer)):
-        yield Table(queries, vectors_of(int(task.queries.relation[queries.start])), columns)
+        yield Table(queries, *vectors_of(int(task.queries.relation[queries.start])), columns)
 
 
-def _vectors_of(scorer: EmbeddingScorer | RelationEmbeddingScorer, task: Task) -> Callable[[int], Floats]:
+def _vectors_of(
+    scorer: EmbeddingScorer | RelationEmbeddingScorer, task: Task
+) -> Callable[[int], tuple[Floats, Doubles]]:
+    """The vectors of all entities, as queries of a relation see them, with their extents."""
     side, entities = task.queries.side, task.graph.num_entities
 
-    def checked(values: object) -> Floats:
+    def checked(values: object) -> tuple[Floats, Doubles]:
         vectors = as_vectors(values, entities, f"candidates for the {side} (the graph has {entities:,} entities)")
-        _check(vectors, scorer.similarity, task)
-        return vectors
+        return vectors, _checked_extent(vectors, scorer.similarity, task)
 
     if isinstance(scorer, RelationEmbeddingScorer):
         return lambda relation: checked(scorer.candidates_for(side, relation))
@@ -50,12 +54,13 @@ def _vectors_of(scorer: EmbeddingScorer | RelationEmbeddingScorer, task: Task) -
     return lambda relation: shared
 
 
-def _check(vectors: Floats, similarity: Similarity, task: Task) -> None:
+def _checked_extent(vectors: Floats, similarity: Similarity, task: Task) -> Doubles:
     problem = similarity.problem(vectors.shape[1])
     if problem:
         raise DataError("the model's candidates cannot be compared", [problem])
+    extent = similarity.extent(vectors)
     # The extent of a vector is NaN where one of its coordinates is.
-    broken = np.flatnonzero(np.isnan(similarity.extent(vectors)))
+    broken = np.flatnonzero(np.isnan(extent))
     if len(broken):
         names = ", ".join(task.graph.entity_label(broken[:8]))
         raise DataError(
@@ -63,3 +68,4 @@ def _check(vectors: Floats, similarity: Similarity, task: Task) -> None:
             [f"vectors of {len(broken):,} entities hold NaN: ids {spans(broken.tolist(), 8)} ({names})"],
             "look for the cause in the model: a training that diverged, a table that was not filled",
         )
+    return extent

@@ -16,13 +16,14 @@ class TargetLoss(Protocol):
 
     leaves_out: ClassVar[bool]
 
-    def __call__(self, target: Tensor, others: Tensor, counted: Tensor | None) -> Tensor:
+    def __call__(self, target: Tensor, others: Tensor, counted: Tensor | None, size: Tensor | None = None) -> Tensor:
         """The losses [S, B] of queries.
 
         Args:
             target: Scores of the answers: [S, B].
             others: Scores of others: [S, B, K].
             counted: Which of the others count: [S, B, K]; None where the others are all entities, the answer included.
+            size: How many candidates there are in full, the answer included, where the others were drawn: [S, B].
         """
         ...
 

@@ -28,7 +28,7 @@ class SelfAdversarial:
     temperature: float
     leaves_out: ClassVar[bool] = True
 
-    def __call__(self, target: Tensor, others: Tensor, counted: Tensor | None) -> Tensor:
+    def __call__(self, target: Tensor, others: Tensor, counted: Tensor | None, size: Tensor | None = None) -> Tensor:
         """Half the loss of the answer, half the weighted mean loss of the others."""
         likely = others.detach() * self.temperature
         if counted is not None:
@@ -54,7 +54,7 @@ class CrossEntropy:
     smoothing: float
     leaves_out: ClassVar[bool] = False
 
-    def __call__(self, target: Tensor, others: Tensor, counted: Tensor | None) -> Tensor:
+    def __call__(self, target: Tensor, others: Tensor, counted: Tensor | None, size: Tensor | None = None) -> Tensor:
         """The cross entropy of each query."""
         if counted is None:
             total, mean = torch.logsumexp(others, -1), others.mean(-1)
@@ -81,9 +81,10 @@ class BinaryCrossEntropy:
     smoothing: float
     leaves_out: ClassVar[bool] = True
 
-    def __call__(self, target: Tensor, others: Tensor, counted: Tensor | None) -> Tensor:
+    def __call__(self, target: Tensor, others: Tensor, counted: Tensor | None, size: Tensor | None = None) -> Tensor:
         """The mean loss of the answer and the others."""
-        among = torch.full_like(target, others.shape[-1]) if counted is None else counted.sum(-1, dtype=target.dtype) + 1
+        every = torch.full_like(target, others.shape[-1])
+        among = every if counted is None else counted.sum(-1, dtype=target.dtype) + 1
         low = self.smoothing / among
         false = functional.softplus(others) - low[..., None] * others
         true = functional.softplus(target) - (1 - self.smoothing + low) * target

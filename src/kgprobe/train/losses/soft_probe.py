@@ -127,7 +127,7 @@ def query_weights(popularity: Popularity, relation: Ints, target: Ints, beta: fl
 
     Args:
         popularity: Popularity in the training facts.
-        relation: The relations of some training queries, as the graph numbers them: none of them reciprocal.
+        relation: The relations of some training queries; reciprocal ones follow those of the graph in the same order.
         target: The entities that these queries ask for.
         beta: Robustness to the popularity of entities and relations.
 
@@ -146,4 +146,5 @@ def query_weights(popularity: Popularity, relation: Ints, target: Ints, beta: fl
     }
     weights = PopularityWeight(beta, beta).weights(columns, queries)
     weights /= np.average(weights, weights=queries)
-    return weights[find(counts.pair_keys, pair_keys(target, relation, counts.num_relations))]
+    asked = pair_keys(target, np.asarray(relation) % counts.num_relations, counts.num_relations)
+    return weights[find(counts.pair_keys, asked)]

@@ -1,0 +1,116 @@
+"""Train models with the packaged settings, and set their test scores beside the published ones.
+
+    python benchmarks/accuracy.py train complex:umls tucker:umls -o runs [--device cuda] [--processes 2]
+    python benchmarks/accuracy.py show runs
+
+Three seeds each. Every run is selected by four perspectives at once, on validation facts only; its test facts are
+ranked once for each. `show` prints two tables in Markdown: accuracy, with head and tail apart, and what each way to
+select wins and loses.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import kgprobe as kp
+
+TARGETS = ("PROBE(alpha=1,beta=0)", "PROBE(alpha=0,beta=0)", "PROBE(alpha=-1,beta=0)", "PROBE(alpha=1,beta=0.8)")
+PAPER = {  # Table RQ1 of the PROBE paper at alpha = 1, beta = 0: mean of three seeds
+    "rotate": {"fb15k-237": 0.3140, "wn18rr": 0.4641, "family": 0.9487, "umls": 0.7784, "kinship": 0.6336},
+    "complex": {"fb15k-237": 0.3146, "wn18rr": 0.4754, "family": 0.9434, "umls": 0.6046, "kinship": 0.5394},
+    "house": {"fb15k-237": 0.3073, "wn18rr": 0.4184, "family": 0.9757, "umls": 0.8354, "kinship": 0.6808},
+    "tucker": {"fb15k-237": 0.3530, "wn18rr": 0.4625, "family": 0.9784, "umls": 0.8439, "kinship": 0.7067},
+}
+OWN = {  # the models' own papers or code, plain MRR
+    "rotate": {"fb15k-237": 0.337, "wn18rr": 0.477},
+    "complex": {"fb15k-237": 0.35, "wn18rr": 0.47},
+    "house": {"fb15k-237": 0.361, "wn18rr": 0.511},
+    "tucker": {"fb15k-237": 0.358, "wn18rr": 0.470},
+}
+
+
+def train(given: argparse.Namespace) -> None:
+    """Train all pairs, some at a time."""
+    given.output.mkdir(parents=True, exist_ok=True)
+    with ThreadPoolExecutor(given.processes) as pool:
+        list(pool.map(partial(_train, given), given.pairs))
+    show(given)
+
+
+def _train(given: argparse.Namespace, pair: str) -> None:
+    model, graph = pair.split(":")
+    run = given.output / f"{model}-{graph}"
+    options = [f"--select={target}" for target in TARGETS] + [f"--device={given.device}", f"--seeds={given.seeds}"]
+    options += [f"--threads={given.threads}"] if given.threads else []
+    command = [sys.executable, "-m", "kgprobe", "train", model, "--graph", graph, "-o", str(run), *options]
+    with (given.output / f"{model}-{graph}.log").open("w", encoding="utf-8") as log:
+        code = subprocess.run(
+            [*command, "--resume" if run.exists() else "--force"], stdout=log, stderr=subprocess.STDOUT, check=False
+        )
+    print(f"{pair}: exit {code.returncode}", flush=True)
+
+
+def show(given: argparse.Namespace) -> None:
+    """Print the tables of all finished runs."""
+    runs = {run.parent.name: json.loads(run.read_text("utf-8")) for run in sorted(given.output.glob("*/result.json"))}
+    print("\n| graph | model | test | seeds | head | tail | paper | own paper | seconds |")
+    print("|---|---|---|---|---|---|---|---|---|")
+    for name, result in runs.items():
+        model, graph = name.split("-", 1)
+        print("| " + " | ".join([graph, model, *_accuracy(result, model, graph)]) + " |")
+    print("\n| run | selected by | " + " | ".join(TARGETS) + " | epochs |")
+    print("|---|---|" + "---|" * (len(TARGETS) + 1))
+    for name, result in runs.items():
+        for row in _perspectives(given.output / name, result):
+            print(f"| {name} | " + " | ".join(row) + " |")
+
+
+def _accuracy(result: dict[str, Any], model: str, graph: str) -> Iterator[str]:
+    test = result["targets"][TARGETS[0]]["test"]
+    both, head, tail = (np.array(test[side][TARGETS[0]]) for side in ("both", "head", "tail"))
+    yield f"{both.mean():.4f}"
+    yield f"{both.min():.4f} to {both.max():.4f}"
+    yield f"{head.mean():.4f}"
+    yield f"{tail.mean():.4f}"
+    yield f"{PAPER[model][graph]:.4f}" if graph in PAPER.get(model, {}) else ""
+    yield f"{OWN[model][graph]}" if graph in OWN.get(model, {}) else ""
+    yield f"{result['seconds']:.0f}"
+
+
+def _perspectives(run: Path, result: dict[str, Any]) -> Iterator[list[str]]:
+    for target, found in result["targets"].items():
+        values = kp.evaluate(kp.read_ranks(run / found["ranks"]), TARGETS)
+        epochs = ", ".join(str(checkpoint["epoch"]) for checkpoint in found["checkpoints"])
+        yield [target, *(f"{values[name]:.4f}" for name in TARGETS), epochs]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    commands = parser.add_subparsers(required=True)
+    training = commands.add_parser("train")
+    training.add_argument("pairs", nargs="+", help="model:graph")
+    training.add_argument("-o", "--output", type=Path, required=True)
+    training.add_argument("--device", default="auto")
+    training.add_argument("--threads", type=int)
+    training.add_argument("--seeds", default="0,1,2")
+    training.add_argument("--processes", type=int, default=1)
+    training.set_defaults(command=train)
+    showing = commands.add_parser("show")
+    showing.add_argument("output", type=Path)
+    showing.set_defaults(command=show)
+    given = parser.parse_args()
+    given.command(given)
+
+
+if __name__ == "__main__":
+    main()

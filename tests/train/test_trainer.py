@@ -1,0 +1,303 @@
+"""Whole trainings in memory: what is kept, when they stop, and how they go on."""
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from kgprobe.errors import DataError, UsageError
+from kgprobe.graph import KnowledgeGraph
+from kgprobe.graph.family_tree import family_tree
+from kgprobe.metrics import parse
+from kgprobe.models.complex import ComplExOptions
+from kgprobe.models.reciprocal import ranked_run
+from kgprobe.predict import Resources
+from kgprobe.train.keep import MemoryKeep
+from kgprobe.train.learner import build_model
+from kgprobe.train.progress import Progress
+from kgprobe.train.settings import Settings
+from kgprobe.train.trainer import train
+from kgprobe.train.validation import Validation
+from runs import bits, quick_settings, small_graph
+from trainings import CPU, learned, settings_of, timeless, trained
+
+GRAPH = small_graph()
+PERSPECTIVES = ("PROBE(alpha=1,beta=0)", "PROBE(alpha=-1,beta=0.8)", "MR", "Hits@1")
+
+
+def _without(split: str) -> KnowledgeGraph:
+    splits = {name: GRAPH.triples(name) for name in ("train", "valid", "test")}
+    splits[split] = splits[split][:0]
+    return KnowledgeGraph.from_triples(
+        **splits, name="part", num_entities=GRAPH.num_entities, num_relations=GRAPH.num_relations
+    )
+
+
+def _first_best(rows: list[dict[str, Any]], target: str, run: int) -> tuple[int, float]:
+    """The epoch and score of the first validation that no other beats."""
+    best = max if parse(target).higher_is_better else min
+    score = best(row["scores"][target][run] for row in rows)
+    return next((row["epoch"], score) for row in rows if row["scores"][target][run] == score)
+
+
+@pytest.mark.parametrize("model", ["complex", "transe", "tucker"])
+def test_every_target_keeps_the_epoch_that_is_best_by_it(model: str) -> None:
+    settings = quick_settings(model, select=PERSPECTIVES, epochs=8, validate_every=1)
+    found, keep = trained(settings)
+    assert [row["epoch"] for row in keep.rows] == list(range(1, 9))
+    assert timeless(found.rows) == timeless(keep.rows)
+    for target in PERSPECTIVES:
+        for run, seed in enumerate(settings.seeds):
+            epoch, score = _first_best(keep.rows, target, run)
+            _, facts = keep.load_best(target, seed)
+            assert facts == {"target": target, "epoch": epoch, "score": score}
+            assert (found.best[target][run].epoch, found.best[target][run].score) == (epoch, score)
+    kept = {(best.epoch, run) for target in PERSPECTIVES for run, best in enumerate(found.best[target])}
+    assert len(kept) > 2, "targets that all choose the same epoch tell nothing"
+
+
+@pytest.mark.parametrize("reciprocal", [False, True], ids=["plain", "reciprocal"])
+def test_the_weights_that_are_kept_have_the_score_that_is_told(reciprocal: bool) -> None:
+    settings = quick_settings("house", select=PERSPECTIVES, epochs=6, validate_every=1, reciprocal=reciprocal)
+    found, keep = trained(settings)
+    for target in PERSPECTIVES:
+        validation = Validation(GRAPH, [parse(target)], 0, Resources(threads=1))
+        for run, seed in enumerate(settings.seeds):
+            alone = replace(settings, seeds=(seed,))
+            model = build_model(alone, GRAPH, CPU)
+            model.load_state_dict(keep.load_best(target, seed)[0])
+            ranked = ranked_run(model.one_run(0), GRAPH.num_relations if reciprocal else None)
+            assert validation([ranked]).scores[target] == [found.best[target][run].score]
+
+
+def test_the_weights_that_are_kept_are_those_of_their_epoch() -> None:
+    settings = quick_settings("rotate", select=("MR",), epochs=5, validate_every=1)
+    found, keep = trained(settings)
+    for run, seed in enumerate(settings.seeds):
+        learner, _ = learned(settings, found.best["MR"][run].epoch)
+        assert list(bits(keep.load_best("MR", seed)[0])) == list(bits(learner.weights(run)))
+
+
+def test_a_row_tells_what_a_validation_found() -> None:
+    settings = quick_settings(epochs=5, validate_every=2, schedule="cosine", batch_size=30)
+    found, keep = trained(settings)
+    _, losses = learned(settings, 5)
+    assert [row["epoch"] for row in keep.rows] == [2, 4, 5]
+    for row in keep.rows:
+        assert row["step"] == row["epoch"] * 4
+        assert row["loss"] == losses[row["epoch"] - 1]
+        assert row["learning_rate"] == pytest.approx(0.025 * (1 + math.cos(math.pi * (row["epoch"] - 1) / 5)))
+        assert set(row["scores"]) == set(settings.select)
+        assert np.mean([row["sides"]["head"], row["sides"]["tail"]], axis=0) == pytest.approx(
+            row["scores"][settings.select[0]]
+        )
+    seconds = [row["seconds"] for row in keep.rows]
+    assert 0 < seconds[0] <= seconds[1] <= seconds[2] <= found.seconds + 0.001  # rows are rounded to that
+    assert 0 < found.training_seconds < found.seconds
+
+
+def test_training_stops_when_no_run_gains_any_more_and_each_keeps_what_it_would_keep_alone() -> None:
+    settings = quick_settings(epochs=100, validate_every=1, patience=2, select=("MRR", "MR"), seeds=(0, 1, 2))
+    together, kept = trained(settings)
+    ends = [max(together.best[target][run].epoch for target in ("MRR", "MR")) + 2 for run in range(3)]
+    assert together.epochs == max(ends) < 100
+    assert len(set(ends)) > 1, "runs that all end together tell nothing"
+    for run, seed in enumerate(settings.seeds):
+        alone, own = trained(replace(settings, seeds=(seed,)))
+        assert alone.epochs == ends[run]
+        for target in ("MRR", "MR"):
+            assert together.best[target][run].epoch == alone.best[target][0].epoch
+            assert together.best[target][run].score == pytest.approx(alone.best[target][0].score)
+            for name, weights in kept.load_best(target, seed)[0].items():
+                torch.testing.assert_close(weights, own.load_best(target, seed)[0][name], rtol=1e-3, atol=1e-4)
+
+
+class StoppedError(Exception):
+    """Somebody pressed a key."""
+
+
+def _stop_at(call: int) -> Callable[[Progress], None]:
+    calls = iter(range(1, 1_000_000))
+
+    def watch(progress: Progress) -> None:
+        if next(calls) == call:
+            raise StoppedError
+
+    return watch
+
+
+@pytest.mark.parametrize(
+    ("model", "kind", "patience"), [("complex", "one", 1), ("tucker", "all_binary", 0), ("rotate", "sampled", 0)]
+)
+def test_a_training_that_was_stopped_anywhere_goes_on_to_the_same_end(model: str, kind: str, patience: int) -> None:
+    settings = settings_of(model, kind, epochs=5, validate_every=2, patience=patience)
+    calls: list[int] = []
+    wanted, undisturbed = trained(settings, watch=lambda progress: calls.append(1))
+    for stop in np.linspace(1, len(calls), 4).astype(int).tolist():
+        keep = MemoryKeep()
+        for again in (stop, 3):  # and once more on the way
+            try:
+                trained(settings, keep=keep, watch=_stop_at(again))
+            except StoppedError:
+                continue
+        found, _ = trained(settings, keep=keep)
+        assert timeless(keep.rows) == timeless(undisturbed.rows)
+        assert timeless(found.rows) == timeless(wanted.rows)
+        assert (found.best, found.epochs) == (wanted.best, wanted.epochs)
+        for target in settings.select:
+            for seed in settings.seeds:
+                own, other = keep.load_best(target, seed), undisturbed.load_best(target, seed)
+                assert (list(bits(own[0])), own[1]) == (list(bits(other[0])), other[1])
+
+
+def test_a_finished_training_is_not_trained_again() -> None:
+    settings = quick_settings()
+    wanted, keep = trained(settings)
+    told: list[Progress] = []
+    found, _ = trained(settings, keep=keep, watch=told.append)
+    assert told == []
+    assert (found.best, found.epochs, timeless(found.rows)) == (wanted.best, wanted.epochs, timeless(wanted.rows))
+
+
+@pytest.mark.parametrize("model", ["complex", "rotate", "house", "tucker", "distmult"])
+@pytest.mark.parametrize("batch_size", [10, 1000])
+def test_a_training_that_diverges_says_what_to_lower(model: str, batch_size: int) -> None:
+    settings = quick_settings(model, learning_rate=1e30, batch_size=batch_size, validate_every=1)
+    keep = MemoryKeep()
+    with pytest.raises(DataError, match=r"no numbers? any more in epoch") as error:
+        trained(settings, keep=keep)
+    assert "learning_rate (it is 1e+30)" in error.value.remedy
+    assert error.value.problems
+    last = f"up to epoch {keep.rows[-1]['epoch']} are kept" if keep.rows else "none was kept yet"
+    assert last in error.value.remedy
+
+
+def test_what_was_kept_before_a_training_diverged_is_not_lost() -> None:
+    settings = quick_settings("rotate", learning_rate=1e30, batch_size=1000, validate_every=1)
+    keep = MemoryKeep()
+    with pytest.raises(DataError, match="the loss is no number any more in epoch 2") as error:
+        trained(settings, keep=keep)
+    assert error.value.problems == ["seed 3: loss nan", "seed 8: loss nan"]
+    assert "checkpoints up to epoch 1 are kept" in error.value.remedy
+    assert [row["epoch"] for row in keep.rows] == [1]
+    state = keep.load_state()
+    assert state is not None
+    assert state[1]["epoch"] == 1
+    for target in settings.select:
+        for seed in settings.seeds:
+            tensors, facts = keep.load_best(target, seed)
+            assert facts["epoch"] == 1
+            assert all(own.isfinite().all() for own in tensors.values())
+
+
+def test_a_graph_without_validation_facts_keeps_the_last_epoch() -> None:
+    settings = quick_settings(epochs=5, validate_every=2, patience=1)
+    found, keep = trained(settings, _without("valid"))
+    learner, _ = learned(settings, 5, _without("valid"))
+    assert keep.rows == []
+    assert found.epochs == 5
+    for target in settings.select:
+        for run, seed in enumerate(settings.seeds):
+            tensors, facts = keep.load_best(target, seed)
+            assert facts == {"target": target, "epoch": 5, "score": None}
+            assert list(bits(tensors)) == list(bits(learner.weights(run)))
+            assert found.best[target][run].epoch == 5
+            assert math.isnan(found.best[target][run].score)
+
+
+def test_a_graph_without_training_facts_is_refused() -> None:
+    with pytest.raises(DataError, match="no training facts"):
+        trained(quick_settings(), _without("train"))
+
+
+@pytest.mark.parametrize(
+    ("changes", "named"),
+    [
+        ({"loss": "self_adversarial"}, ("loss", "self_adversarial")),
+        ({"loss": "soft_probe"}, ("loss", "soft_probe")),
+        ({"regulariser": "n3", "regularisation": 0.1}, ("regulariser", "n3")),
+        ({"subsampling": True}, ("subsampling",)),
+    ],
+    ids=["self_adversarial", "soft_probe", "n3", "subsampling"],
+)
+def test_settings_that_do_not_fit_together_are_refused(changes: dict[str, Any], named: tuple[str, ...]) -> None:
+    settings = Settings("ComplEx", ComplExOptions(dimension=2), objective="k_vs_all", epochs=1)
+    train(settings, GRAPH, MemoryKeep())
+    with pytest.raises(UsageError, match="ComplEx cannot be trained") as error:
+        train(replace(settings, **changes), GRAPH, MemoryKeep())
+    (problem,) = error.value.problems
+    assert all(word in problem for word in (*named, "objective", "k_vs_all"))
+    with pytest.raises(UsageError) as resolved:
+        quick_settings(**({"objective": "k_vs_all", "loss": "cross_entropy"} | changes))
+    assert resolved.value.problems == [problem]
+
+
+def test_all_values_out_of_range_are_named_at_once() -> None:
+    settings = Settings("ComplEx", ComplExOptions(dimension=0), epochs=0, learning_rate=-1.0)
+    with pytest.raises(UsageError) as error:
+        train(settings, GRAPH, MemoryKeep())
+    assert [problem.split()[0] for problem in error.value.problems] == ["dimension", "epochs", "learning_rate"]
+
+
+def test_progress_is_told_step_by_step() -> None:
+    settings = quick_settings(batch_size=2, epochs=3, validate_every=2)
+    told: list[tuple[str, int, int]] = []
+    last: list[Progress] = []
+
+    def watch(progress: Progress) -> None:
+        told.append((progress.phase, progress.epoch, progress.step))
+        last[:] = [progress]
+
+    found, _ = trained(settings, watch=watch)
+    steps = last[0].steps_an_epoch
+    assert steps == 50
+    wanted: list[tuple[str, int, int]] = []
+    for epoch in range(3):
+        wanted += [("training", epoch, 32), ("training", epoch, 50), ("training", epoch + 1, 50)]
+        wanted += [("validating", epoch + 1, 50)] * (2 if epoch else 0)
+    assert told == wanted
+    assert last[0].epochs == 3
+    assert last[0].steps_a_second > 0
+    assert last[0].last == found.rows[-1]["scores"]
+    assert {name: list(runs) for name, runs in last[0].best.items()} == found.best
+
+
+def test_threads_are_those_that_are_asked_for_and_given_back() -> None:
+    before = torch.get_num_threads()
+    seen: list[int] = []
+    trained(quick_settings(epochs=1), watch=lambda progress: seen.append(torch.get_num_threads()))
+    assert set(seen) == {1}
+    assert torch.get_num_threads() == before
+
+
+def _by_frequency(graph: KnowledgeGraph) -> float:
+    """MRR on the validation facts of who ranks entities by how often they are an answer with the relation."""
+    known = {tuple(fact) for split in ("train", "valid") for fact in graph.triples(split).tolist()}
+    train_ = graph.triples("train")
+    values = []
+    for head, relation, tail in graph.triples("valid").tolist():
+        own = train_[train_[:, 1] == relation]
+        for column, target in ((0, head), (2, tail)):
+            counts = np.bincount(own[:, column], minlength=graph.num_entities)
+            others = [
+                counts[entity]
+                for entity in range(graph.num_entities)
+                if ((entity, relation, tail) if column == 0 else (head, relation, entity)) not in known
+            ]
+            above, equal = sum(o > counts[target] for o in others), sum(o == counts[target] for o in others)
+            values.append(1 / (1 + above + equal / 2))
+    return float(np.mean(values))
+
+
+def test_a_few_epochs_are_better_than_counting() -> None:
+    graph = family_tree(trees=1, people_per_tree=60)
+    settings = quick_settings(
+        "complex", dimension=32, reciprocal=True, optimiser="adagrad", learning_rate=0.3, epochs=30, validate_every=10
+    )
+    settings = replace(settings, select=("MRR",), seeds=(0,), batch_size=256)
+    found, _ = trained(settings, graph)
+    assert found.best["MRR"][0].score > 1.5 * _by_frequency(graph)
