@@ -28,7 +28,7 @@ from kgprobe.train.keep import MemoryKeep
 from kgprobe.train.learner import Learner
 from kgprobe.train.selection import Best, Selection
 from kgprobe.train.settings import Settings
-from kgprobe.train.test_ranks import rank_best
+from kgprobe.train.ranking import rank_best
 from kgprobe.train.trainer import TrainingResources, train
 from machine import describe
 

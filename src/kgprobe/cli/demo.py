@@ -125,7 +125,7 @@ def _choices(model: str, tables: Mapping[str, Ranks]) -> list[Row]:
 
 
 def _epoch(ranks: Ranks) -> int:
-    from kgprobe.train.test_ranks import CHECKPOINTS
+    from kgprobe.train.ranking import CHECKPOINTS
 
     epoch: int = ranks.info.settings[CHECKPOINTS][0]["epoch"]
     return epoch

@@ -83,6 +83,8 @@ def _run() -> None:
 
 def main() -> None:
     """Run the command line; exit 0 when all is well, 1 for bad data, 2 for bad usage, 130 for Ctrl-C."""
+    # Threads of torch that wait must not keep a core busy that another one, or another program, needs.
+    os.environ.setdefault("OMP_WAIT_POLICY", "passive")
     try:
         _run()
     except KgprobeError as error:

@@ -132,7 +132,7 @@ def bootstrap_t(estimate: float, error: float, values: Floats, errors: Floats, l
     away = values - estimate
     alike = errors <= 1e-9 * error
     away[alike & (np.abs(away) <= 1e-9 * error)] = 0.0
-    with np.errstate(divide="ignore"):
+    with np.errstate(divide="ignore", invalid="ignore"):
         studentised = np.where(away == 0, 0.0, away / np.where(alike, 0.0, errors))
     low, high = tails(studentised, level)
     return estimate - high * error, estimate - low * error

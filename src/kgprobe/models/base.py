@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from kgprobe.graph.sorted_keys import Ints
-from kgprobe.models.drawn import Projection, drawn_scores, reads_in_place
+from kgprobe.models.drawn import Projection, in_place
 from kgprobe.models.noise import Noise
 from kgprobe.models.tables import rows
 from kgprobe.predict.scorer import SIDES, Side
@@ -118,17 +118,19 @@ class EmbeddingModel(nn.Module, ABC):
     def score_some(self, side: AskedSide, given: Tensor, relation: Tensor, entities: Tensor) -> Tensor:
         """The scores [S, B, K] of the entities [S, B, K] as answers."""
         queries = by_side(self.encode, side, given, relation)
-        if reads_in_place(queries):
-            return drawn_scores(self.similarity, queries, self.entity, entities, self.projection(side, relation))
-        return compared(self.similarity, queries, self.answers(side, relation, entities))
+        scores = in_place(self.similarity, queries)
+        if scores is None:
+            return compared(self.similarity, queries, self.answers(side, relation, entities))
+        return scores(self.similarity, queries, self.entity, entities, self.projection(side, relation))
 
     def score_all(self, side: AskedSide, given: Tensor, relation: Tensor) -> Tensor:
         """The scores [S, B, N] of all entities as answers."""
         queries = by_side(self.encode, side, given, relation)
-        if reads_in_place(queries) and not isinstance(self.similarity, Dot):
-            every = torch.arange(self.entity.shape[1], device=queries.device).expand(*queries.shape[:2], -1)
-            return drawn_scores(self.similarity, queries, self.entity, every, self.projection(side, relation))
-        return compared(self.similarity, queries, self.answers(side, relation))
+        scores = in_place(self.similarity, queries)
+        if scores is None or isinstance(self.similarity, Dot):
+            return compared(self.similarity, queries, self.answers(side, relation))
+        every = torch.arange(self.entity.shape[1], device=queries.device).expand(len(queries), 1, -1)
+        return scores(self.similarity, queries, self.entity, every, self.projection(side, relation))
 
 
 def _one_run(module: Module, run: int) -> Module:

@@ -1,17 +1,17 @@
-"""Scores of drawn answers: on a GPU by kernels that read every vector where it is."""
+"""Scores of answers by kernels that read every vector where it is."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
 from importlib.util import find_spec
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import torch
 from torch import Tensor
 
 from kgprobe.models.tables import gathered_slope, in_stack, is_gathered
-from kgprobe.predict.similarity import Dot, Similarity
+from kgprobe.predict.similarity import Dot, GroupNorm, Similarity
 
 _TILE = 2048
 """Coordinates that a program works on at a time."""
@@ -31,21 +31,38 @@ class Projection(NamedTuple):
     shares: Tensor
 
 
+InPlace: TypeAlias = Callable[[Any, Tensor, Tensor, Tensor, Projection | None], Tensor]
+"""Scores of answers from a similarity, queries, the table of entities, the answers in it, and a projection of them."""
+
+
+def in_place(similarity: Similarity, queries: Tensor) -> InPlace | None:
+    """What scores answers to the queries where they are; None where only plain arithmetic does."""
+    if reads_in_place(queries):
+        return drawn_scores
+    on_cpu = queries.device.type == "cpu" and queries.dtype == torch.float32
+    if on_cpu and isinstance(similarity, GroupNorm) and _installed("numba"):
+        from kgprobe.models.drawn_on_cpu import compiled_scores
+
+        return compiled_scores
+    return None
+
+
 def reads_in_place(queries: Tensor) -> bool:
     """Whether answers to the queries can be read where they are: in float32 on a GPU for which kernels are compiled."""
-    return queries.is_cuda and queries.dtype == torch.float32 and _compiles()
+    return queries.is_cuda and queries.dtype == torch.float32 and _installed("triton")
 
 
 @cache
-def _compiles() -> bool:
-    return find_spec("triton") is not None
+def _installed(name: str) -> bool:
+    return find_spec(name) is not None
 
 
 def drawn_scores(
     similarity: Similarity, queries: Tensor, table: Tensor, entities: Tensor, projection: Projection | None
 ) -> Tensor:
-    """The scores [S, B, K] of the entities [S, B, K], rows of a table [S, N, D], as answers to queries [S, B, D]."""
+    """The scores [S, B, K] of entities [S, B or 1, K], rows of a table [S, N, D], as answers to queries [S, B, D]."""
     dimension = table.shape[-1]
+    entities = entities.expand(*queries.shape[:2], -1)
     rows = in_stack(table, entities).flatten(0, 1)
     is_dot = isinstance(similarity, Dot)
     width = 1 if isinstance(similarity, Dot) else similarity.width(dimension)

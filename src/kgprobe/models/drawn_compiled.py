@@ -21,19 +21,20 @@ _ZERO = np.float32(0)
 
 # Sums may be reordered, but roots are exact: a distance is the same wherever it stands.
 _fast = _compiled(error_model="numpy", fastmath={"nsz", "contract", "reassoc"})
+_inlined = _compiled(error_model="numpy", inline="always")
 
 
 @_fast
-def forward(queries, table, rows, axes, shares, width, distances, first, last):
+def forward(width, queries, table, axes, shares, rows, distances, first, last):
     """Distances [Q, K] of the queries from ``first`` to ``last``.
 
     Args:
+        width: Coordinates in a group.
         queries: [Q, D].
         table: [N, D].
-        rows: The answers [L, K]: the first of these lists is that of the first Q / L queries, and so on.
         axes: Of the projections of each query: [Q, P, D].
         shares: That are taken away along them: [Q, P, groups].
-        width: Coordinates in a group.
+        rows: The answers [L, K]: the first of these lists is that of the first Q / L queries, and so on.
         distances: Where they are written.
         first: The first query.
         last: The query behind the last one.
@@ -49,30 +50,24 @@ def forward(queries, table, rows, axes, shares, width, distances, first, last):
             for query in range(max(first, place * each), min(last, (place + 1) * each)):
                 total[:] = 0
                 for group in range(table.shape[1] // width):
-                    own = slice(group * width, (group + 1) * width)
-                    axis, share = axes[query, :, own], shares[query, :, group]
-                    _measured(queries[query, own], columns[own], axis, share, size, stages, along, squares)
+                    _measure(queries, columns, axes, shares, query, group, size, stages, along, squares)
                     for j in range(size):
                         total[j] += np.sqrt(squares[j])
-                distances[query, start : start + size] = total[:size]
+                for j in range(size):
+                    distances[query, start + j] = total[j]
 
 
 @_fast
 def backward(
-    queries, table, rows, axes, shares, width, slopes, query_slope, table_slope, axis_slope, share_slope, first, last
+    width, queries, table, axes, shares, rows, slopes, query_slope, table_slope, axis_slope, share_slope, first, last
 ):
     """Add the slopes of all that the distances depend on, as far as it is in the groups from ``first`` to ``last``.
 
-    Args:
-        queries, table, rows, axes, shares, width: As before.
-        slopes: Of the distances: [Q, K].
-        query_slope, table_slope, axis_slope, share_slope: What is added to.
-        first: The first group.
-        last: The group behind the last one.
+    The slopes [Q, K] are those of the distances; what is added to is of the shape of what it belongs to.
     """
-    each = len(queries) // len(rows)
-    columns, stages, along, squares = _room(table.shape[1], axes.shape[1], width)
-    found = np.empty_like(columns)
+    each, projections = len(queries) // len(rows), axes.shape[1]
+    columns, stages, along, squares = _room(table.shape[1], projections, width)
+    found, slope = np.empty_like(columns), np.empty_like(squares)
     for place in range(len(rows)):
         for start in range(0, rows.shape[1], _ANSWERS):
             answers = rows[place, start : start + _ANSWERS]
@@ -80,21 +75,29 @@ def backward(
             _to_columns(table, answers, first * width, last * width, columns)
             found[first * width : last * width] = _ZERO
             for query in range(place * each, (place + 1) * each):
-                slope = slopes[query, start : start + size]
+                for j in range(size):
+                    slope[j] = slopes[query, start + j]
                 for group in range(first, last):
-                    own = slice(group * width, (group + 1) * width)
-                    axis, share = axes[query, :, own], shares[query, :, group]
-                    _measured(queries[query, own], columns[own], axis, share, size, stages, along, squares)
-                    _sloped(
-                        queries[query, own], columns[own], axis, share, stages, along, squares, slope,
-                        query_slope[query, own], found[own], axis_slope[query, :, own], share_slope[query, :, group],
-                    )  # fmt: skip
+                    _measure(queries, columns, axes, shares, query, group, size, stages, along, squares)
+                    for j in range(size):
+                        squares[j] = slope[j] / np.sqrt(squares[j]) if squares[j] > _ZERO else _ZERO
+                    for i in range(width):
+                        wanted, total = queries[query, group * width + i], _ZERO
+                        for j in range(size):
+                            pull = (stages[projections, i, j] - wanted) * squares[j]
+                            stages[projections, i, j] = pull
+                            total -= pull
+                        query_slope[query, group * width + i] += total
+                    _undo(axes, shares, query, group, size, stages, along, squares, axis_slope, share_slope)
+                    for i in range(width):
+                        for j in range(size):
+                            found[group * width + i, j] += stages[projections, i, j]
             _add_columns(found, answers, first * width, last * width, table_slope)
 
 
 @_fast
 def _room(dimension, projections, width):
-    """Columns, groups of them after each projection, the part along each axis, and squared distances."""
+    """Columns, a group of them after each projection, the part along each axis, and squared distances."""
     wide = _ANSWERS + _PADDING
     return (
         np.empty((dimension, wide), np.float32),
@@ -126,64 +129,51 @@ def _add_columns(columns, rows, first, last, table):
                 row[i] += lines[i, answer]
 
 
-@_fast
-def _measured(asked, columns, axes, shares, size, stages, along, squares):
-    """How far a group of the columns is, after all projections, from what is asked for."""
-    vectors = columns
-    for number in range(len(axes)):
-        before, vectors, own = vectors, stages[number], along[number]
-        own[:size] = _ZERO
-        for i in range(len(asked)):
-            axis, line = axes[number, i], before[i]
-            for j in range(size):
-                own[j] += axis * line[j]
-        for i in range(len(asked)):
-            much, line, less = shares[number] * axes[number, i], before[i], vectors[i]
-            for j in range(size):
-                less[j] = line[j] - much * own[j]
-    squares[:size] = _ZERO
-    for i in range(len(asked)):
-        wanted, line = asked[i], vectors[i]
+@_inlined
+def _measure(queries, columns, axes, shares, query, group, size, stages, along, squares):
+    """How far a group of the columns is, after all projections, from that of a query."""
+    projections, width = stages.shape[0] - 1, stages.shape[1]
+    for i in range(width):
         for j in range(size):
-            apart = wanted - line[j]
+            stages[0, i, j] = columns[group * width + i, j]
+    for number in range(projections):
+        for j in range(size):
+            along[number, j] = _ZERO
+        for i in range(width):
+            axis = axes[query, number, group * width + i]
+            for j in range(size):
+                along[number, j] += axis * stages[number, i, j]
+        for i in range(width):
+            much = shares[query, number, group] * axes[query, number, group * width + i]
+            for j in range(size):
+                stages[number + 1, i, j] = stages[number, i, j] - much * along[number, j]
+    for j in range(size):
+        squares[j] = _ZERO
+    for i in range(width):
+        wanted = queries[query, group * width + i]
+        for j in range(size):
+            apart = wanted - stages[projections, i, j]
             squares[j] += apart * apart
 
 
-@_fast
-def _sloped(
-    asked, columns, axes, shares, stages, along, squares, slopes,
-    query_slope, column_slope, axis_slope, share_slope,
-):  # fmt: skip
-    """Add the slopes of what has been measured."""
-    size, projections = len(slopes), len(axes)
-    vectors = columns if projections == 0 else stages[projections - 1]
-    pulls, pull = stages[projections], squares
-    for j in range(size):
-        squares[j] = slopes[j] / np.sqrt(squares[j]) if squares[j] > _ZERO else _ZERO
-    for i in range(len(asked)):
-        wanted, line, own, total = asked[i], vectors[i], pulls[i], _ZERO
-        for j in range(size):
-            own[j] = (line[j] - wanted) * squares[j]
-            total -= own[j]
-        query_slope[i] += total
+@_inlined
+def _undo(axes, shares, query, group, size, stages, along, pull, axis_slope, share_slope):
+    """Take the slopes of a group in the last stage back to the columns, and add those of axes and shares."""
+    projections, width = stages.shape[0] - 1, stages.shape[1]
     for number in range(projections - 1, -1, -1):
-        vectors = columns if number == 0 else stages[number - 1]
-        part, share, total = along[number], shares[number], _ZERO
-        pull[:size] = _ZERO
-        for i in range(len(asked)):
-            axis, own = axes[number, i], pulls[i]
-            for j in range(size):
-                pull[j] += axis * own[j]
+        share, total = shares[query, number, group], _ZERO
         for j in range(size):
-            total += part[j] * pull[j]
-        share_slope[number] -= total
-        for i in range(len(asked)):
-            much, line, own, total = share * axes[number, i], vectors[i], pulls[i], _ZERO
+            pull[j] = _ZERO
+        for i in range(width):
+            axis = axes[query, number, group * width + i]
             for j in range(size):
-                total += part[j] * own[j] + pull[j] * line[j]
-                own[j] -= much * pull[j]
-            axis_slope[number, i] -= share * total
-    for i in range(len(asked)):
-        line, own = column_slope[i], pulls[i]
+                pull[j] += axis * stages[projections, i, j]
         for j in range(size):
-            line[j] += own[j]
+            total += along[number, j] * pull[j]
+        share_slope[query, number, group] -= total
+        for i in range(width):
+            much, total = share * axes[query, number, group * width + i], _ZERO
+            for j in range(size):
+                total += along[number, j] * stages[projections, i, j] + pull[j] * stages[number, i, j]
+                stages[projections, i, j] -= much * pull[j]
+            axis_slope[query, number, group * width + i] -= share * total

@@ -29,6 +29,7 @@ from kgprobe.train.validation import DivergedError, Validation
 _STATE_SHARE = 0.1
 """Keeping states may take this share of the time: large ones are kept less often."""
 _MANY = 2000
+"""From so many entities on a GPU ranks faster than a CPU."""
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +13,10 @@ from kgprobe.metrics import evaluate
 from kgprobe.predict import Resources
 from kgprobe.ranks import Ranks, read_ranks
 from kgprobe.train.keep import Facts
+from kgprobe.train.ranking import CHECKPOINTS, rank_best, training_facts
 from kgprobe.train.run import names
 from kgprobe.train.run.directory import RunDirectory
 from kgprobe.train.settings import Settings
-from kgprobe.train.test_ranks import CHECKPOINTS, rank_best, training_facts
 
 
 def finish(
@@ -41,7 +42,9 @@ def finish(
         For every target the ranks of all seeds.
     """
     has_test = len(graph.triples("test")) > 0
-    ranked = {target: _ranked(run, graph, target, resources, watch) for target in run.settings.select if has_test}
+    checkpoints: dict[tuple[int, int], Ranks] = {}
+    rank_target = partial(rank_best, run, run.settings, graph, resources=resources, watch=watch, ranked=checkpoints)
+    ranked = {target: _ranked(run, target, rank_target) for target in run.settings.select if has_test}
     result = {target: _result(run, target, ranks) for target, ranks in ranked.items()}
     run.save_result({**(facts or {}), "targets": result})
     return ranked
@@ -52,19 +55,13 @@ def ranking_queries(settings: Settings, graph: KnowledgeGraph) -> int:
     return 2 * len(graph.triples("test")) * len(settings.seeds) * len(settings.select)
 
 
-def _ranked(
-    run: RunDirectory,
-    graph: KnowledgeGraph,
-    target: str,
-    resources: Resources | None,
-    watch: Callable[[float], None] | None,
-) -> Ranks:
+def _ranked(run: RunDirectory, target: str, rank_target: Callable[[str], Ranks]) -> Ranks:
     path = _ranks_path(run, target)
     checkpoints = {seed: run.load_best(target, seed)[1] for seed in run.settings.seeds}
     wanted = training_facts(run.settings, target, checkpoints)[CHECKPOINTS]
     if (kept := _kept(path, wanted)) is not None:
         return kept
-    ranks = rank_best(run, run.settings, graph, target, resources, watch)
+    ranks = rank_target(target)
     ranks.write(path)
     return ranks
 

@@ -12,8 +12,8 @@ from kgprobe.errors import DataError
 from kgprobe.models.reciprocal import ranked_run
 from kgprobe.train.keep import MemoryKeep
 from kgprobe.train.learner import build_model
+from kgprobe.train.ranking import model_name, rank_best
 from kgprobe.train.settings import Settings
-from kgprobe.train.test_ranks import model_name, rank_best
 from runs import TARGETS, quick_settings, small_graph
 
 GRAPH = small_graph()

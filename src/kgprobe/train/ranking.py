@@ -23,6 +23,7 @@ def rank_best(
     target: str,
     resources: Resources | None = None,
     watch: Callable[[float], None] | None = None,
+    ranked: dict[tuple[int, int], Ranks] | None = None,
 ) -> Ranks:
     """The test ranks of the checkpoints that are the best by a target, one for each seed.
 
@@ -33,13 +34,20 @@ def rank_best(
         target: The metric.
         resources: Device, threads and memory; the ranks do not depend on it.
         watch: Called with how many queries have been ranked since the last call.
+        ranked: What is ranked already, by seed and epoch: checkpoints that are the best by several targets are ranked
+            once. What is ranked now is added to it.
     """
-    computed = resources or Resources()
+    computed, ranked = resources or Resources(), {} if ranked is None else ranked
     runs, facts = {}, {}
     for seed in settings.seeds:
         tensors, facts[seed] = keep.load_best(target, seed)
-        model = Model(settings.model, trained_run(settings, graph, tensors, _device(computed)))
-        runs[seed] = rank(model, graph, resources=computed, watch=watch)
+        checkpoint = seed, int(facts[seed]["epoch"])
+        if checkpoint not in ranked:
+            model = Model(settings.model, trained_run(settings, graph, tensors, _device(computed)))
+            ranked[checkpoint] = rank(model, graph, resources=computed, watch=watch)
+        elif watch is not None:
+            watch(len(ranked[checkpoint]))
+        runs[seed] = ranked[checkpoint]
     ranks = merge_seeds(runs)
     about = ranks.info.settings | training_facts(settings, target, facts)
     return ranks.with_info(model=model_name(settings, target), settings=about)
