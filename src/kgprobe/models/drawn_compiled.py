@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from kgprobe.predict.arithmetic.kernels import _compiled
+from kgprobe.predict.arithmetic.kernels import compiled
 
 _ANSWERS = 256
 """Answers that are turned into columns at a time."""
@@ -20,8 +20,8 @@ _LINES = 64
 _ZERO = np.float32(0)
 
 # Sums may be reordered, but roots are exact: a distance is the same wherever it stands.
-_fast = _compiled(error_model="numpy", fastmath={"nsz", "contract", "reassoc"})
-_inlined = _compiled(error_model="numpy", inline="always")
+_fast = compiled(error_model="numpy", fastmath={"nsz", "contract", "reassoc"})
+_inlined = compiled(error_model="numpy", inline="always")
 
 
 @_fast

@@ -12,7 +12,7 @@ import numpy as np
 _STRETCH = 256
 
 
-def _compiled(**options: Any) -> Callable[[Any], Any]:
+def compiled(**options: Any) -> Callable[[Any], Any]:
     """Compile when first called, and keep what was compiled wherever this user may write."""
 
     def decorate(function: Any) -> Any:
@@ -24,9 +24,9 @@ def _compiled(**options: Any) -> Callable[[Any], Any]:
     return decorate
 
 
-_exact = _compiled()
+_exact = compiled()
 # Sums may be reordered and square roots approximated: the bounds of the similarities allow for it.
-_fast = _compiled(fastmath={"nsz", "contract", "afn", "arcp", "reassoc"})
+_fast = compiled(fastmath={"nsz", "contract", "afn", "arcp", "reassoc"})
 
 
 @_exact
