@@ -26,9 +26,9 @@ from kgprobe.models.complex import ComplExOptions
 from kgprobe.predict import Resources
 from kgprobe.train.keep import MemoryKeep
 from kgprobe.train.learner import Learner
+from kgprobe.train.ranking import rank_best
 from kgprobe.train.selection import Best, Selection
 from kgprobe.train.settings import Settings
-from kgprobe.train.ranking import rank_best
 from kgprobe.train.trainer import TrainingResources, train
 from machine import describe
 
