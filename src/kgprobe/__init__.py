@@ -31,6 +31,7 @@ from kgprobe.predict import (
 )
 from kgprobe.ranks import RankFile, Ranks, RanksInfo, concatenate, merge_seeds, read_ranks
 from kgprobe.report import Report, compare
+from kgprobe.train.fit import Fitted, fit
 from kgprobe.train.run.source import register_trained
 
 register_trained()
@@ -40,6 +41,7 @@ __all__ = [
     "DataError",
     "Dot",
     "EmbeddingScorer",
+    "Fitted",
     "Geometry",
     "GroupNorm",
     "KgprobeError",
@@ -69,6 +71,7 @@ __all__ = [
     "decide",
     "decision_map",
     "evaluate",
+    "fit",
     "line_up",
     "load_graph",
     "merge_seeds",

@@ -213,8 +213,7 @@ def _train(run: RunDirectory, graph: KnowledgeGraph, resources: TrainingResource
             trained = train(run.settings, graph, run, resources, watch)
         note(f"trained {trained.epochs} of {run.settings.epochs} epochs in {trained.seconds:,.1f} s")
         with counting("ranking", ranking_queries(run.settings, graph), "queries") as ranked:
-            facts = {"epochs": trained.epochs, "seconds": trained.seconds, "training_seconds": trained.training_seconds}
-            tables = finish(run, graph, ranking, ranked, facts)
+            tables = finish(run, graph, ranking, ranked, trained.facts)
     except KeyboardInterrupt:
         note(f"stopped; the same command with --resume goes on with {run.path}")
         raise typer.Exit(130) from None

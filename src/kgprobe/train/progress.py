@@ -56,3 +56,8 @@ class Trained:
     seconds: float
     training_seconds: float
     rows: list[dict[str, Any]]
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """What the result of a run says about its training."""
+        return {"epochs": self.epochs, "seconds": self.seconds, "training_seconds": self.training_seconds}
