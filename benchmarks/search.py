@@ -2,9 +2,9 @@
 
     python benchmarks/search.py complex umls --trials 30 --processes 4 -o search.jsonl
 
-Every trial draws settings at random from the space of its model (see `search_spaces.py`) and trains one seed. One line
-of JSON a trial: the settings, the best validation score and its epoch, and the seconds it took. Lines of an earlier
-search stay; the best of all are printed at the end.
+Every trial draws settings at random from the space of its model (see `search_spaces.py`) and trains them with some seeds
+at once. One line of JSON a trial: the settings, the mean of the seeds' best validation scores, their epochs, and the
+seconds it took. Lines of an earlier search stay; the best of all are printed at the end.
 """
 
 from __future__ import annotations
@@ -59,9 +59,10 @@ def trial(job: dict[str, Any]) -> dict[str, Any]:
         row["note"] = "out of time"
     except KgprobeError as error:
         row["note"] = error.title
-    found = [runs[0] for runs in clock.best.values() if runs[0] is not None]
-    if found:
-        row |= {"score": found[0].score, "epoch": found[0].epoch}
+    for found in clock.best.values():
+        reached = [best for best in found if best is not None]
+        if reached:
+            row |= {"score": sum(best.score for best in reached) / len(reached), "epochs": [b.epoch for b in reached]}
     return row | {"seconds": round(time.monotonic() - start, 1)}
 
 
@@ -73,7 +74,8 @@ def main() -> None:
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--seconds", type=float, default=120, help="for one trial")
     parser.add_argument("--total", type=float, default=3600, help="for all of them")
-    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--seed", type=int, default=0, help="of the search itself")
+    parser.add_argument("--seeds", type=int, default=1, help="of every trial, trained at once")
     parser.add_argument("-o", "--output", type=Path, required=True)
     given = parser.parse_args()
     pairs = list(zip(given.pairs[::2], given.pairs[1::2], strict=True))
@@ -81,7 +83,9 @@ def main() -> None:
         {"model": model, "graph": graph, "values": values, "device": given.device, "seconds": given.seconds}
         for number in range(given.trials)
         for model, graph in pairs
-        for values in [draw(model, graph, np.random.default_rng([given.seed, number]))]
+        for values in [
+            draw(model, graph, np.random.default_rng([given.seed, number])) | {"seeds": tuple(range(given.seeds))}
+        ]
     ]
     end = time.monotonic() + given.total
     context = multiprocessing.get_context("spawn")
@@ -107,7 +111,7 @@ def print_best(path: Path, pairs: list[tuple[str, str]]) -> None:
     for pair in pairs:
         own = [row for row in rows if (row["model"], row["graph"]) == pair and row["score"] is not None]
         for row in sorted(own, key=lambda row: -row["score"])[:3]:
-            reached = f"{row['score']:.4f} after {row['epoch']} epochs, {row['seconds']} s"
+            reached = f"{row['score']:.4f} after {row['epochs']} epochs, {row['seconds']} s"
             print(f"{row['model']} {row['graph']}: {reached}: {row['values']}")
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from runs import TARGETS, small_graph
 
 import kgprobe as kp
 from kgprobe.errors import UsageError
+from runs import TARGETS, small_graph
 
 QUICK = {"dimension": 4, "epochs": 4, "validate_every": 2, "batch_size": 32, "select": list(TARGETS), "seeds": [3, 8]}
 
@@ -35,7 +35,7 @@ def test_a_run_that_is_there_is_not_thrown_away_unasked(tmp_path: Path) -> None:
 
 
 def test_settings_that_there_are_not_are_named() -> None:
-    with pytest.raises(UsageError, match="no setting 'dimensions'.*nearest: dimension"):
+    with pytest.raises(UsageError, match=r"no setting 'dimensions'.*nearest: dimension"):
         kp.fit("rotate", small_graph(), dimensions=4)
     with pytest.raises(UsageError, match="no model 'rotat'"):
         kp.fit("rotat", small_graph())

@@ -8,8 +8,11 @@ from typing import ClassVar, Protocol
 import torch
 from torch import Tensor
 
-from kgprobe.models.base import EmbeddingModel
+from kgprobe.models.base import EmbeddingModel, by_side
+from kgprobe.predict.similarity import Dot
 from kgprobe.train.losses.base import LabelLoss, TargetLoss
+from kgprobe.train.losses.plain import CrossEntropy
+from kgprobe.train.losses.products import product_cross_entropy
 from kgprobe.train.queries import Queries
 
 
@@ -65,6 +68,10 @@ class OneVsAll:
 
     def __call__(self, model: EmbeddingModel, asked: Queries) -> Tensor:
         """The losses of the queries."""
+        in_one_piece = isinstance(model.similarity, Dot) and not torch.is_autocast_enabled(asked.given.device.type)
+        if isinstance(self.loss, CrossEntropy) and in_one_piece:
+            queries = by_side(model.encode, asked.side, asked.given, asked.relation)
+            return product_cross_entropy(queries, model.entity, asked.target, self.loss.smoothing)
         scores = model.score_all(asked.side, asked.given, asked.relation)
         target = scores.gather(-1, asked.target[..., None])[..., 0]
         return self.loss(target, scores, ~asked.known.rows(asked.pair) if self.loss.leaves_out else None)
