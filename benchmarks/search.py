@@ -2,7 +2,7 @@
 
     python benchmarks/search.py complex umls --trials 30 --processes 4 -o search.jsonl
 
-Every trial draws settings at random from the space of its model (see `search_spaces.py`) and trains them with some seeds
+Every trial draws settings at random from the space of its model (see `search_spaces.py`) and trains some seeds
 at once. One line of JSON a trial: the settings, the mean of the seeds' best validation scores, their epochs, and the
 seconds it took. Lines of an earlier search stay; the best of all are printed at the end.
 """
