@@ -7,6 +7,7 @@ and draws again what is true, batches of heads and of tails alternate, and the l
 from __future__ import annotations
 
 import os
+from abc import ABC, abstractmethod
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 
@@ -121,7 +122,7 @@ def self_adversarial(
     return -((weights * of_facts).sum() + (weights * of_negatives).sum()) / (2 * weights.sum())
 
 
-class Tables(nn.Module):
+class Tables(nn.Module, ABC):
     """Vectors of entities and relations."""
 
     def __init__(self, task: Task, graph: kp.KnowledgeGraph, width: int, relation_width: int) -> None:
@@ -134,9 +135,9 @@ class Tables(nn.Module):
         """The scores [B, K] of heads [B, K or 1] and tails [B, 1 or K]."""
         return self.score(self.entity[head], self.relation[relation][:, None], self.entity[tail])
 
+    @abstractmethod
     def score(self, head: Tensor, relation: Tensor, tail: Tensor) -> Tensor:
         """The scores of vectors."""
-        raise NotImplementedError
 
     def penalty(self) -> Tensor | float:
         """The cubed coordinates of both tables, weighted."""

@@ -22,7 +22,9 @@ COLUMNS = (np.array([0, 0, 3]), np.array([0, 0, 1]), np.array([1, 2, 2]))
 def test_every_setting_that_is_allowed_has_its_part() -> None:
     for objective in NAMES:
         for loss in MANY_ANSWERS if objective == "k_vs_all" else LOSSES:
-            objective_of(quick_settings(objective=objective, loss=loss), GRAPH)
+            found = objective_of(quick_settings(objective=objective, loss=loss), GRAPH)
+            assert found.once == (objective == "k_vs_all")
+            assert type(found).__name__.lower() == objective.replace("_", "")
 
 
 @pytest.mark.parametrize(

@@ -48,6 +48,25 @@ def test_each_seed_has_the_ranks_of_its_own_checkpoint(model: str, reciprocal: b
             np.testing.assert_array_equal(ranks.filter(ranks.seed == seed).rank, runs[run])
 
 
+def test_a_checkpoint_that_several_targets_choose_is_ranked_once_and_seeds_are_kept_apart() -> None:
+    """Both seeds are at their best after the same epoch, by both targets."""
+    settings, keep = quick_settings(), MemoryKeep()
+    model = build_model(settings, GRAPH, torch.device("cpu"))
+    for target in TARGETS:
+        for run, seed in enumerate(settings.seeds):
+            weights = {name: own[run : run + 1] for name, own in model.state_dict().items()}
+            keep.save_best(target, seed, weights, {"epoch": 4, "score": 0.5})
+    ranked: dict[tuple[int, int], kp.Ranks] = {}
+    watched: list[float] = []
+    tables = [rank_best(keep, settings, GRAPH, target, watch=watched.append, ranked=ranked) for target in TARGETS]
+    assert sorted(ranked) == [(seed, 4) for seed in settings.seeds]
+    assert sum(watched) == sum(map(len, tables))
+    for ranks in tables:
+        assert ranks.seed is not None
+        for run, seed in enumerate(settings.seeds):
+            np.testing.assert_array_equal(ranks.filter(ranks.seed == seed).rank, _direct(settings, run).rank)
+
+
 def test_all_test_facts_are_ranked_on_both_sides_and_no_others() -> None:
     settings = quick_settings()
     ranks = rank_best(_kept(settings), settings, GRAPH, TARGETS[0])

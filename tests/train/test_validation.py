@@ -8,6 +8,7 @@ from kgprobe.errors import DataError
 from kgprobe.graph import KnowledgeGraph
 from kgprobe.metrics import parse
 from kgprobe.models.base import EmbeddingModel, Sizes
+from kgprobe.models.reciprocal import ranked_run
 from kgprobe.predict import Resources
 from kgprobe.train.validation import DivergedError, Validated, Validation
 from runs import small_graph
@@ -51,6 +52,19 @@ def test_scores_are_those_of_ranks_among_unknown_candidates() -> None:
         assert found.scores["Hits@3"][run] == pytest.approx(np.mean(both <= 3))
         for side in ("head", "tail"):
             assert found.sides[side][run] == pytest.approx(np.mean(1 / np.array(ranks[side])))
+
+
+@pytest.mark.parametrize("kind", ["ComplEx", "RotatE", "HousE-2"])
+@pytest.mark.parametrize("reciprocal", [True, False])
+def test_scores_as_a_gpu_makes_them_come_to_the_same(kind: str, reciprocal: bool) -> None:
+    """There the scores of the model are counted as they are, here those of record: no two of these are that near."""
+    model = scattered(kind, Sizes(GRAPH.num_entities, 4 if reciprocal else 2), runs=1).float()
+    run = ranked_run(model.one_run(0), 2 if reciprocal else None)
+    targets = [parse("MRR"), parse("MR")]
+    record, scored = (
+        Validation(GRAPH, targets, 0, Resources(device=device, threads=1))([run]) for device in ("cpu", "torch:cpu")
+    )
+    assert scored == record
 
 
 def test_sides_are_those_of_the_first_target() -> None:

@@ -66,9 +66,10 @@ def rank(
 ) -> None:
     """Rank every test fact against all entities.
 
-    MODEL is a baseline (random, entity-frequency, relation-frequency), an embedding file (.npz or .safetensors with a
-    header), a checkpoint folder of the RotatE code base, a folder that PyKEEN saved, a score file (a matrix for each
-    side) or top-k lists (.jsonl). Device, threads, memory, batch and shards change how long it takes, never the ranks.
+    MODEL is a baseline (random, entity-frequency, relation-frequency), a run of kgprobe train or one of its
+    checkpoints, an embedding file (.npz or .safetensors with a header), a checkpoint folder of the RotatE code base, a
+    folder that PyKEEN saved, a score file (a matrix for each side) or top-k lists (.jsonl). Device, threads, memory,
+    batch and shards change how long it takes, never the ranks.
     """
     from kgprobe.graph import load_graph
     from kgprobe.predict import Opening, Resources, Setting, open_model, rank_in

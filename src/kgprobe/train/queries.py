@@ -61,7 +61,8 @@ class Queries:
     def facts(self) -> tuple[Tensor, Tensor, Tensor]:
         """Head, relation and tail of each query."""
         head = by_side(_head, self.side, self.given, self.target)
-        return head, self.relation, self.given + self.target - head
+        tail = by_side(_head, self.side, self.target, self.given)
+        return head, self.relation, tail
 
 
 def joined(parts: Sequence[Queries]) -> Queries:
@@ -73,6 +74,7 @@ def joined(parts: Sequence[Queries]) -> Queries:
 
 
 def _head(side: Side, given: Tensor, target: Tensor) -> Tensor:
+    """The head of facts; the tail, where what is given and what is asked for have changed places."""
     return given if side == "tail" else target
 
 
@@ -109,8 +111,8 @@ def training_queries(
     asked = columns if reciprocals is not None else (given, np.concatenate([relation, relation]), target)
     weights = np.concatenate([weigh((head, relation, tail)), weigh((tail, relation, head))])
     weight = torch.from_numpy(weights.astype(np.float32)).to(device)
-    ids = dict(zip(COLUMNS, (torch.from_numpy(column).to(device) for column in asked), strict=False))
-    every = Queries("tail", known, **ids, pair=known.pair_of, weight=weight)
+    first, second, third = (torch.from_numpy(column).to(device) for column in asked)
+    every = Queries("tail", known, first, second, third, known.pair_of, weight)
     if reciprocals is not None:
         return [every]
     halves = torch.arange(2 * len(triples), device=device).chunk(2)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from kgprobe.errors import UsageError
@@ -31,7 +31,7 @@ class Settings:
     """
 
     model: str
-    options: Any = field(compare=True)
+    options: Any
 
     objective: str = option("one_vs_all", "against which answers a fact is trained", choices=OBJECTIVES)
     loss: str = option("cross_entropy", "what is minimised", choices=LOSSES)
