@@ -58,7 +58,11 @@ def test_a_checkpoint_that_several_targets_choose_is_ranked_once_and_seeds_are_k
             keep.save_best(target, seed, weights, {"epoch": 4, "score": 0.5})
     ranked: dict[tuple[int, int], kp.Ranks] = {}
     watched: list[float] = []
-    tables = [rank_best(keep, settings, GRAPH, target, watch=watched.append, ranked=ranked) for target in TARGETS]
+    tables, kept = [], []
+    for target in TARGETS:
+        tables.append(rank_best(keep, settings, GRAPH, target, watch=watched.append, ranked=ranked))
+        kept.append(list(map(id, ranked.values())))
+    assert kept[0] == kept[1]
     assert sorted(ranked) == [(seed, 4) for seed in settings.seeds]
     assert sum(watched) == sum(map(len, tables))
     for ranks in tables:
