@@ -2,10 +2,11 @@
 
     python benchmarks/accuracy.py train complex:umls tucker:umls -o runs [--device cuda] [--processes 2]
     python benchmarks/accuracy.py show runs
+    python benchmarks/accuracy.py record runs
 
-Three seeds each. Every run is selected by four perspectives at once, on validation facts only; its test facts are
-ranked once for each. `show` prints two tables in Markdown: accuracy, with head and tail apart, and what each way to
-select wins and loses.
+Three seeds each. Every run is selected by four perspectives at once, or by those of `--select`, on validation facts
+only; its test facts are ranked once for each. `show` prints two tables in Markdown: accuracy, with head and tail apart,
+and what each way to select wins and loses. `record` writes what was measured into the packaged settings.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from datetime import date
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -23,6 +25,10 @@ from typing import Any
 import numpy as np
 
 import kgprobe as kp
+from kgprobe.files import replacing
+from kgprobe.train.configs import packaged
+from kgprobe.train.sources import MEASURED
+from kgprobe.train.toml import toml_text
 
 TARGETS = ("PROBE(alpha=1,beta=0)", "PROBE(alpha=0,beta=0)", "PROBE(alpha=-1,beta=0)", "PROBE(alpha=1,beta=0.8)")
 PAPER = {  # Table RQ1 of the PROBE paper at alpha = 1, beta = 0: mean of three seeds
@@ -50,7 +56,10 @@ def train(given: argparse.Namespace) -> None:
 def _train(given: argparse.Namespace, pair: str) -> None:
     model, graph = pair.split(":")
     run = given.output / f"{model}-{graph}"
-    options = [f"--select={target}" for target in TARGETS] + [f"--device={given.device}", f"--seeds={given.seeds}"]
+    options = [f"--select={target}" for target in given.select or TARGETS] + [
+        f"--device={given.device}",
+        f"--seeds={given.seeds}",
+    ]
     options += [f"--threads={given.threads}"] if given.threads else []
     command = [sys.executable, "-m", "kgprobe", "train", model, "--graph", graph, "-o", str(run), *options]
     with (given.output / f"{model}-{graph}.log").open("w", encoding="utf-8") as log:
@@ -73,6 +82,41 @@ def show(given: argparse.Namespace) -> None:
     for name, result in runs.items():
         for row in _perspectives(given.output / name, result):
             print(f"| {name} | " + " | ".join(row) + " |")
+
+
+def record(given: argparse.Namespace) -> None:
+    """Write the table [measured] of the packaged settings of all finished runs."""
+    for path in sorted(given.output.glob("*/result.json")):
+        model, graph = path.parent.name.split("-", 1)
+        file = packaged(model, graph)
+        if file is None:
+            print(f"{model} has no packaged settings for {graph}: nothing recorded")
+            continue
+        settings = file.read_text("utf-8").split(f"\n[{MEASURED}]")[0].rstrip()
+        with replacing(file) as new:
+            new.write_text(f"{settings}\n{toml_text({MEASURED: _measured(path, given.note)})}", encoding="utf-8")
+        print(f"recorded in {file.parent.name}/{file.name}")
+
+
+def _measured(path: Path, note: str) -> dict[str, Any]:
+    result, about = (
+        json.loads(path.with_name(name).read_text("utf-8")) for name in ("result.json", "environment.json")
+    )
+    found = result["targets"][TARGETS[0]]
+    means = {side: round(float(np.mean(values[TARGETS[0]])), 4) for side, values in found["test"].items()}
+    cores = "" if about["device"] == "cuda" else f", {about['threads']} of {about['cores']} cores"
+    return {
+        "metric": TARGETS[0],
+        "seeds": [checkpoint["seed"] for checkpoint in found["checkpoints"]],
+        "validation": round(float(np.mean([checkpoint["score"] for checkpoint in found["checkpoints"]])), 4),
+        "test": means["both"],
+        "head": means["head"],
+        "tail": means["tail"],
+        "epochs": [checkpoint["epoch"] for checkpoint in found["checkpoints"]],
+        "seconds": round(result["seconds"]),
+        "machine": f"{about['device_name']}{cores}, all seeds at once{note}",
+        "date": str(date.fromtimestamp(path.stat().st_mtime)),
+    }
 
 
 def _accuracy(result: dict[str, Any], model: str, graph: str) -> Iterator[str]:
@@ -103,11 +147,16 @@ def main() -> None:
     training.add_argument("--device", default="auto")
     training.add_argument("--threads", type=int)
     training.add_argument("--seeds", default="0,1,2")
+    training.add_argument("--select", action="append", help="a metric; without any, the four perspectives")
     training.add_argument("--processes", type=int, default=1)
     training.set_defaults(command=train)
     showing = commands.add_parser("show")
     showing.add_argument("output", type=Path)
     showing.set_defaults(command=show)
+    recording = commands.add_parser("record")
+    recording.add_argument("output", type=Path)
+    recording.add_argument("--note", default="", help="what else to say of the machine")
+    recording.set_defaults(command=record)
     given = parser.parse_args()
     given.command(given)
 

@@ -3,8 +3,9 @@
     python benchmarks/search.py complex umls --trials 30 --processes 4 -o search.jsonl
 
 Every trial draws settings at random from the space of its model (see `search_spaces.py`) and trains some seeds
-at once. One line of JSON a trial: the settings, the mean of the seeds' best validation scores, their epochs, and the
-seconds it took. Lines of an earlier search stay; the best of all are printed at the end.
+at once. One line of JSON a trial: the settings, for each metric of `--select` the mean of the seeds' best validation
+scores and their epochs, and the seconds it took. Lines of an earlier search stay; the best of all by the first metric
+are printed at the end.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ class OutOfTimeError(Exception):
 
 
 class Clock:
-    """Ends a trial that takes too long, or that is far behind half-way."""
+    """Ends a trial that takes too long."""
 
     def __init__(self, seconds: float) -> None:
         self.end, self.best = time.monotonic() + seconds, {}
@@ -51,7 +52,7 @@ def trial(job: dict[str, Any]) -> dict[str, Any]:
     graph = kp.load_graph(job["graph"])
     sources = [from_values("defaults", defaults(job["model"], Size.of(graph))), from_values("trial", job["values"])]
     clock, start = Clock(job["seconds"]), time.monotonic()
-    row = {key: job[key] for key in ("model", "graph", "values")} | {"score": None, "note": ""}
+    row = {key: job[key] for key in ("model", "graph", "values")} | {"scores": {}, "epochs": {}, "note": ""}
     try:
         settings = resolve(job["model"], sources).settings
         train(settings, graph, MemoryKeep(), TrainingResources(job["device"], threads=1), clock)
@@ -59,10 +60,11 @@ def trial(job: dict[str, Any]) -> dict[str, Any]:
         row["note"] = "out of time"
     except KgprobeError as error:
         row["note"] = error.title
-    for found in clock.best.values():
+    for target, found in clock.best.items():
         reached = [best for best in found if best is not None]
         if reached:
-            row |= {"score": sum(best.score for best in reached) / len(reached), "epochs": [b.epoch for b in reached]}
+            row["scores"][target] = sum(best.score for best in reached) / len(reached)
+            row["epochs"][target] = [best.epoch for best in reached]
     return row | {"seconds": round(time.monotonic() - start, 1)}
 
 
@@ -76,15 +78,18 @@ def main() -> None:
     parser.add_argument("--total", type=float, default=3600, help="for all of them")
     parser.add_argument("--seed", type=int, default=0, help="of the search itself")
     parser.add_argument("--seeds", type=int, default=1, help="of every trial, trained at once")
+    parser.add_argument("--select", action="append", help="metrics; the first decides", default=[])
     parser.add_argument("-o", "--output", type=Path, required=True)
     given = parser.parse_args()
+    select = tuple(given.select) or ("PROBE(alpha=1,beta=0)",)
     pairs = list(zip(given.pairs[::2], given.pairs[1::2], strict=True))
     jobs = [
         {"model": model, "graph": graph, "values": values, "device": given.device, "seconds": given.seconds}
         for number in range(given.trials)
         for model, graph in pairs
         for values in [
-            draw(model, graph, np.random.default_rng([given.seed, number])) | {"seeds": tuple(range(given.seeds))}
+            draw(model, graph, np.random.default_rng([given.seed, number]))
+            | {"seeds": tuple(range(given.seeds)), "select": select}
         ]
     ]
     end = time.monotonic() + given.total
@@ -98,10 +103,8 @@ def main() -> None:
                 print("all time is used up")
                 break
             print(json.dumps(row), file=out, flush=True)
-            print(
-                f"{row['model']:9}{row['graph']:12}{row['score'] or 0:.4f} {row['seconds']:7.1f} s {row['note']}",
-                flush=True,
-            )
+            reached = " ".join(f"{score:.4f}" for score in row["scores"].values())
+            print(f"{row['model']:9}{row['graph']:12}{reached} {row['seconds']:7.1f} s {row['note']}", flush=True)
         pool.terminate()
     print_best(given.output, pairs)
 
@@ -109,9 +112,9 @@ def main() -> None:
 def print_best(path: Path, pairs: list[tuple[str, str]]) -> None:
     rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
     for pair in pairs:
-        own = [row for row in rows if (row["model"], row["graph"]) == pair and row["score"] is not None]
-        for row in sorted(own, key=lambda row: -row["score"])[:3]:
-            reached = f"{row['score']:.4f} after {row['epochs']} epochs, {row['seconds']} s"
+        own = [row for row in rows if (row["model"], row["graph"]) == pair and row["scores"]]
+        for row in sorted(own, key=lambda row: -next(iter(row["scores"].values())))[:3]:
+            reached = f"{row['scores']} after {row['epochs']} epochs, {row['seconds']} s"
             print(f"{row['model']} {row['graph']}: {reached}: {row['values']}")
 
 

@@ -54,47 +54,46 @@ def _tucker(rng: np.random.Generator, small: bool) -> Values:
         ("k_vs_all", "binary_cross_entropy"),
         ("k_vs_all", "cross_entropy"),
         ("one_vs_all", "cross_entropy"),
-        ("one_vs_all", "cross_entropy"),
     )
     return {
         "objective": objective,
         "loss": loss,
-        "dimension": _one(rng, 64, 100, 200),
-        "relation_dimension": _one(rng, 16, 30, 64),
-        "dropout_input": _one(rng, 0.1, 0.2, 0.3, 0.4, 0.5),
-        "dropout_relation": _one(rng, 0.0, 0.2, 0.4),
-        "dropout_output": _one(rng, 0.2, 0.3, 0.5, 0.6),
-        "label_smoothing": _one(rng, 0.0, 0.1),
-        "learning_rate": _log(rng, 5e-4, 1e-2),
+        "subsampling": objective == "one_vs_all" and _one(rng, True, False),
+        "dimension": _one(rng, 64, 128, 200, 256),
+        "relation_dimension": _one(rng, 16, 32, 64, 128),
+        "dropout_input": _one(rng, 0.2, 0.4, 0.5, 0.6),
+        "dropout_relation": _one(rng, 0.0, 0.2, 0.4, 0.6),
+        "dropout_output": _one(rng, 0.3, 0.5, 0.7),
+        "label_smoothing": _one(rng, 0.0, 0.1, 0.2),
+        "learning_rate": _log(rng, 3e-4, 6e-3),
         "batch_size": _one(rng, 64, 128, 256),
         "schedule": _one(rng, "constant", "cosine"),
-        "epochs": _one(rng, 100, 200) if small else 150,
+        "epochs": _one(rng, 100, 200, 400) if small else 150,
     }
 
 
 def _distance(rng: np.random.Generator, small: bool) -> Values:
     return {
-        "loss": _one(rng, "self_adversarial", "self_adversarial", "cross_entropy"),
+        "loss": "self_adversarial",
         "adversarial_temperature": _one(rng, 0.0, 0.25, 0.5, 1.0, 2.0),
         "gamma": _one(rng, 3.0, 6.0, 9.0, 12.0, 24.0),
         "learning_rate": _log(rng, 5e-4, 1e-2),
-        "subsampling": _one(rng, True, False),
-        "reciprocal": _one(rng, True, False),
-        "dimension": _one(rng, 64, 128, 256),
+        "subsampling": _one(rng, True, True, False),
+        "reciprocal": _one(rng, True, True, False),
+        "dimension": _one(rng, 128, 256, 512),
         "batch_size": _one(rng, 128, 256, 512),
         "schedule": _one(rng, "steps", "cosine"),
         "epochs": _one(rng, 100, 200) if small else 80,
+        "regulariser": "norm",
+        "regularisation": _one(rng, 0.0, 0.01, 0.03, 0.1),
     }
 
 
 def _house(rng: np.random.Generator, small: bool) -> Values:
     return _distance(rng, small) | {
         "block": _one(rng, 2, 4, 8, 16),
-        "dimension": _one(rng, 128, 256, 384),
         "projections": _one(rng, 0, 1, 1, 2),
         "threshold": _one(rng, 0.5, 0.9),
-        "regulariser": "norm",
-        "regularisation": _one(rng, 0.0, 0.003, 0.03, 0.1),
     }
 
 

@@ -58,7 +58,7 @@ def train(
     ] = None,
     config: Annotated[Path | None, _setting("FILE", "Settings (TOML); what is not in it is chosen as usual.")] = None,
     device: Annotated[
-        str, typer.Option(metavar="DEVICE", help="cpu, cuda, or auto for a GPU where there is one.")
+        str, typer.Option("--device", metavar="DEVICE", help="cpu, cuda, or auto for a GPU where there is one.")
     ] = "auto",
     threads: Annotated[int | None, typer.Option(metavar="N", help="Threads on the CPU.", show_default="all")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with a run that was stopped.")] = False,

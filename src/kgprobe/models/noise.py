@@ -40,7 +40,10 @@ class Noise:
 
     def uniform(self, shape: tuple[int, ...]) -> Tensor:
         """Numbers in [0, 1): [runs, *shape]."""
-        return self._stacked(lambda own: torch.rand(shape, generator=own, device=self.device))
+        numbers = torch.empty((len(self.seeds), *shape), device=self.device)
+        for run, generator in zip(numbers, self.generators, strict=True):
+            run.uniform_(generator=generator)
+        return numbers
 
     def normal(self, shape: tuple[int, ...]) -> Tensor:
         """Numbers of the standard normal distribution: [runs, *shape]."""
@@ -54,8 +57,11 @@ class Noise:
         """The values [runs, ...] with a share of them set to zero and the others scaled up."""
         if share == 0:
             return values
-        kept = self.uniform(tuple(values.shape[1:])) >= share
-        return values * kept / (1 - share)
+        return values * self.kept(tuple(values.shape[1:]), share) / (1 - share)
+
+    def kept(self, shape: tuple[int, ...], share: float) -> Tensor:
+        """What stays where a share is left out: [runs, *shape]."""
+        return self.uniform(shape) >= share
 
     def _stacked(self, draw: Callable[[torch.Generator], Tensor]) -> Tensor:
         return torch.stack([draw(generator) for generator in self.generators])

@@ -61,9 +61,14 @@ class TuckER(EmbeddingModel):
         return rows(self.entity, head).abs(), rows(self.relation, relation).abs(), rows(self.entity, tail).abs()
 
     def _by_matrices(self, core: Tensor, relation: Tensor, entity: Tensor) -> Tensor:
-        """By way of the matrices [S, B, D, D] of the relations, of which a share is left out."""
+        """By way of the matrices [S, B, D, D] of the relations, of which a share is left out.
+
+        What stays is scaled up in the product: it is far smaller than the matrices.
+        """
         matrices = torch.unflatten(relation @ core.flatten(2), -1, core.shape[2:])
-        return (entity[:, :, None] @ self._dropped(matrices, self.options.dropout_relation))[:, :, 0]
+        share = self.options.dropout_relation
+        kept = matrices * self.noise.kept(tuple(matrices.shape[1:]), share)
+        return (entity[:, :, None] @ kept)[:, :, 0] / (1 - share)
 
     def _dropped(self, values: Tensor, share: float) -> Tensor:
         return self.noise.dropped(values, share) if self.training else values

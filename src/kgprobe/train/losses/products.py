@@ -1,4 +1,4 @@
-"""Cross entropy of products with all entities, in one piece: no step of it needs a matrix of its own."""
+"""Cross entropy of products with all entities, which passes over the matrix of scores as seldom as can be."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from kgprobe.models.tables import gathered_slope, is_gathered
+from kgprobe.models.tables import gathered_slope, is_gathered, rows
 
 _ALIGNED = 8
 """Rows of scores begin at multiples of so many numbers, without which a GPU multiplies matrices at half its speed."""
@@ -17,7 +17,8 @@ _ALIGNED = 8
 def product_cross_entropy(queries: Tensor, table: Tensor, target: Tensor, smoothing: float) -> Tensor:
     """How surprised a softmax over all entities is by the answers, where scores are dot products.
 
-    It is the cross entropy of `kgprobe.train.losses.plain`, whose slopes replace the scores where these are.
+    It is the cross entropy of `kgprobe.train.losses.plain`. Only the sum over all entities needs their scores; those
+    of the answers, and the mean of all, are products of single vectors.
 
     Args:
         queries: The vectors of the queries: [S, B, D].
@@ -33,39 +34,40 @@ def product_cross_entropy(queries: Tensor, table: Tensor, target: Tensor, smooth
         >>> round(product_cross_entropy(queries, table, torch.tensor([[3]]), 0.0).item(), 4)
         1.3863
     """
-    apply: Callable[..., Tensor] = _ProductCrossEntropy.apply
-    return apply(queries, table, target, smoothing)
+    log_sum: Callable[..., Tensor] = _LogSumOfProducts.apply
+    truth = rows(table, target)
+    if smoothing:
+        truth = torch.lerp(truth, table.mean(1, keepdim=True), smoothing)
+    return log_sum(queries, table) - (queries * truth).sum(-1)
 
 
-class _ProductCrossEntropy(torch.autograd.Function):
+class _LogSumOfProducts(torch.autograd.Function):
+    """The logarithm of the sum over a table of the exponentials of products."""
+
     @staticmethod
-    def forward(ctx: Any, queries: Tensor, table: Tensor, target: Tensor, smoothing: float) -> Tensor:
+    def forward(ctx: Any, queries: Tensor, table: Tensor) -> Tensor:
         scores = _products(queries, table)
-        total = torch.logsumexp(scores, -1)
-        loss = total - (1 - smoothing) * scores.gather(-1, target[..., None])[..., 0]
-        if smoothing:
-            loss -= smoothing * scores.mean(-1)
-        ctx.table, ctx.smoothing = table, smoothing
-        ctx.save_for_backward(queries, table, target, scores, total)
-        return loss
+        logarithms = torch.log_softmax(scores, -1)
+        ctx.table = table
+        ctx.save_for_backward(queries, table, logarithms)
+        return scores[..., 0] - logarithms[..., 0]
 
     @staticmethod
     def backward(ctx: Any, *slopes: Any) -> tuple[Tensor | None, ...]:
-        queries, table, target, scores, total = ctx.saved_tensors
-        surprise = scores.sub_(total[..., None]).exp_()
-        if ctx.smoothing:
-            surprise -= ctx.smoothing / surprise.shape[-1]
-        surprise.scatter_add_(-1, target[..., None], torch.full_like(total, ctx.smoothing - 1)[..., None])
-        surprise *= slopes[0][..., None]
-        of_queries = surprise @ table
+        queries, table, logarithms = ctx.saved_tensors
+        shares, slope = logarithms.exp_()[..., : table.shape[1]], slopes[0][..., None]
+        of_queries = (shares @ table).mul_(slope)
+        shares, queries = shares.transpose(1, 2), queries * slope
         if is_gathered(ctx.table):
-            gathered_slope(ctx.table).baddbmm_(surprise.transpose(1, 2), queries)
-            return of_queries, None, None, None
-        return of_queries, surprise.transpose(1, 2) @ queries, None, None
+            gathered_slope(ctx.table).baddbmm_(shares, queries)
+            return of_queries, None
+        return of_queries, shares @ queries
 
 
 def _products(queries: Tensor, table: Tensor) -> Tensor:
-    """The products [S, B, N] in memory whose rows are aligned."""
+    """The products [S, B, N and more], in memory whose rows are aligned; those beyond the table are minus infinity."""
     runs, size, _ = table.shape
     room = queries.new_empty(runs, queries.shape[1], -(-size // _ALIGNED) * _ALIGNED)
-    return torch.bmm(queries, table.transpose(1, 2), out=room[..., :size])
+    room[..., size:] = float("-inf")
+    torch.bmm(queries, table.transpose(1, 2), out=room[..., :size])
+    return room
