@@ -3,10 +3,12 @@
     python benchmarks/accuracy.py train complex:umls tucker:umls -o runs [--device cuda] [--processes 2]
     python benchmarks/accuracy.py show runs
     python benchmarks/accuracy.py record runs
+    python benchmarks/accuracy.py table
 
 Three seeds each. Every run is selected by four perspectives at once, or by those of `--select`, on validation facts
 only; its test facts are ranked once for each. `show` prints two tables in Markdown: accuracy, with head and tail apart,
-and what each way to select wins and loses. `record` writes what was measured into the packaged settings.
+and what each way to select wins and loses. `record` writes what was measured into the packaged settings, and
+`table` prints what is recorded there.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ import argparse
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import date
 from functools import partial
@@ -28,7 +30,7 @@ import kgprobe as kp
 from kgprobe.files import replacing
 from kgprobe.train.configs import packaged
 from kgprobe.train.sources import MEASURED
-from kgprobe.train.toml import toml_text
+from kgprobe.train.toml import read_toml, toml_text
 
 TARGETS = ("PROBE(alpha=1,beta=0)", "PROBE(alpha=0,beta=0)", "PROBE(alpha=-1,beta=0)", "PROBE(alpha=1,beta=0.8)")
 PAPER = {  # Table RQ1 of the PROBE paper at alpha = 1, beta = 0: mean of three seeds
@@ -37,6 +39,7 @@ PAPER = {  # Table RQ1 of the PROBE paper at alpha = 1, beta = 0: mean of three 
     "house": {"fb15k-237": 0.3073, "wn18rr": 0.4184, "family": 0.9757, "umls": 0.8354, "kinship": 0.6808},
     "tucker": {"fb15k-237": 0.3530, "wn18rr": 0.4625, "family": 0.9784, "umls": 0.8439, "kinship": 0.7067},
 }
+NAMES = {"rotate": "RotatE", "complex": "ComplEx", "house": "HousE", "tucker": "TuckER"}
 OWN = {  # the models' own papers or code, plain MRR
     "rotate": {"fb15k-237": 0.337, "wn18rr": 0.477},
     "complex": {"fb15k-237": 0.35, "wn18rr": 0.47},
@@ -71,17 +74,13 @@ def _train(given: argparse.Namespace, pair: str) -> None:
 
 def show(given: argparse.Namespace) -> None:
     """Print the tables of all finished runs."""
-    runs = {run.parent.name: json.loads(run.read_text("utf-8")) for run in sorted(given.output.glob("*/result.json"))}
-    print("\n| graph | model | test | seeds | head | tail | paper | own paper | seconds |")
-    print("|---|---|---|---|---|---|---|---|---|")
-    for name, result in runs.items():
-        model, graph = name.split("-", 1)
-        print("| " + " | ".join([graph, model, *_accuracy(result, model, graph)]) + " |")
+    runs = [path.parent for path in sorted(given.output.glob("*/result.json"))]
+    _print_accuracy((run.name.split("-", 1), _measured(run, _selected_by(run))) for run in runs)
     print("\n| run | selected by | " + " | ".join(TARGETS) + " | epochs |")
     print("|---|---|" + "---|" * (len(TARGETS) + 1))
-    for name, result in runs.items():
-        for row in _perspectives(given.output / name, result):
-            print(f"| {name} | " + " | ".join(row) + " |")
+    for run in runs:
+        for row in _perspectives(run):
+            print(f"| {run.name} | " + " | ".join(row) + " |")
 
 
 def record(given: argparse.Namespace) -> None:
@@ -89,49 +88,77 @@ def record(given: argparse.Namespace) -> None:
     for path in sorted(given.output.glob("*/result.json")):
         model, graph = path.parent.name.split("-", 1)
         file = packaged(model, graph)
-        if file is None:
-            print(f"{model} has no packaged settings for {graph}: nothing recorded")
+        if file is None or not _made_by(file, path.with_name("settings.toml")):
+            print(f"{path.parent.name}: not made by packaged settings, nothing recorded")
             continue
         settings = file.read_text("utf-8").split(f"\n[{MEASURED}]")[0].rstrip()
+        measured = _measured(path.parent, _selected_by(path.parent), given.note)
         with replacing(file) as new:
-            new.write_text(f"{settings}\n{toml_text({MEASURED: _measured(path, given.note)})}", encoding="utf-8")
+            new.write_text(f"{settings}\n{toml_text({MEASURED: measured})}", encoding="utf-8")
         print(f"recorded in {file.parent.name}/{file.name}")
 
 
-def _measured(path: Path, note: str) -> dict[str, Any]:
-    result, about = (
-        json.loads(path.with_name(name).read_text("utf-8")) for name in ("result.json", "environment.json")
-    )
-    found = result["targets"][TARGETS[0]]
-    means = {side: round(float(np.mean(values[TARGETS[0]])), 4) for side, values in found["test"].items()}
+def _made_by(file: Path, settings: Path) -> bool:
+    """Whether a run has the settings of a file."""
+    own, packed = read_toml(settings).values, read_toml(file).values
+    return all(own.get(key) == value for key, value in packed.items() if key not in ("graph_hash", "select"))
+
+
+def table(given: argparse.Namespace) -> None:
+    """Print what the packaged settings say that they led to, beside the published values."""
+    files = ((model, graph, packaged(model, graph)) for graph in PAPER["rotate"] for model in PAPER)
+    found = (((model, graph), read_toml(file).tables.get(MEASURED)) for model, graph, file in files if file)
+    _print_accuracy((pair, measured) for pair, measured in found if measured)
+
+
+def _selected_by(run: Path) -> str:
+    """By which metric the packaged settings select first."""
+    model, graph = run.name.split("-", 1)
+    file = packaged(model, graph)
+    select = read_toml(file).values.get("select") if file else None
+    return select[0] if select else TARGETS[0]
+
+
+def _measured(run: Path, selected_by: str, note: str = "") -> dict[str, Any]:
+    result, about = (json.loads((run / name).read_text("utf-8")) for name in ("result.json", "environment.json"))
+    found = result["targets"][selected_by]
+    test = {side: values[TARGETS[0]] for side, values in found["test"].items()}
     cores = "" if about["device"] == "cuda" else f", {about['threads']} of {about['cores']} cores"
     return {
         "metric": TARGETS[0],
+        "selected_by": selected_by,
         "seeds": [checkpoint["seed"] for checkpoint in found["checkpoints"]],
-        "validation": round(float(np.mean([checkpoint["score"] for checkpoint in found["checkpoints"]])), 4),
-        "test": means["both"],
-        "head": means["head"],
-        "tail": means["tail"],
+        "validation": _mean([checkpoint["score"] for checkpoint in found["checkpoints"]]),
+        "test": _mean(test["both"]),
+        "test_of_seeds": [round(value, 4) for value in test["both"]],
+        "head": _mean(test["head"]),
+        "tail": _mean(test["tail"]),
         "epochs": [checkpoint["epoch"] for checkpoint in found["checkpoints"]],
         "seconds": round(result["seconds"]),
         "machine": f"{about['device_name']}{cores}, all seeds at once{note}",
-        "date": str(date.fromtimestamp(path.stat().st_mtime)),
+        "date": str(date.fromtimestamp((run / "result.json").stat().st_mtime)),
     }
 
 
-def _accuracy(result: dict[str, Any], model: str, graph: str) -> Iterator[str]:
-    test = result["targets"][TARGETS[0]]["test"]
-    both, head, tail = (np.array(test[side][TARGETS[0]]) for side in ("both", "head", "tail"))
-    yield f"{both.mean():.4f}"
-    yield f"{both.min():.4f} to {both.max():.4f}"
-    yield f"{head.mean():.4f}"
-    yield f"{tail.mean():.4f}"
-    yield f"{PAPER[model][graph]:.4f}" if graph in PAPER.get(model, {}) else ""
-    yield f"{OWN[model][graph]}" if graph in OWN.get(model, {}) else ""
-    yield f"{result['seconds']:.0f}"
+def _mean(values: Sequence[float]) -> float:
+    return round(float(np.mean(values)), 4)
 
 
-def _perspectives(run: Path, result: dict[str, Any]) -> Iterator[list[str]]:
+def _print_accuracy(rows: Iterable[tuple[Sequence[str], Mapping[str, Any]]]) -> None:
+    print("\n| graph | model | test | seeds | head | tail | paper | own paper | selected by | seconds | machine |")
+    print("|---|---|---:|---|---:|---:|---:|---:|---|---:|---|")
+    for (model, graph), measured in rows:
+        seeds = measured["test_of_seeds"]
+        cells = [graph, NAMES.get(model, model), f"{measured['test']:.4f}", f"{min(seeds):.4f} to {max(seeds):.4f}"]
+        cells += [f"{measured[side]:.4f}" for side in ("head", "tail")]
+        cells += [f"{PAPER[model][graph]:.4f}" if graph in PAPER.get(model, {}) else ""]
+        cells += [str(OWN.get(model, {}).get(graph, "")), measured["selected_by"]]
+        cells += [str(measured["seconds"]), measured["machine"]]
+        print("| " + " | ".join(cells) + " |")
+
+
+def _perspectives(run: Path) -> Iterator[list[str]]:
+    result = json.loads((run / "result.json").read_text("utf-8"))
     for target, found in result["targets"].items():
         values = kp.evaluate(kp.read_ranks(run / found["ranks"]), TARGETS)
         epochs = ", ".join(str(checkpoint["epoch"]) for checkpoint in found["checkpoints"])
@@ -157,6 +184,7 @@ def main() -> None:
     recording.add_argument("output", type=Path)
     recording.add_argument("--note", default="", help="what else to say of the machine")
     recording.set_defaults(command=record)
+    commands.add_parser("table").set_defaults(command=table)
     given = parser.parse_args()
     given.command(given)
 

@@ -72,3 +72,12 @@ def test_every_file_of_the_package_can_be_used(file: Path) -> None:
     found = read_toml(file)
     assert set(found.tables) <= set(FACTS)
     assert resolve(file.parent.name, [from_file(found)]).settings.model.lower() == file.parent.name
+
+
+@pytest.mark.parametrize("file", sorted(FOLDER.glob("*/*.toml")), ids=lambda file: f"{file.parent.name}-{file.stem}")
+def test_what_was_measured_stands_in_the_documentation(file: Path) -> None:
+    measured = read_toml(file).tables.get("measured", {})
+    if "test_of_seeds" in measured:
+        lines = (Path(__file__).parents[2] / "docs" / "accuracy.md").read_text(encoding="utf-8").splitlines()
+        begin = f"| {file.stem} | {MODELS[file.parent.name].name} | {measured['test']:.4f} |"
+        assert any(line.startswith(begin) for line in lines), "paste what 'python benchmarks/accuracy.py table' prints"
