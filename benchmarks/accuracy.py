@@ -59,10 +59,8 @@ def train(given: argparse.Namespace) -> None:
 def _train(given: argparse.Namespace, pair: str) -> None:
     model, graph = pair.split(":")
     run = given.output / f"{model}-{graph}"
-    options = [f"--select={target}" for target in given.select or TARGETS] + [
-        f"--device={given.device}",
-        f"--seeds={given.seeds}",
-    ]
+    options = [f"--select={target}" for target in given.select or TARGETS]
+    options += [f"--device={given.device}", f"--seeds={given.seeds}"]
     options += [f"--threads={given.threads}"] if given.threads else []
     command = [sys.executable, "-m", "kgprobe", "train", model, "--graph", graph, "-o", str(run), *options]
     with (given.output / f"{model}-{graph}.log").open("w", encoding="utf-8") as log:
@@ -75,7 +73,7 @@ def _train(given: argparse.Namespace, pair: str) -> None:
 def show(given: argparse.Namespace) -> None:
     """Print the tables of all finished runs."""
     runs = [path.parent for path in sorted(given.output.glob("*/result.json"))]
-    _print_accuracy((run.name.split("-", 1), _measured(run, _selected_by(run))) for run in runs)
+    _print_accuracy((run.name.split("-", 1), _measured(run)) for run in runs)
     print("\n| run | selected by | " + " | ".join(TARGETS) + " | epochs |")
     print("|---|---|" + "---|" * (len(TARGETS) + 1))
     for run in runs:
@@ -92,9 +90,8 @@ def record(given: argparse.Namespace) -> None:
             print(f"{path.parent.name}: not made by packaged settings, nothing recorded")
             continue
         settings = file.read_text("utf-8").split(f"\n[{MEASURED}]")[0].rstrip()
-        measured = _measured(path.parent, _selected_by(path.parent), given.note)
         with replacing(file) as new:
-            new.write_text(f"{settings}\n{toml_text({MEASURED: measured})}", encoding="utf-8")
+            new.write_text(f"{settings}\n{toml_text({MEASURED: _measured(path.parent, given.note)})}", encoding="utf-8")
         print(f"recorded in {file.parent.name}/{file.name}")
 
 
@@ -111,16 +108,17 @@ def table(given: argparse.Namespace) -> None:
     _print_accuracy((pair, measured) for pair, measured in found if measured)
 
 
-def _selected_by(run: Path) -> str:
-    """By which metric the packaged settings select first."""
+def _selected_by(run: Path, targets: Iterable[str]) -> str:
+    """The metric that the packaged settings select by first, where the run has it, else the run's own first."""
     model, graph = run.name.split("-", 1)
     file = packaged(model, graph)
-    select = read_toml(file).values.get("select") if file else None
-    return select[0] if select else TARGETS[0]
+    wanted = read_toml(file).values.get("select", TARGETS) if file else TARGETS
+    return next((target for target in wanted if target in targets), next(iter(targets)))
 
 
-def _measured(run: Path, selected_by: str, note: str = "") -> dict[str, Any]:
+def _measured(run: Path, note: str = "") -> dict[str, Any]:
     result, about = (json.loads((run / name).read_text("utf-8")) for name in ("result.json", "environment.json"))
+    selected_by = _selected_by(run, result["targets"])
     found = result["targets"][selected_by]
     test = {side: values[TARGETS[0]] for side, values in found["test"].items()}
     cores = "" if about["device"] == "cuda" else f", {about['threads']} of {about['cores']} cores"

@@ -51,6 +51,18 @@ def test_training_normalises_by_the_batch(side: Side) -> None:
 
 
 @pytest.mark.parametrize("side", SIDES)
+def test_what_is_left_of_a_matrix_is_scaled_up(side: Side) -> None:
+    """So that the mean over a large batch, which is kept for later, is the one without anything left out."""
+    given, relation = GIVEN.repeat(1, 4000), RELATION.repeat(1, 4000)
+    means = []
+    for share in (0.0, 0.5):
+        model = tucker(dataclasses.replace(PLAIN, dropout_relation=share)).train()
+        model.encode(side, given, relation)
+        means.append(model.output_norm.mean)
+    torch.testing.assert_close(means[1], means[0], rtol=0, atol=0.1 * float(means[0].abs().max()))
+
+
+@pytest.mark.parametrize("side", SIDES)
 def test_both_ways_through_the_core_are_the_same(side: Side) -> None:
     """A share so small that nothing is left out takes the way by matrices."""
     at_once = tucker().train()
