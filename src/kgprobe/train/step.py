@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import gc
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import torch
 
@@ -55,6 +57,27 @@ class Steps:
         graph = torch.cuda.CUDAGraph()
         for generator in self.noise.generators:
             graph.register_generator_state(generator)
-        with torch.cuda.graph(graph):
+        with uncollected(), torch.cuda.graph(graph):
             self.take()
         return graph
+
+
+@contextmanager
+def uncollected() -> Iterator[None]:
+    """No garbage collection inside: to free the captured step of an earlier training would break a capture.
+
+    Example:
+        >>> with uncollected():
+        ...     gc.isenabled()
+        False
+        >>> gc.isenabled()
+        True
+    """
+    gc.collect()
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
