@@ -20,17 +20,17 @@ class _Ring:
 
 
 def test_what_earlier_trainings_left_is_freed_before_a_capture_and_nothing_within() -> None:
-    before, within = _Ring(), _Ring()
-    seen = weakref.ref(before), weakref.ref(within)
+    before = _Ring()
+    earlier = weakref.ref(before)
     del before
     with uncollected():
-        assert seen[0]() is None
-        del within
+        assert earlier() is None
+        later = weakref.ref(_Ring())
         for _ in range(5_000):
             _Ring()
-        assert seen[1]() is not None
+        assert later() is not None
     gc.collect()
-    assert seen[1]() is None
+    assert later() is None
 
 
 @pytest.mark.parametrize("enabled", [True, False])
