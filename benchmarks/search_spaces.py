@@ -55,16 +55,20 @@ def _tucker(rng: np.random.Generator, small: bool) -> Values:
         ("k_vs_all", "cross_entropy"),
         ("one_vs_all", "cross_entropy"),
     )
+    by_fact = objective == "one_vs_all"
+    kept_small = by_fact and _one(rng, True, False)
     return {
         "objective": objective,
         "loss": loss,
-        "subsampling": objective == "one_vs_all" and _one(rng, True, False),
-        "dimension": _one(rng, 64, 128, 200, 256),
+        "subsampling": by_fact and _one(rng, True, False),
+        "dimension": _one(rng, 64, 128, 200, 256, 300),
         "relation_dimension": _one(rng, 16, 32, 64, 128),
-        "dropout_input": _one(rng, 0.2, 0.4, 0.5, 0.6),
+        "dropout_input": _one(rng, 0.15, 0.3, 0.4, 0.5, 0.6),
         "dropout_relation": _one(rng, 0.0, 0.2, 0.4, 0.6),
-        "dropout_output": _one(rng, 0.3, 0.5, 0.7),
-        "label_smoothing": _one(rng, 0.0, 0.1, 0.2),
+        "dropout_output": _one(rng, 0.15, 0.3, 0.5, 0.7),
+        "regulariser": "n3" if kept_small else "none",
+        "regularisation": _log(rng, 0.1, 5.0) if kept_small else 0.0,
+        "label_smoothing": 0.0 if kept_small else _one(rng, 0.0, 0.1, 0.2),
         "learning_rate": _log(rng, 3e-4, 6e-3),
         "batch_size": _one(rng, 64, 128, 256),
         "schedule": _one(rng, "constant", "cosine"),
@@ -73,8 +77,16 @@ def _tucker(rng: np.random.Generator, small: bool) -> Values:
 
 
 def _distance(rng: np.random.Generator, small: bool) -> Values:
+    sampled, weighted, entropy = (
+        ("negative_sampling", "self_adversarial"),
+        ("one_vs_all", "self_adversarial"),
+        ("one_vs_all", "cross_entropy"),
+    )
+    objective, loss = _one(rng, sampled, weighted, entropy) if small else sampled
     return {
-        "loss": "self_adversarial",
+        "objective": objective,
+        "loss": loss,
+        "label_smoothing": _one(rng, 0.0, 0.1) if loss == "cross_entropy" else 0.0,
         "adversarial_temperature": _one(rng, 0.0, 0.25, 0.5, 1.0, 2.0),
         "gamma": _one(rng, 3.0, 6.0, 9.0, 12.0, 24.0),
         "learning_rate": _log(rng, 5e-4, 1e-2),
@@ -85,7 +97,7 @@ def _distance(rng: np.random.Generator, small: bool) -> Values:
         "schedule": _one(rng, "steps", "cosine"),
         "epochs": _one(rng, 100, 200) if small else 80,
         "regulariser": "norm",
-        "regularisation": _one(rng, 0.0, 0.01, 0.03, 0.1),
+        "regularisation": _one(rng, 0.0, 0.03, 0.1, 0.3, 0.45),
     }
 
 
