@@ -143,15 +143,17 @@ def _mean(values: Sequence[float]) -> float:
 
 
 def _print_accuracy(rows: Iterable[tuple[Sequence[str], Mapping[str, Any]]]) -> None:
-    print("\n| graph | model | test | seeds | head | tail | paper | own paper | selected by | seconds | machine |")
-    print("|---|---|---:|---|---:|---:|---:|---:|---|---:|---|")
+    columns = "graph model test seeds head tail paper own_paper selected_by settings seconds machine date"
+    print("\n| " + " | ".join(name.replace("_", " ") for name in columns.split()) + " |")
+    print("|---|---|---:|---|---:|---:|---:|---:|---|---|---:|---|---|")
     for (model, graph), measured in rows:
         seeds = measured["test_of_seeds"]
         cells = [graph, NAMES.get(model, model), f"{measured['test']:.4f}", f"{min(seeds):.4f} to {max(seeds):.4f}"]
         cells += [f"{measured[side]:.4f}" for side in ("head", "tail")]
         cells += [f"{PAPER[model][graph]:.4f}" if graph in PAPER.get(model, {}) else ""]
         cells += [str(OWN.get(model, {}).get(graph, "")), measured["selected_by"]]
-        cells += [str(measured["seconds"]), measured["machine"]]
+        cells += [f"[{model}/{graph}](../src/kgprobe/configs/{model}/{graph}.toml)"]
+        cells += [str(measured["seconds"]), measured["machine"], measured["date"]]
         print("| " + " | ".join(cells) + " |")
 
 

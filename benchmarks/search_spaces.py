@@ -68,7 +68,7 @@ def _tucker(rng: np.random.Generator, small: bool) -> Values:
         "dropout_output": _one(rng, 0.15, 0.3, 0.5, 0.7),
         "regulariser": "n3" if kept_small else "none",
         "regularisation": _log(rng, 0.1, 5.0) if kept_small else 0.0,
-        "label_smoothing": 0.0 if kept_small else _one(rng, 0.0, 0.1, 0.2),
+        "label_smoothing": _one(rng, 0.0, 0.1, 0.2),
         "learning_rate": _log(rng, 3e-4, 6e-3),
         "batch_size": _one(rng, 64, 128, 256),
         "schedule": _one(rng, "constant", "cosine"),

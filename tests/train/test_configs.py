@@ -6,6 +6,7 @@ import pytest
 from kgprobe.graph import KnowledgeGraph
 from kgprobe.models.registry import MODELS
 from kgprobe.train.configs import FOLDER, known_settings, packaged
+from kgprobe.train.defaults import Size, defaults
 from kgprobe.train.resolve import resolve
 from kgprobe.train.sources import FACTS, from_file
 from kgprobe.train.toml import read_toml
@@ -77,6 +78,14 @@ def test_every_file_of_the_package_can_be_used(file: Path) -> None:
     found = read_toml(file)
     assert set(found.tables) <= set(FACTS)
     assert resolve(file.parent.name, [from_file(found)]).settings.model.lower() == file.parent.name
+
+
+@pytest.mark.parametrize("file", sorted(FOLDER.glob("*/*.toml")), ids=lambda file: f"{file.parent.name}-{file.stem}")
+def test_no_file_of_the_package_means_something_else_when_defaults_change(file: Path) -> None:
+    named = read_toml(file).values
+    unused = set() if named["objective"] == "negative_sampling" else {"negatives"}
+    unused |= set() if named["loss"] == "self_adversarial" else {"adversarial_temperature"}
+    assert set(defaults(file.parent.name, Size(1_000, 10_000, 1_000))) - unused <= set(named)
 
 
 @pytest.mark.parametrize("file", MEASURED_FILES, ids=lambda file: f"{file.parent.name}-{file.stem}")
