@@ -151,6 +151,7 @@ class _Counter:
         self._parts = {
             Learner.epoch.__code__: "training",
             RunDirectory.save_best.__code__: "writing",
+            RunDirectory.save_snapshot.__code__: "writing",
             RunDirectory.save_state.__code__: "writing",
             RunDirectory.log.__code__: "writing",
             finish.__code__: "ranking",

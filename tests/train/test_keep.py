@@ -7,6 +7,8 @@ import pytest
 import torch
 
 from kgprobe.train.keep import Keep, MemoryKeep
+from kgprobe.train.run.checkpoint import Checkpoint
+from kgprobe.train.run.names import snapshot_path
 from runs import TARGETS, begin, bits, row, some_tensors
 
 
@@ -21,6 +23,14 @@ def keep(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Keep]:
 
 def _logged(keep: Keep) -> list[dict[str, object]]:
     return keep.rows if isinstance(keep, MemoryKeep) else keep.log_file.rows()  # type: ignore[attr-defined]
+
+
+def _snapshot(keep: Keep, epoch: int, seed: int) -> tuple[dict[str, torch.Tensor], dict[str, object]]:
+    if isinstance(keep, MemoryKeep):
+        return keep.snapshots[epoch, seed]
+    checkpoint = Checkpoint.read(snapshot_path(keep.path, epoch, seed))  # type: ignore[attr-defined]
+    assert (checkpoint.target, checkpoint.seed) == ("", seed)
+    return dict(checkpoint.tensors), dict(checkpoint.facts)
 
 
 def test_a_run_begins_with_nothing(keep: Keep) -> None:
@@ -70,3 +80,14 @@ def test_every_target_and_seed_has_a_checkpoint_of_its_own(keep: Keep) -> None:
         tensors, facts = keep.load_best(target, seed)
         assert tensors["entity"].tolist() == [[number, number]]
         assert facts == {"epoch": number}
+
+
+def test_every_epoch_and_seed_has_a_snapshot_of_its_own(keep: Keep) -> None:
+    own = torch.zeros(1, 2)
+    for number, (epoch, seed) in enumerate((epoch, seed) for epoch in (0, 50, 100_000) for seed in (3, 8)):
+        keep.save_snapshot(epoch, seed, {"entity": own.fill_(number)}, {"epoch": epoch})
+    own.fill_(99)
+    for number, (epoch, seed) in enumerate((epoch, seed) for epoch in (0, 50, 100_000) for seed in (3, 8)):
+        tensors, facts = _snapshot(keep, epoch, seed)
+        assert tensors["entity"].tolist() == [[number, number]]
+        assert facts == {"epoch": epoch}

@@ -16,6 +16,9 @@ from killing import Moment, Session, run_command
 from runs import TARGETS, small_graph
 
 EPOCHS = 24
+SNAPSHOT_EVERY = 5
+"""Not when validations are, so that some come between two states, and are then written again."""
+SNAPSHOTS = (*range(0, EPOCHS, SNAPSHOT_EVERY), EPOCHS)
 SESSION = 8
 """Into how many pieces a training is cut: a process is killed within the first of those that are left."""
 
@@ -25,7 +28,8 @@ def _arguments(place: Path, run: str, *more: str) -> list[str]:
     settings = {"dimension": 4, "epochs": EPOCHS, "validate-every": 2, "batch-size": 32, "patience": 0}
     options = [text for name, value in settings.items() for text in (f"--{name}", str(value))]
     where = ["--graph", str(place / "graph"), "--output", str(place / run), "--device", "cpu", "--threads", "1"]
-    return ["train", "complex", *where, "--seeds", "3,8", "--set", "learning_rate=0.05", *select, *options, *more]
+    others = ["--seeds", "3,8", "--set", "learning_rate=0.05", "--set", f"snapshot_every={SNAPSHOT_EVERY}"]
+    return ["train", "complex", *where, *others, *select, *options, *more]
 
 
 @pytest.fixture(scope="module")
@@ -57,8 +61,8 @@ def _moments(whole: dict[str, int], kind: signal.Signals, *parts: str) -> list[M
 def _assert_same_end(one: Path, other: Path) -> None:
     files = sorted(path.relative_to(one) for path in one.rglob("*") if path.is_file())
     assert files == sorted(path.relative_to(other) for path in other.rglob("*") if path.is_file())
-    kept = [path for path in files if path.parts[0] in ("best", "settings.toml")]
-    assert len(kept) == 1 + 2 * len(TARGETS)
+    kept = [path for path in files if path.parts[0] in ("best", "snapshots", "settings.toml")]
+    assert len(kept) == 1 + 2 * len(TARGETS) + 2 * len(SNAPSHOTS)
     for path in kept:
         assert (one / path).read_bytes() == (other / path).read_bytes(), path
     for name in ("ranks.parquet", "ranks-mrr.parquet"):

@@ -1,7 +1,7 @@
 """Whole trainings in memory: what is kept, when they stop, and how they go on."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -82,6 +82,32 @@ def test_the_weights_that_are_kept_are_those_of_their_epoch() -> None:
         assert list(bits(keep.load_best("MR", seed)[0])) == list(bits(learner.weights(run)))
 
 
+@pytest.mark.parametrize(
+    ("changes", "epochs"),
+    [({"epochs": 5}, [0, 2, 4, 5]), ({"epochs": 4, "validate_every": 3}, [0, 2, 4])],
+    ids=["and the last", "the last one is due"],
+)
+def test_a_snapshot_is_what_has_been_learned_by_then(changes: dict[str, Any], epochs: list[int]) -> None:
+    settings = quick_settings("rotate", snapshot_every=2, **changes)
+    _, keep = trained(settings)
+    assert sorted(keep.snapshots) == [(epoch, seed) for epoch in epochs for seed in settings.seeds]
+    for (epoch, seed), (tensors, facts) in keep.snapshots.items():
+        learner, _ = learned(settings, epoch)
+        assert list(bits(tensors)) == list(bits(learner.weights(settings.seeds.index(seed))))
+        assert facts == {"epoch": epoch}
+
+
+def test_the_end_is_a_snapshot_where_training_stops_early() -> None:
+    settings = quick_settings(epochs=100, validate_every=1, patience=2, snapshot_every=97)
+    found, keep = trained(settings)
+    assert found.epochs < 97
+    assert {epoch for epoch, _ in keep.snapshots} == {0, found.epochs}
+
+
+def test_without_the_setting_there_are_no_snapshots() -> None:
+    assert trained(quick_settings())[1].snapshots == {}
+
+
 def test_a_row_tells_what_a_validation_found() -> None:
     settings = quick_settings(epochs=5, validate_every=2, schedule="cosine", batch_size=30)
     found, keep = trained(settings)
@@ -120,6 +146,10 @@ class StoppedError(Exception):
     """Somebody pressed a key."""
 
 
+def _snapshot_bits(keep: MemoryKeep) -> dict[tuple[int, int], Any]:
+    return {which: (list(bits(tensors)), facts) for which, (tensors, facts) in keep.snapshots.items()}
+
+
 def _stop_at(call: int) -> Callable[[Progress], None]:
     calls = iter(range(1, 1_000_000))
 
@@ -130,11 +160,38 @@ def _stop_at(call: int) -> Callable[[Progress], None]:
     return watch
 
 
+class _StopsAtSnapshot(MemoryKeep):
+    """Is stopped before it has kept the snapshot with this number."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__()
+        self.left = number
+
+    def save_snapshot(
+        self, epoch: int, seed: int, tensors: Mapping[str, torch.Tensor], facts: Mapping[str, Any]
+    ) -> None:
+        self.left -= 1
+        if self.left == 0:
+            raise StoppedError
+        super().save_snapshot(epoch, seed, tensors, facts)
+
+
+def test_a_training_that_was_stopped_at_a_snapshot_does_not_lose_it() -> None:
+    settings = quick_settings(epochs=5, validate_every=1, snapshot_every=2)
+    _, undisturbed = trained(settings)
+    for number in range(1, len(undisturbed.snapshots) + 1):
+        keep = _StopsAtSnapshot(number)
+        with pytest.raises(StoppedError):
+            trained(settings, keep=keep)
+        trained(settings, keep=keep)
+        assert _snapshot_bits(keep) == _snapshot_bits(undisturbed)
+
+
 @pytest.mark.parametrize(
     ("model", "kind", "patience"), [("complex", "one", 1), ("tucker", "all_binary", 0), ("rotate", "sampled", 0)]
 )
 def test_a_training_that_was_stopped_anywhere_goes_on_to_the_same_end(model: str, kind: str, patience: int) -> None:
-    settings = settings_of(model, kind, epochs=5, validate_every=2, patience=patience)
+    settings = settings_of(model, kind, epochs=5, validate_every=2, patience=patience, snapshot_every=3)
     calls: list[int] = []
     wanted, undisturbed = trained(settings, watch=lambda progress: calls.append(1))
     for stop in np.linspace(1, len(calls), 4).astype(int).tolist():
@@ -148,6 +205,7 @@ def test_a_training_that_was_stopped_anywhere_goes_on_to_the_same_end(model: str
         assert timeless(keep.rows) == timeless(undisturbed.rows)
         assert timeless(found.rows) == timeless(wanted.rows)
         assert (found.best, found.epochs) == (wanted.best, wanted.epochs)
+        assert _snapshot_bits(keep) == _snapshot_bits(undisturbed)
         for target in settings.select:
             for seed in settings.seeds:
                 own, other = keep.load_best(target, seed), undisturbed.load_best(target, seed)

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from kgprobe.cli import graph
+from kgprobe.cli import graph, openworld
 from kgprobe.cli.check import check
 from kgprobe.cli.compare import compare
 from kgprobe.cli.decide import decide
@@ -46,6 +46,7 @@ app.command("metrics")(metrics)
 app.command("properties")(properties)
 app.command("demo")(demo)
 app.add_typer(graph.app, name="graph")
+app.add_typer(openworld.app, name="openworld")
 
 
 def _version(wanted: bool) -> None:

@@ -14,12 +14,14 @@ import typer
 from kgprobe.cli.options import CommonOption, GraphOption, RanksArgument, load, read_models
 from kgprobe.cli.output import note
 from kgprobe.cli.progress import counting
+from kgprobe.errors import UsageError
 
 if TYPE_CHECKING:
     from kgprobe.compare import Lineup
     from kgprobe.compare.audit import Finding
     from kgprobe.compare.outcome import Comparison
     from kgprobe.metrics import Metric
+    from kgprobe.openworld.bench import Bench
     from kgprobe.ranks import Ranks
     from kgprobe.report.page.payload import About
 
@@ -64,6 +66,15 @@ def report(
             show_default=f"{_LEAST_DRAWS:,} to {_MOST_DRAWS:,}",
         ),
     ] = None,
+    open_world: Annotated[
+        list[Path] | None,
+        typer.Option(
+            metavar="FOLDER",
+            help="Show what missing facts do to the order of models, from folders that 'kgprobe openworld evaluate' "
+            "wrote. May be repeated.",
+            show_default=False,
+        ),
+    ] = None,
 ) -> None:
     """Write one page to explore rank files with: it works offline and computes every score itself.
 
@@ -78,6 +89,8 @@ def report(
 
     require_writing(output)
     is_page = ending_of(output) == ".html"
+    if open_world and not is_page:
+        raise UsageError("only a page shows the open world", remedy="end the name of the file in .html")
     metrics = parse_all(metric) if metric else None
     knowledge = load(graph)
     tables = read_models(ranks)
@@ -93,11 +106,21 @@ def report(
         comparison=None if skipped else _compared(lineup, metrics, level, replicates),
         findings=audit_files(tables, knowledge),
         notes=[_SKIPPED] if skipped else [],
+        benches=_benches(open_world or []),
     )
     for remark in (_write_page if is_page else _write_table)(output, lineup, tables, about):
         note(remark)
     _remark(about.findings)
     print(output)
+
+
+def _benches(folders: Sequence[Path]) -> dict[str, Bench]:
+    if not folders:
+        return {}
+    from kgprobe.openworld.bench import find_pairs, read_bench
+
+    with counting("evaluating", len(find_pairs(folders)), "checkpoints") as watch:
+        return read_bench(folders, watch=watch)
 
 
 def _write_page(path: Path, lineup: Lineup, tables: Mapping[str, Ranks], about: About) -> list[str]:

@@ -16,8 +16,9 @@ Facts: TypeAlias = dict[str, Any]
 class Keep(Protocol):
     """What the trainer asks of the place that a run is kept in.
 
-    At a validation the trainer keeps the checkpoints that are better than all before, then logs a row, then keeps its
-    state. Whatever is lost between two of these steps, it repeats from the state before, to the same effect.
+    At a validation the trainer keeps the checkpoints that are better than all before, then logs a row; snapshots come
+    next, and its state comes last. Whatever is lost between two of these steps, it repeats from the state before, to
+    the same effect.
     """
 
     def load_state(self) -> tuple[Tensors, Facts] | None:
@@ -39,6 +40,10 @@ class Keep(Protocol):
         """The kept checkpoint of a seed by a target, and the facts about it."""
         ...
 
+    def save_snapshot(self, epoch: int, seed: int, tensors: Mapping[str, Tensor], facts: Mapping[str, Any]) -> None:
+        """Keep the weights of a seed as they are after an epoch, beside those of all other epochs."""
+        ...
+
     def log(self, row: Mapping[str, Any]) -> None:
         """Note what a validation found."""
         ...
@@ -49,6 +54,7 @@ class MemoryKeep:
 
     Attributes:
         rows: What has been logged.
+        snapshots: The weights by epoch and seed, and the facts about them.
 
     Example:
         >>> import torch
@@ -63,6 +69,7 @@ class MemoryKeep:
 
     def __init__(self) -> None:
         self.rows: list[Facts] = []
+        self.snapshots: dict[tuple[int, int], tuple[Tensors, Facts]] = {}
         self._state: tuple[Tensors, Facts, int] | None = None
         self._best: dict[tuple[str, int], tuple[Tensors, Facts]] = {}
 
@@ -87,6 +94,10 @@ class MemoryKeep:
         """A copy of the kept checkpoint."""
         tensors, facts = self._best[target, seed]
         return copied(tensors), written(facts)
+
+    def save_snapshot(self, epoch: int, seed: int, tensors: Mapping[str, Tensor], facts: Mapping[str, Any]) -> None:
+        """Keep a copy of the weights."""
+        self.snapshots[epoch, seed] = copied(tensors), written(facts)
 
     def log(self, row: Mapping[str, Any]) -> None:
         """Add a row."""

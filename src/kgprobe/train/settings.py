@@ -60,6 +60,8 @@ class Settings:
     patience: int = option(10, "validations without gain of any target until training stops; 0 for never", least=0)
     select: tuple[str, ...] = option(("PROBE(alpha=1,beta=0)",), "metrics, each of which keeps its best checkpoint")
 
+    snapshot_every: int = option(0, "epochs between snapshots, all of which are kept; 0 for none", least=0)
+
     seeds: tuple[int, ...] = option((0,), "one run for each, all of them at once")
     precision: str = option("float32", "of matrix products while training on a GPU", choices=PRECISIONS)
 

@@ -112,16 +112,24 @@ class _Training:
     def run(self) -> Trained:
         """Train to the end."""
         self._resume()
-        while self.progress.epoch < self.settings.epochs and not self.selection.finished:
+        if not self.progress.epoch:
+            self._save_snapshot()
+        while not self.over:
             start = time.monotonic()
             self._epoch()
             self.training_seconds += time.monotonic() - start
             due = self.progress.epoch % self.settings.validate_every == 0
             if due or self.progress.epoch == self.settings.epochs:
                 self._validate()
+            self._save_snapshot()
             self._save_state(due)
         best = {name: [one for one in runs if one is not None] for name, runs in self.selection.best.items()}
         return Trained(best, self.progress.epoch, self.seconds, self.training_seconds, self.rows)
+
+    @property
+    def over(self) -> bool:
+        """Whether there is nothing left to train."""
+        return self.progress.epoch >= self.settings.epochs or self.selection.finished
 
     @property
     def seconds(self) -> float:
@@ -209,10 +217,16 @@ class _Training:
                 facts = {"target": name, "epoch": best.epoch, "score": score}
                 self.keep.save_best(name, self.settings.seeds[run], self.learner.weights(run), facts)
 
+    def _save_snapshot(self) -> None:
+        """Keep the weights as they are now, before the state: what is lost with the process is then trained again."""
+        every, epoch = self.settings.snapshot_every, self.progress.epoch
+        if every and (epoch % every == 0 or self.over):
+            for run, seed in enumerate(self.settings.seeds):
+                self.keep.save_snapshot(epoch, seed, self.learner.weights(run), {"epoch": epoch})
+
     def _save_state(self, due: bool) -> None:
         now = time.monotonic()
-        over = self.progress.epoch == self.settings.epochs or self.selection.finished
-        if not over and not (due and now - self._state_at >= self._state_took / _STATE_SHARE):
+        if not self.over and not (due and now - self._state_at >= self._state_took / _STATE_SHARE):
             return
         progress = {
             "epoch": self.progress.epoch,

@@ -24,6 +24,7 @@ def _full_run(path: Path, *, finished: bool = True) -> Path:
     with begin(path, GRAPH) as run:
         for target in TARGETS:
             run.save_best(target, 3, {"entity": torch.ones(1, 2)}, {"epoch": 2})
+        run.save_snapshot(2, 3, {"entity": torch.ones(1, 2)}, {"epoch": 2})
         run.log(row(2))
         run.save_state(some_tensors(), {"epoch": 2})
         (path / "ranks.parquet").write_bytes(b"ranks")
@@ -48,6 +49,7 @@ def test_a_run_says_what_it_is(tmp_path: Path) -> None:
 
 def test_its_files_have_the_names_that_are_documented(tmp_path: Path) -> None:
     best = {f"best/{name}/seed-3.safetensors" for name in ("probe-alpha-1-beta-0", "mrr")}
+    best.add("snapshots/epoch-00002/seed-3.safetensors")
     others = {"settings.toml", "environment.json", "log.jsonl", "curve.csv", "state.safetensors", "result.json"}
     assert _files(_full_run(tmp_path / "run")) == best | others | {"ranks.parquet", "ranks-mrr.parquet", ".lock"}
 
@@ -71,14 +73,14 @@ def test_an_unfinished_run_can_be_continued_or_thrown_away(tmp_path: Path) -> No
 
 def test_force_throws_away_the_run_and_nothing_else(tmp_path: Path) -> None:
     path = _full_run(tmp_path / "run")
-    for name in ("notes.md", "best/notes.md", "best/mrr/mine.safetensors", "ranksheet.parquet"):
+    (path / "snapshots/mine").mkdir()
+    others = ("notes.md", "best/notes.md", "best/mrr/mine.safetensors", "ranksheet.parquet", "snapshots/mine/seed.md")
+    for name in others:
         (path / name).write_text("mine", encoding="utf-8")
     with _create(path, force=True) as run:
         assert run.load_state() is None
-        assert _files(path) == {
-            *("settings.toml", "environment.json", ".lock"),
-            *("notes.md", "best/notes.md", "best/mrr/mine.safetensors", "ranksheet.parquet"),
-        }
+        assert _files(path) == {"settings.toml", "environment.json", ".lock", *others}
+        assert not (path / "snapshots/epoch-00002").exists()
 
 
 @pytest.mark.parametrize("force", [False, True])
@@ -117,7 +119,8 @@ def test_what_was_killed_before_there_was_a_run_is_no_obstacle(tmp_path: Path) -
 def test_a_run_goes_on_as_it_was_and_half_written_files_are_removed(tmp_path: Path) -> None:
     path = _full_run(tmp_path / "run", finished=False)
     before = _files(path)
-    for name in (".state.safetensors.77.tmp", "best/mrr/.seed-3.safetensors.77.tmp"):
+    half = (".state", "best/mrr/.seed-3", "snapshots/epoch-00002/.seed-3")
+    for name in (f"{stem}.safetensors.77.tmp" for stem in half):
         (path / name).write_text("half", encoding="utf-8")
     with RunDirectory.resume(path, small_graph(name="renamed"), {"epochs": 6, "seeds": (3, 8)}) as run:
         assert run.settings == SETTINGS

@@ -25,7 +25,7 @@ GRAPH = small_graph()
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("trained") / "run"
-    with begin(path, GRAPH, quick_settings("rotate", reciprocal=True)) as opened:
+    with begin(path, GRAPH, quick_settings("rotate", reciprocal=True, snapshot_every=2)) as opened:
         train(opened.settings, GRAPH, opened, TrainingResources(threads=1))
         finish(opened, GRAPH)
     return path
@@ -48,6 +48,17 @@ def test_a_checkpoint_is_ranked_as_at_the_end_of_its_run(slug: str, name: str, s
     ranks = kp.rank(run / "best" / slug / f"seed-{seed}.safetensors", GRAPH)
     np.testing.assert_array_equal(ranks.rank, kept.filter(kept.seed == seed).rank)
     assert json.loads(json.dumps(ranks.info.settings)) == ranks.info.settings
+
+
+def test_a_snapshot_of_the_best_epoch_is_ranked_as_the_best_checkpoint(run: Path) -> None:
+    best = kp.rank(run / "best/mrr/seed-8.safetensors", GRAPH)
+    (checkpoint,) = best.info.settings["checkpoints"]
+    snapshots = {path.parent.name: kp.rank(path, GRAPH) for path in (run / "snapshots").glob("*/seed-8.safetensors")}
+    assert sorted(snapshots) == ["epoch-00000", "epoch-00002", "epoch-00004", "epoch-00006"]
+    same = [name for name, ranks in snapshots.items() if np.array_equal(ranks.rank, best.rank)]
+    assert same == [f"epoch-{checkpoint['epoch']:05d}"]
+    assert snapshots["epoch-00000"].info.settings["checkpoints"] == [{"seed": 8, "epoch": 0}]
+    assert snapshots["epoch-00000"].info.settings["selected_by"] == ""
 
 
 def test_a_checkpoint_stands_alone(run: Path, tmp_path: Path) -> None:
@@ -113,12 +124,21 @@ def test_other_files_and_folders_are_not_taken_for_runs(tmp_path: Path) -> None:
     assert not any(map(is_trained, (tmp_path, *tmp_path.iterdir(), tmp_path / "nowhere")))
 
 
-def test_the_command_ranks_a_run(run: Path, tmp_path: Path) -> None:
-    write_graph(GRAPH, tmp_path / "graph")
-    command = ["rank", str(run), "--graph", str(tmp_path / "graph"), "--output", str(tmp_path / "mine.parquet")]
+def _ranked_by_command(path: Path, folder: Path) -> kp.Ranks:
+    write_graph(GRAPH, folder / "graph")
+    command = ["rank", str(path), "--graph", str(folder / "graph"), "--output", str(folder / "mine.parquet")]
     subprocess.run([sys.executable, "-m", "kgprobe", *command], check=True, capture_output=True)
+    return kp.read_ranks(folder / "mine.parquet")
+
+
+def test_the_command_ranks_a_run(run: Path, tmp_path: Path) -> None:
     kept = kp.read_ranks(run / "ranks.parquet")
-    np.testing.assert_array_equal(kp.read_ranks(tmp_path / "mine.parquet").rank, kept.filter(kept.seed == 3).rank)
+    np.testing.assert_array_equal(_ranked_by_command(run, tmp_path).rank, kept.filter(kept.seed == 3).rank)
+
+
+def test_the_command_ranks_a_snapshot(run: Path, tmp_path: Path) -> None:
+    snapshot = run / "snapshots/epoch-00002/seed-8.safetensors"
+    np.testing.assert_array_equal(_ranked_by_command(snapshot, tmp_path).rank, kp.rank(snapshot, GRAPH).rank)
 
 
 def test_a_model_of_a_run_is_told_apart_without_torch(run: Path) -> None:

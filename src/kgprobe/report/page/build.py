@@ -31,15 +31,29 @@ def write_page(path: str | PathLike[str], lineup: Lineup, about: About) -> list[
         What a reader should know: what was left out, and what was compressed.
     """
     carried = payload(lineup, about)
-    page = render(carried.packed, about.title)
-    with replacing(path) as temporary:
-        # A title from the command line may hold bytes that are no text.
-        temporary.write_text(page, encoding="utf-8", errors="replace", newline="\n")
+    write_rendered(path, carried.packed, about.title, open_world=bool(about.benches))
     return carried.remarks
 
 
-def render(packed: bytes, title: str) -> str:
-    """The page around data: the same text for the same data."""
+def write_rendered(
+    path: str | PathLike[str], packed: bytes, title: str, *, ranks: bool = True, open_world: bool = False
+) -> None:
+    """Write the page around data; it appears under its name only when it is whole."""
+    page = render(packed, title, ranks=ranks, open_world=open_world)
+    with replacing(path) as temporary:
+        # A title from the command line may hold bytes that are no text.
+        temporary.write_text(page, encoding="utf-8", errors="replace", newline="\n")
+
+
+def render(packed: bytes, title: str, *, ranks: bool = True, open_world: bool = False) -> str:
+    """The page around data: the same text for the same data.
+
+    Args:
+        packed: The data.
+        title: What stands at its head.
+        ranks: Whether the data holds ranks to explore.
+        open_world: Whether it holds benches of the open world.
+    """
     jinja2, plotly = require_extras()
     folder = resources.files(__package__)
     environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined)
@@ -50,6 +64,8 @@ def render(packed: bytes, title: str) -> str:
             style=_text(folder / "style.css"),
             plotly=plotly.offline.get_plotlyjs(),
             script=script(),
+            ranks=ranks,
+            open_world=open_world,
             data=base64.b64encode(packed).decode("ascii"),
         )
     )

@@ -23,10 +23,12 @@ from kgprobe.report.page.protocol import protocol, remarks, unweighed
 from kgprobe.report.page.queries import Content, has_popularity, query_content
 from kgprobe.report.page.results import difference_entry, estimate_entry, finding_entry
 from kgprobe.report.page.sample import draw_sample
+from kgprobe.report.page.worlds import world_entry
 
 if TYPE_CHECKING:
     from kgprobe.compare.audit import Finding
     from kgprobe.compare.outcome import Comparison
+    from kgprobe.openworld.bench.bench import Bench
 
 HISTOGRAM = {"1": 1.0, "2": 2.0, "3-10": 10.0, "11-100": 100.0, "101-1,000": 1000.0, ">1,000": math.inf}
 """The paper's bins of ranks by their upper ends; a mean rank over ties belongs to the next bin."""
@@ -56,6 +58,7 @@ class About:
         findings: What the audit found.
         comparison: Estimates and differences by the metrics that were asked for.
         notes: Remarks, one sentence each.
+        benches: Open worlds that it shows too, by name.
     """
 
     title: str = "kgprobe report"
@@ -67,6 +70,7 @@ class About:
     findings: Sequence[Finding] = ()
     comparison: Comparison | None = None
     notes: Sequence[str] = ()
+    benches: Mapping[str, Bench] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -137,6 +141,7 @@ def _described(lineup: Lineup, about: About) -> dict[str, Any]:
         "estimates": [estimate_entry(estimate) for estimate in comparison.estimates] if comparison else [],
         "differences": [difference_entry(difference) for difference in comparison.differences] if comparison else [],
         "notes": [*remarks(lineup, weighted=weighted), *about.notes],
+        "openWorld": [world_entry(bench) for bench in about.benches.values()],
     }
 
 

@@ -22,15 +22,15 @@ _FACTS = ("settings", "graph", "target", "seed", "facts")
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """The weights of one run, from where it was the best by a target.
+    """The weights of one run, from where it was the best by a target, or as they were after some epoch.
 
     Attributes:
         tensors: Its weights.
         settings: What it was trained with.
         graph: What it was trained on; see `graph_facts`.
-        target: The metric by which it was the best.
+        target: The metric by which it was the best; empty for a snapshot, which nobody has selected.
         seed: Its seed.
-        facts: Of which epoch it is, and how good it was on the validation facts.
+        facts: Of which epoch it is, and, unless it is a snapshot, how good it was on the validation facts.
 
     Example:
         >>> import tempfile, torch
@@ -63,7 +63,8 @@ class Checkpoint:
         """
         tensors, facts = read_tensors(path)
         if problems := checkpoint_problems(facts):
-            raise DataError(f"{path}: not a checkpoint", problems, "name a file in the folder 'best' of a run")
+            remedy = "name a file in the folder 'best' or 'snapshots' of a run"
+            raise DataError(f"{path}: not a checkpoint", problems, remedy)
         return cls(tensors, **{name: facts[name] for name in _FACTS} | {"settings": _settings(path, facts)})
 
 

@@ -61,18 +61,19 @@ def clear(folder: Path) -> None:
     clear_temporary(folder)
     for file in (names.RESULT, *_ranks(folder), names.STATE, names.LOG, names.CURVE):
         (folder / file).unlink(missing_ok=True)
-    for checkpoint in (folder / names.BEST).glob("*/seed-*.safetensors"):
-        checkpoint.unlink()
-    for emptied in (*(folder / names.BEST).glob("*"), folder / names.BEST):
-        if emptied.is_dir() and not any(emptied.iterdir()):
-            emptied.rmdir()
+    for kept in (folder / names.BEST, folder / names.SNAPSHOTS):
+        for checkpoint in kept.glob("*/seed-*.safetensors"):
+            checkpoint.unlink()
+        for emptied in (*kept.glob("*"), kept):
+            if emptied.is_dir() and not any(emptied.iterdir()):
+                emptied.rmdir()
     for file in (names.SETTINGS, names.ENVIRONMENT):
         (folder / file).unlink(missing_ok=True)
 
 
 def clear_temporary(folder: Path) -> None:
     """Remove files that a killed process was writing."""
-    for place in (folder, *(folder / names.BEST).glob("*/")):
+    for place in (folder, *(folder / names.BEST).glob("*/"), *(folder / names.SNAPSHOTS).glob("*/")):
         for entry in place.iterdir():
             if _temporary(entry):
                 entry.unlink()

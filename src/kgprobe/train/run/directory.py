@@ -156,6 +156,11 @@ class RunDirectory:
         checkpoint = Checkpoint.read(names.best_path(self.path, target, seed))
         return dict(checkpoint.tensors), dict(checkpoint.facts)
 
+    def save_snapshot(self, epoch: int, seed: int, tensors: Mapping[str, Tensor], facts: Mapping[str, Any]) -> None:
+        """Keep the weights of a seed after an epoch."""
+        snapshot = Checkpoint(tensors, self.settings, self.environment[GRAPH], "", seed, facts)
+        snapshot.write(names.snapshot_path(self.path, epoch, seed))
+
     def log(self, row: Mapping[str, Any]) -> None:
         """Add a row to the log, and its scores to the validation curve."""
         self.log_file.add(row)

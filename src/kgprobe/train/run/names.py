@@ -13,6 +13,7 @@ STATE = "state.safetensors"
 LOG = "log.jsonl"
 CURVE = "curve.csv"
 BEST = "best"
+SNAPSHOTS = "snapshots"
 RANKS = "ranks.parquet"
 RESULT = "result.json"
 LOCK = ".lock"
@@ -39,6 +40,16 @@ def best_path(run: Path, target: str, seed: int) -> Path:
         'run/best/mrr/seed-2.safetensors'
     """
     return run / BEST / slug(target) / f"seed-{seed}.safetensors"
+
+
+def snapshot_path(run: Path, epoch: int, seed: int) -> Path:
+    """Where the snapshot of a seed after an epoch is kept.
+
+    Example:
+        >>> snapshot_path(Path("run"), 50, 0).as_posix()
+        'run/snapshots/epoch-00050/seed-0.safetensors'
+    """
+    return run / SNAPSHOTS / f"epoch-{epoch:05d}" / f"seed-{seed}.safetensors"
 
 
 def ranks_path(run: Path, target: str, *, first: bool) -> Path:

@@ -41,7 +41,8 @@ def open_trained(path: Path, opening: Opening) -> Model:
 
 def register_trained() -> None:
     """Let trained models be opened by their paths."""
-    register(Source("a run of 'kgprobe train', or a checkpoint in its folder 'best'", is_trained, open_trained))
+    what = "a run of 'kgprobe train', or a checkpoint in its folder 'best' or 'snapshots'"
+    register(Source(what, is_trained, open_trained))
 
 
 def _header(path: Path) -> Any:

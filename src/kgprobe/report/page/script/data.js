@@ -17,13 +17,19 @@ export async function openData(base64text) {
     if (stepped) accumulate(arrays[name]);
   }
   const data = { ...header, arrays };
-  data.entities = header.entities ?? Array.from(arrays.entities, String);
-  data.relations = header.relations ?? Array.from(arrays.relations, String);
+  return data.runs ? openRanks(data) : data;
+}
+
+/** What is made of ranks; a page about the open world alone has none. */
+function openRanks(data) {
+  const { arrays } = data;
+  data.entities ??= Array.from(arrays.entities, String);
+  data.relations ??= Array.from(arrays.relations, String);
   data.rows = arrays.triple.length;
-  data.counted = header.counted ?? data.rows;
+  data.counted ??= data.rows;
   data.clusters = arrays.head.length;
   data.kept = new Map(); // what was computed once and is needed again
-  data.runs = header.runs.map((run) => openRun(data, run));
+  data.runs = data.runs.map((run) => openRun(data, run));
   data.runsOf = data.models.map((_, model) => data.runs.filter((run) => run.model === model));
   return data;
 }

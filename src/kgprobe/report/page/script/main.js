@@ -46,12 +46,16 @@ async function start() {
   source.remove(); // the text is of no more use, and large
   const state = createState(data);
   find("columns").hidden = false;
-  const views = [
-    createHeader(data, state), createTabs(data, state), createControls(data, state), createScores(data, state),
-    ...createMap(data, state), createHistogram(data, state), createGroups(data, state), createQueries(data, state),
-    createMetrics(data, state), createAudit(data), createProtocol(data),
+  const worlds = data.openWorld.length ? [createOpenWorld(data, state)] : [];
+  connect([createHeader(data, state), ...(data.runs ? rankViews(data, state) : []), ...worlds], state);
+}
+
+function rankViews(data, state) {
+  return [
+    createTabs(data, state), createControls(data, state), createScores(data, state), ...createMap(data, state),
+    createHistogram(data, state), createGroups(data, state), createQueries(data, state), createMetrics(data, state),
+    createAudit(data), createProtocol(data),
   ];
-  connect(views, state);
 }
 
 function showFailure(text) {

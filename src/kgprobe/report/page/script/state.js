@@ -1,5 +1,7 @@
 // What the reader has chosen. It lives in the URL hash, so that a link shows exactly the same page.
 
+const THEMES = ["auto", "light", "dark"];
+
 // Every field reads its text from the hash (undefined: not a value, keep the default) and writes it back.
 function numberField(initial, low, high) {
   const read = (text) => (text.trim() !== "" && Number(text) >= low && Number(text) <= high ? Number(text) : undefined);
@@ -27,16 +29,29 @@ function sortField(initial, columns) {
 }
 
 function stateFields(data) {
+  return { ...(data.runs ? rankFields(data) : {}), ...worldFields(data), theme: choiceField("auto", THEMES) };
+}
+
+function worldFields({ openWorld }) {
+  if (!openWorld.length) return {};
+  return {
+    world: modelField(0, openWorld),
+    worldMetric: modelField(0, openWorld[0].metrics),
+    worldSort: sortField("given", ["given", ...CONSISTENCY.map(([key]) => key)]),
+  };
+}
+
+function rankFields(data) {
   const { models } = data;
   const [lowAlpha, highAlpha] = RANGES.wide.alpha;
   const [lowBeta, highBeta] = data.hasPopularity ? RANGES.wide.beta : [0, 0];
   const byModel = models.map((_, index) => `model${index}`);
+  const worlds = data.openWorld.length ? ["openworld"] : [];
   return {
     alpha: numberField(1, lowAlpha, highAlpha),
     beta: numberField(0, lowBeta, highBeta),
     wide: choiceField("no", ["no", "yes"]),
-    tab: choiceField("map", ["map", "ranks", "groups", "queries", "metrics", "audit", "protocol"]),
-    theme: choiceField("auto", ["auto", "light", "dark"]),
+    tab: choiceField("map", ["map", "ranks", "groups", "queries", "metrics", "audit", "protocol", ...worlds]),
     heat: modelField(0, models),
     first: modelField(0, models),
     second: modelField(1, models),
@@ -56,9 +71,12 @@ function readHash(fields, hash) {
     const value = given.has(name) ? field.read(given.get(name)) : undefined;
     return [name, value === undefined ? field.initial : value];
   });
-  const values = Object.fromEntries(entries);
-  if (!within(values, RANGES.narrow)) values.wide = "yes";
-  return values;
+  return widened(Object.fromEntries(entries));
+}
+
+// Beyond the narrow ranges the dials have the wide ones; a page without ranks has no dials.
+function widened(values) {
+  return values.alpha === undefined || within(values, RANGES.narrow) ? values : { ...values, wide: "yes" };
 }
 
 // Only what differs from the defaults, so that links stay short.
@@ -88,8 +106,7 @@ function createState(data) {
   };
 
   state.update = (changes) => {
-    const wanted = { ...state.values, ...changes };
-    if (!within(wanted, RANGES.narrow)) wanted.wide = "yes";
+    const wanted = widened({ ...state.values, ...changes });
     const keys = Object.keys(wanted).filter((name) => wanted[name] !== state.values[name]);
     if (!keys.length) return;
     const continues = keys.join() === gesture.keys && performance.now() - gesture.at < GESTURE_MS;

@@ -11,10 +11,10 @@ function symbolOf(index) {
   return SYMBOLS[index % SYMBOLS.length];
 }
 
-function symbolLegend(data) {
-  const items = data.models.map((model, index) => {
+function symbolLegend(names) {
+  const items = names.map((name, index) => {
     const mark = { style: `color:${modelColour(index)}`, "aria-hidden": "true" };
-    return make("li", {}, make("span", mark, symbolOf(index)[1]), " ", markedLabel(data, model.name));
+    return make("li", {}, make("span", mark, symbolOf(index)[1]), " ", name);
   });
   return make("ul", { class: "legend in-line" }, items);
 }

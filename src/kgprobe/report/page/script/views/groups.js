@@ -19,7 +19,7 @@ function createGroups(data, state) {
   const pager = createPager("Groups", (groupsPage) => state.update({ groupsPage }));
   const save = button("Save these groups as CSV", () => saveGroups(data, state.values));
   const picks = make("div", { class: "picks" }, make("label", { class: "pick", for: "by" }, "Split by ", select));
-  const legend = data.models.length > 1 ? [symbolLegend(data)] : [];
+  const legend = data.models.length > 1 ? [symbolLegend(data.models.map(({ name }) => markedLabel(data, name)))] : [];
   find("panel-groups").append(heading("Where the scores come from"), picks, note, ...legend, chart, drawn,
     table.element, pager.element, make("p", { class: "actions" }, save));
 

@@ -1,0 +1,1 @@
+"""The open world: what missing facts do to a score, and what the score would be without them."""

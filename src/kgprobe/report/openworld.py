@@ -1,0 +1,95 @@
+"""Benches of the open world as tables: for people, for papers and for programs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from os import PathLike
+from typing import TYPE_CHECKING, Any
+
+from kgprobe.files import replacing
+from kgprobe.report.render.data import csv_text, json_text
+from kgprobe.report.render.grid import Cell, Column, Grid, Line
+from kgprobe.report.render.latex import latex
+from kgprobe.report.render.markdown import markdown
+from kgprobe.report.render.terminal import terminal
+from kgprobe.report.render.text import as_text, one_line
+from kgprobe.report.write import ending_of
+
+if TYPE_CHECKING:
+    from kgprobe.openworld.bench.bench import Bench
+
+Benches = Mapping[str, "Bench"]
+
+_COLUMNS: dict[tuple[str, str], Callable[[Mapping[str, Any]], Any]] = {
+    ("all points", "tau"): lambda row: row["tau"],
+    ("all points", "rho"): lambda row: row["rho"],
+    ("all points", "discordant"): lambda row: row["discordant"],
+    ("all points", "tied %"): lambda row: f"{100 * row['tied'] / row['pairs']:.1f}",
+    ("late points", "tau"): lambda row: row["late_tau"],
+    ("late points", "residual"): lambda row: row["residual"],
+    ("late points", "spread"): lambda row: row["spread"],
+    ("late points", "tau to MRR"): lambda row: row["late_tau_mrr"],
+    ("models", "inverted"): lambda row: row["inverted"],
+    ("models", "discrimination"): lambda row: row["discrimination"],
+    ("models", "gap"): lambda row: row["gap"],
+}
+
+
+def bench_grid(benches: Benches) -> Grid:
+    """The statistics of every metric, world by world, and below what they say."""
+    several = len(benches) > 1
+    names = [Column(("", "world"))] * several + [Column(("", "metric"))]
+    numbers = [Column(headings, numeric=True) for headings in _COLUMNS]
+    lines = []
+    for bench in benches.values():
+        for number, row in enumerate(bench.to_rows()):
+            first = [row["world"]] * several + [row["metric"]]
+            texts = [*first, *(as_text(value(row)) for value in _COLUMNS.values())]
+            lines.append(Line(tuple(Cell(one_line(text)) for text in texts), opens=number == 0))
+    return Grid((*names, *numbers), tuple(lines), tuple(bench_notes(benches)))
+
+
+def bench_notes(benches: Benches) -> list[str]:
+    """What the benches say and what limits them, one sentence each."""
+    several = len(benches) > 1
+    notes = ["The worlds are kept apart: scores of one say nothing about another."] * several
+    for name, bench in benches.items():
+        points = bench.points
+        made = f"{len(points)} points of {len(points.models)} models, {points.queries:,} known answers."
+        notes += [one_line(f"{name}: {text}") if several else text for text in [made, *bench.verdict, *bench.notes]]
+    return notes
+
+
+def bench_rows(benches: Benches) -> list[dict[str, Any]]:
+    """Flat rows: for every world those of kind ``consistency``, ``difference`` and ``point``."""
+    return [row for bench in benches.values() for row in _rows(bench)]
+
+
+def _rows(bench: Bench) -> Sequence[dict[str, Any]]:
+    return [
+        *({"kind": "consistency", **row} for row in bench.to_rows()),
+        *({"kind": "difference", "world": bench.world, **one.to_row()} for one in bench.differences),
+        *({"kind": "point", "world": bench.world, **row} for row in bench.points.to_rows()),
+    ]
+
+
+TEXTS: dict[str, Callable[[Benches], str]] = {
+    ".md": lambda benches: markdown(bench_grid(benches)),
+    ".tex": lambda benches: latex(bench_grid(benches)),
+    ".csv": lambda benches: csv_text(bench_rows(benches)),
+    ".json": lambda benches: json_text(bench_rows(benches)),
+    ".txt": lambda benches: terminal(bench_grid(benches)),
+}
+"""Benches as text, by the ending of a file of it."""
+
+
+def write_bench(benches: Benches, path: str | PathLike[str], title: str = "Open world", command: str = "") -> None:
+    """Write benches as what the ending of the file's name says: a page (.html), a table, or data."""
+    ending = ending_of(path)
+    if ending == ".html":
+        from kgprobe.report.page.openworld import write_bench_page
+
+        write_bench_page(path, benches, title, command)
+        return
+    with replacing(path) as temporary:
+        temporary.write_text(TEXTS[ending](benches), encoding="utf-8", newline="\n")

@@ -1,0 +1,182 @@
+// Metrics when facts are missing: every checkpoint in both worlds, the order of the models, and how well one tells the
+// other.
+
+// Statistics of a metric: key, title, and how a value is written.
+const CONSISTENCY = [
+  ["tau", "Tau", fixed],
+  ["rho", "Rho", fixed],
+  ["discordant", "Discordant", whole],
+  ["tied", "Tied", whole],
+  ["late_tau", "Late tau", fixed],
+  ["residual", "Residual", fixed],
+  ["spread", "Spread", fixed],
+  ["late_tau_mrr", "Tau to MRR", fixed],
+  ["inverted", "Inverted", whole],
+  ["discrimination", "Range", fixed],
+  ["gap", "Gap", fixed],
+];
+
+function createOpenWorld(data, state) {
+  const worlds = data.openWorld;
+  const verdict = make("div");
+  const legend = make("div");
+  const scatter = createChart("Open-world over closed-world value of every checkpoint; the table below has both", 420);
+  const order = createChart("Order of the models in both worlds; the table below has their places", 420);
+  const orderTitle = heading("");
+  const [places, differences, notes] = Array.from({ length: 3 }, () => make("section"));
+  const metrics = worlds[0].metrics.map(({ name }) => name);
+  const selects = [
+    ...(worlds.length > 1 ? [createPick(state, "world", "World", worlds.map(({ name }) => name))] : []),
+    createPick(state, "worldMetric", "Metric", metrics),
+  ];
+  const table = createTable("Consistency of every metric", [
+    { key: "given", title: "Metric", header: true, unsorted: true, cell: (metric) => label(metric.name) },
+    ...CONSISTENCY.map(([key, title, write]) => ({
+      key, title, numeric: true, cell: ({ statistics: row }) => write(row[key] ?? NaN),
+    })),
+  ], (key) => state.update({ worldSort: nextOrder(state.values.worldSort, key, true) }));
+  find("panel-openworld").append(
+    heading("Does the order of models survive missing facts?"), verdict,
+    make("div", { class: "picks" }, selects.map(({ element }) => element)), legend,
+    make("div", { class: "maps" },
+      make("div", {}, heading("Scores in both worlds"),
+        make("p", { class: "remark" }, "A line is a model, a mark a checkpoint. On the grey line both worlds agree."),
+        scatter),
+      make("div", {}, orderTitle,
+        make("p", { class: "remark" }, "Every model at its best open-world checkpoint, the best on the left. ",
+          "Lines that cross are models in the wrong order."), order),
+      asTable("The models as a table", places)),
+    heading("Consistency of every metric"), table.element, differences, notes,
+  );
+
+  const draw = () => {
+    selects.forEach((select) => select.show());
+    const world = worlds[state.values.world];
+    const metric = world.metrics[state.values.worldMetric];
+    verdict.replaceChildren(...world.verdict.map((text, i) => make("p", { class: i ? null : "verdict" }, text)));
+    legend.replaceChildren(symbolLegend(world.models.map(label)));
+    const { inverted, model_pairs: pairs } = metric.statistics;
+    orderTitle.textContent = `Order of the models: ${whole(inverted)} of ${plural(pairs, "pair")} inverted`;
+    drawWorlds(scatter, world, metric);
+    drawOrder(order, world, metric);
+    places.replaceChildren(placesTable(world, metric));
+    const rows = sortRows(world.metrics, state.values.worldSort, (row, key) => row.statistics?.[key]);
+    table.show(rows, state.values.worldSort);
+    differences.replaceChildren(...(world.differences.length ? [heading("PROBE against pMRR"), tauTable(world)] : []));
+    notes.replaceChildren(...worldNotes(data, world));
+  };
+  const needs = ["world", "worldMetric", "worldSort", "theme"];
+  return { panel: data.runs ? "openworld" : undefined, needs, draw };
+}
+
+// A choice by number, made once and then set: a new one would take the focus away.
+function createPick(state, id, text, names) {
+  const options = names.map((name, index) => make("option", { value: index }, name));
+  const select = make("select", { id, dir: "auto" }, options);
+  select.addEventListener("change", () => state.update({ [id]: Number(select.value) }));
+  const element = make("label", { class: "pick", for: id }, text, " ", select);
+  return { element, show: () => { select.value = state.values[id]; } };
+}
+
+// The points of a model by closed-world value, so that its line does not turn back.
+function pointsOf(world, metric, index) {
+  const own = world.model.map((_, point) => point).filter((point) => world.model[point] === index);
+  return own.sort((a, b) => metric.closed[a] - metric.closed[b]);
+}
+
+function pointLabel(world, metric, point) {
+  const name = plotText(world.models[world.model[point]]);
+  const values = `open ${fixed(metric.open[point])}, closed ${fixed(metric.closed[point])}`;
+  return `${name}, ${plotText(world.checkpoints[point])}<br>${values}`;
+}
+
+function modelTrace(index, rest) {
+  const color = modelColour(index);
+  return {
+    type: "scatter", mode: "lines+markers", hoverinfo: "text", line: { color, width: 1.5 },
+    marker: { size: 7, color, symbol: symbolOf(index)[0] }, ...rest,
+  };
+}
+
+function drawWorlds(chart, world, metric) {
+  const [low, high] = extremes([...metric.open, ...metric.closed]);
+  const room = 0.04 * (high - low || 1);
+  const range = [low - room, high + room];
+  const equal = {
+    type: "scatter", mode: "lines", hoverinfo: "skip", x: range, y: range, line: { color: themeColour("muted"), width: 1 },
+  };
+  const lines = world.models.map((_, index) => {
+    const own = pointsOf(world, metric, index);
+    return modelTrace(index, {
+      x: own.map((point) => metric.closed[point]), y: own.map((point) => metric.open[point]),
+      text: own.map((point) => pointLabel(world, metric, point)),
+    });
+  });
+  const better = metric.higherIsBetter ? "" : " (lower is better)";
+  drawChart(chart, [equal, ...lines], {
+    xaxis: axis(`closed world${better}`, { range, zeroline: false }),
+    yaxis: axis(`open world${better}`, { range, zeroline: false }),
+  });
+}
+
+function drawOrder(chart, world, metric) {
+  const lines = world.models.map((_, index) => modelTrace(index, {
+    x: [metric.byOpen.indexOf(index), metric.byClosed.indexOf(index)], y: [1, 0],
+    text: Array(2).fill(pointLabel(world, metric, metric.best[index])),
+  }));
+  const plain = { showgrid: false, zeroline: false, showline: false };
+  drawChart(chart, lines, {
+    xaxis: axis("", { ...plain, showticklabels: false, range: [-0.6, world.models.length - 0.4] }),
+    yaxis: axis("", { ...plain, tickvals: [0, 1], ticktext: ["closed", "open"], range: [-0.15, 1.15] }),
+  });
+}
+
+function placesTable(world, metric) {
+  const table = createTable("Places of the models in both worlds", [
+    { title: "Model", header: true, cell: (index) => label(world.models[index]) },
+    { title: "Best open-world checkpoint", cell: (index) => label(world.checkpoints[metric.best[index]]) },
+    { title: "Open", numeric: true, cell: (index) => fixed(metric.open[metric.best[index]], 6) },
+    { title: "Closed", numeric: true, cell: (index) => fixed(metric.closed[metric.best[index]], 6) },
+    { title: "Place, open", numeric: true, cell: (index) => whole(metric.byOpen.indexOf(index) + 1) },
+    { title: "Place, closed", numeric: true, cell: (index) => whole(metric.byClosed.indexOf(index) + 1) },
+  ]);
+  table.show(metric.byOpen);
+  return table.element;
+}
+
+const VERDICTS = { more: "more consistent", less: "less consistent", equal: "equally consistent", undecided: "undecided" };
+
+function tauTable(world) {
+  const value = ({ difference, low, high }) => [
+    signed(difference), make("small", { class: "range-text" }, rangeText(low, high)),
+  ];
+  const table = createTable("Differences of Kendall's tau", [
+    { title: "First", header: true, cell: ({ first }) => label(first) },
+    { title: "Second", cell: ({ second }) => label(second) },
+    { title: "Points", cell: ({ points }) => points },
+    { title: "Difference of tau", numeric: true, cell: value },
+    { title: "The first is", cell: ({ verdict }) => VERDICTS[verdict] },
+  ]);
+  table.show(world.differences);
+  return table.element;
+}
+
+function worldNotes(data, world) {
+  const several = data.openWorld.length > 1;
+  const notes = [
+    `${plural(world.model.length, "point")} of ${plural(world.models.length, "model")}, `
+      + `${plural(world.queries, "known answer")}.`,
+    "Tau is Kendall's and rho Spearman's, between both worlds over all points; discordant and tied count pairs of them.",
+    `Late points have a closed-world MRR above ${world.late}. Over them, residual is how far closed-world values lie `
+      + "from a monotone fit on open-world ones, as a share of their range; spread is how far models with equal "
+      + "closed-world values lie apart in the open world, as a share of its gain; and tau to MRR is that between the "
+      + "open-world value and the closed-world MRR.",
+    "Range is that of the open-world values of the last checkpoints: a metric that hardly tells models apart is of no "
+      + "use, however consistent. The gap between both worlds is a share of the way from chance to perfect.",
+    "Intervals draw whole models, for checkpoints of one model are alike. The best checkpoints are chosen by the scores "
+      + "that are shown, not by validation.",
+    ...(several ? ["The worlds are kept apart: scores of one say nothing about another."] : []),
+    ...world.notes,
+  ];
+  return [heading("How to read it"), make("ul", { class: "notes" }, notes.map((text) => make("li", {}, text)))];
+}
