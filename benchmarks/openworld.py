@@ -10,7 +10,8 @@ the start, where most is learned. The world is the published family tree at that
 the package, split in the same way; or the published one whose missing answers are those that a model ranked lowest
 (correlated). A model that has all its pairs is left alone, so that the same command goes on where it was stopped; one
 that has not is trained from the start, for trainings on a GPU are not the same to the last bit. `--dimension` and
-`--epochs` make trainings smaller, to try it on a CPU. `pack` writes pairs/DENSITY.tar.xz; `table` prints the configurations beside the paper's, in Markdown.
+`--epochs` make trainings smaller, to try it on a CPU. `pack` writes pairs/DENSITY.tar.xz; `table` prints the
+configurations beside the paper's, in Markdown.
 """
 
 from __future__ import annotations
