@@ -50,6 +50,7 @@ bench: $(VENV)/.dev
 	$(BIN)/python benchmarks/decision.py
 	$(BIN)/python benchmarks/page.py
 	$(BIN)/python benchmarks/interval_coverage.py
+	$(BIN)/python benchmarks/openworld_estimate.py
 
 docs: $(VENV)/.dev
 	$(BIN)/python docs/generate.py

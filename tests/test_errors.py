@@ -1,6 +1,6 @@
 import pytest
 
-from kgprobe.errors import DataError, UsageError, nearest, spans
+from kgprobe.errors import DataError, UsageError, naming, nearest, spans
 
 
 @pytest.mark.parametrize(("error", "code"), [(DataError, 1), (UsageError, 2)])
@@ -8,6 +8,18 @@ def test_everything_is_said_with_the_way_out(error: type[DataError] | type[Usage
     raised = error("cannot", ["this", "that"], "do otherwise")
     assert str(raised).splitlines() == ["cannot", "  - this", "  - that", "Remedy: do otherwise"]
     assert raised.exit_code == code
+
+
+@pytest.mark.parametrize("title", ["not a table", "ranks.parquet: not a table"])
+def test_the_place_is_named_once(title: str) -> None:
+    with pytest.raises(DataError) as caught, naming("ranks.parquet"):
+        raise DataError(title, ["no column"], "rank again")
+    assert str(caught.value).splitlines() == ["ranks.parquet: not a table", "  - no column", "Remedy: rank again"]
+
+
+def test_a_wrong_request_is_of_no_place() -> None:
+    with pytest.raises(UsageError, match=r"^cannot$"), naming("ranks.parquet"):
+        raise UsageError("cannot")
 
 
 def test_without_problems_the_title_stands_alone() -> None:

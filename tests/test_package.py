@@ -4,7 +4,10 @@ import json
 import subprocess
 import sys
 
+import pytest
+
 import kgprobe
+from kgprobe import openworld
 
 EXTRAS = (
     "torch",
@@ -35,6 +38,16 @@ def test_every_public_name_is_there() -> None:
     assert kgprobe.__all__ == sorted(
         kgprobe.__all__, key=lambda name: (not name.isupper(), not name[0].isupper(), name)
     )
+
+
+def test_names_of_the_open_world_are_loaded_when_they_are_asked_for() -> None:
+    code = "import sys, kgprobe; early = 'kgprobe.openworld' in sys.modules; kgprobe.split_world; print(early)"
+    assert run(code).strip() == "False"
+    assert [name for name in openworld.__all__ if not hasattr(openworld, name)] == []
+    assert kgprobe.estimate_closed is openworld.estimate_closed
+    for module in (kgprobe, openworld):
+        with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+            _ = module.nothing
 
 
 def test_data_flows_one_way() -> None:

@@ -9,6 +9,8 @@ Example:
     {'MRR': 0.75, 'PROBE(alpha=0,beta=0)': 0.7846617...}
 """
 
+from typing import TYPE_CHECKING
+
 from kgprobe.aggregate import Geometry, Surface, surface
 from kgprobe.compare import Lineup, audit_files, decide, decision_map, line_up
 from kgprobe.errors import DataError, KgprobeError, UsageError
@@ -34,6 +36,20 @@ from kgprobe.report import Report, compare
 from kgprobe.train.fit import Fitted, fit
 from kgprobe.train.run.source import register_trained
 
+if TYPE_CHECKING:
+    from kgprobe.openworld import OpenWorld, estimate_closed, read_world, sensitivity, split_world
+else:
+    _OPEN_WORLD = ("OpenWorld", "estimate_closed", "read_world", "sensitivity", "split_world")
+
+    def __getattr__(name):
+        """Names of the open world are loaded when they are first asked for: they need scipy."""
+        if name not in _OPEN_WORLD:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        from kgprobe import openworld
+
+        return getattr(openworld, name)
+
+
 register_trained()
 
 __all__ = [
@@ -49,6 +65,7 @@ __all__ = [
     "Lineup",
     "Metric",
     "Model",
+    "OpenWorld",
     "Opening",
     "Popularity",
     "QueryCandidates",
@@ -70,6 +87,7 @@ __all__ = [
     "concatenate",
     "decide",
     "decision_map",
+    "estimate_closed",
     "evaluate",
     "fit",
     "line_up",
@@ -79,6 +97,9 @@ __all__ = [
     "parse",
     "rank",
     "read_ranks",
+    "read_world",
     "scores",
+    "sensitivity",
+    "split_world",
     "surface",
 ]

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from os import PathLike
 
 
 class KgprobeError(Exception):
@@ -44,6 +46,25 @@ class UsageError(KgprobeError):
     """The request makes no sense (exit code 2)."""
 
     exit_code = 2
+
+
+@contextmanager
+def naming(place: str | PathLike[str]) -> Iterator[None]:
+    """Let an error say where the data comes from, if it does not know it.
+
+    Example:
+        >>> with naming("ranks.parquet"):
+        ...     raise DataError("not a rank table", remedy="rank the model again")
+        Traceback (most recent call last):
+        kgprobe.errors.DataError: ranks.parquet: not a rank table
+        Remedy: rank the model again
+    """
+    try:
+        yield
+    except DataError as error:
+        if error.title.startswith(str(place)):
+            raise
+        raise DataError(f"{place}: {error.title}", error.problems, error.remedy) from None
 
 
 def spans(numbers: Sequence[int], most: int = 40) -> str:

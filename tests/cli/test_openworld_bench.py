@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from benches import SPLIT, made_pairs, write_pairs
-from kgprobe.openworld.bench import BENCH_METRICS, Settings, bench
+from kgprobe.openworld.bench import Settings, bench
+from kgprobe.openworld.metrics import OPEN_WORLD_METRICS
 from kgprobe.report.page.container import unpack
 from pages import made_up
 
@@ -49,7 +50,9 @@ def test_the_table_has_the_default_metrics_and_ends_with_what_it_says(kgprobe: C
     run = kgprobe("openworld", "bench", runs, "--replicates", 20)
     assert run.code == 0
     lines = run.out.splitlines()
-    assert [line.split()[0] for line in lines[3 : 3 + len(BENCH_METRICS)]] == [str(metric) for metric in BENCH_METRICS]
+    assert [line.split()[0] for line in lines[3 : 3 + len(OPEN_WORLD_METRICS)]] == [
+        str(metric) for metric in OPEN_WORLD_METRICS
+    ]
     assert "9 points of 3 models, 60 known answers." in lines
     assert any(line.startswith("Over all points PROBE is more consistent than pMRR(p=0.25) at ") for line in lines)
     assert any("Intervals over 3 models are rough" in line for line in lines)
@@ -106,7 +109,7 @@ def test_a_report_shows_the_open_world(kgprobe: Command, runs: Path, tmp_path: P
     assert kgprobe("report", *files, "-o", page, *arguments).code == 0
     (world,) = _carried(page)["openWorld"]
     assert world["models"] == ["model-0", "model-1"]
-    assert [metric["name"] for metric in world["metrics"]] == [str(metric) for metric in BENCH_METRICS]
+    assert [metric["name"] for metric in world["metrics"]] == [str(metric) for metric in OPEN_WORLD_METRICS]
     refused = kgprobe("report", *files, "-o", tmp_path / "table.md", *arguments)
     assert refused.code == 2
     assert "only a page shows the open world" in refused.err
@@ -133,11 +136,12 @@ def test_one_point_is_too_few(kgprobe: Command, tmp_path: Path) -> None:
     [
         (["--late", 2], "late must be an MRR from 0 to 1, not 2.0"),
         (["--replicates", 0], "replicates must be at least 1"),
+        (["--seed", -1], "seed must be at least 0, not -1"),
         (["-o", "bench.doc"], "a report cannot be written to this kind of file"),
         (["--figures", "here", "--type", "doc"], "a figure cannot be written to this kind of file"),
         (["-m", "nonsense"], "nonsense"),
     ],
-    ids=["late", "replicates", "output", "figures", "metric"],
+    ids=["late", "replicates", "seed", "output", "figures", "metric"],
 )
 def test_requests_that_make_no_sense_are_refused(
     arguments: list[Any], complaint: str, kgprobe: Command, runs: Path
@@ -145,3 +149,4 @@ def test_requests_that_make_no_sense_are_refused(
     run = kgprobe("openworld", "bench", runs, *arguments)
     assert run.code == 2
     assert complaint in run.err
+    assert "Traceback" not in run.err

@@ -1,12 +1,16 @@
 import json
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
 from kgprobe import evaluate
 from kgprobe.openworld.files import write_world
-from kgprobe.openworld.pair import RankPair, read_pairs
-from worlds import random_world
+from kgprobe.openworld.pair import RankPair, rank_worlds, read_pairs
+from kgprobe.openworld.split import split_world
+from kgprobe.openworld.task import tail_task
+from worlds import random_graph, random_world, rows
 
 FEW = ("--least", 2, "--threads", 1)
 
@@ -62,6 +66,32 @@ def test_every_snapshot_of_a_run_is_ranked(kgprobe, world: Path, tmp_path: Path)
     assert list(pairs) == ["epoch-00000", "epoch-00001", "epoch-00002"]
     assert all(set(pair.open.seed.tolist()) == {0, 1} for pair in pairs.values() if pair.open.seed is not None)
     assert pairs["epoch-00002"].open.seed is not None
+
+
+def test_a_model_is_ranked_in_every_world_with_the_facts_that_it_learned(kgprobe, tmp_path: Path) -> None:
+    plain = random_world()
+    score = np.random.default_rng(0).random(150)
+    correlated = split_world(random_graph(), 0.6, 0.5, 0, score, odds=np.inf, valid=0.2, name="correlated")
+    other = random_world(seed=1)
+    assert correlated.train.tolist() == plain.train.tolist()
+    assert correlated.known.tolist() != plain.known.tolist()
+    for name, world in {"plain": plain, "correlated": correlated, "other": other}.items():
+        write_world(world, tmp_path / name)
+    options = ("--epochs", 1, "--dimension", 4, "--device", "cpu", "--threads", 1)
+    run = tmp_path / "run"
+    assert kgprobe("train", "distmult", "-g", tmp_path / "plain", "-o", run, *options).code == 0
+
+    def evaluated(name: str) -> Any:
+        return kgprobe("openworld", "evaluate", run, "-w", tmp_path / name, "-o", tmp_path / f"of-{name}", *FEW)
+
+    assert evaluated("plain").code == 0
+    assert evaluated("correlated").code == 0
+    expected = rank_worlds(run, correlated, tail_task(correlated, least_answers=2))
+    assert rows(read_pairs(tmp_path / "of-correlated" / "run")["final"].open) == rows(expected.open)
+    refused = evaluated("other")
+    assert (refused.code, "of another graph" in refused.err) == (1, True)
+    strict = kgprobe("rank", run, "-g", tmp_path / "correlated", "-o", tmp_path / "ranks.parquet")
+    assert (strict.code, "of another graph" in strict.err) == (1, True)
 
 
 @pytest.mark.parametrize(

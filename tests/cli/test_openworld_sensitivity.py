@@ -1,6 +1,7 @@
 import csv
 import io
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ import pytest
 
 from kgprobe.cli.openworld.sensitivity import Unlearned
 from kgprobe.openworld import theory
+from kgprobe.openworld.metrics import OPEN_WORLD_METRICS
 
 Command = Callable[..., Any]
 
@@ -35,8 +37,9 @@ def _graph(path: Path) -> Any:
 def test_the_table_leaves_out_what_is_the_same_everywhere(kgprobe: Command, graph_dir: Path) -> None:
     run = kgprobe("openworld", "sensitivity", "-g", graph_dir, "--missing", "0.25")
     lines = run.out.splitlines()
-    assert lines[0].split()[:3] == ["metric", "shown", "slope"]
-    assert len(lines) >= 2 + len(theory.SENSITIVITY_METRICS)
+    assert re.split(r"\s{2,}", lines[0])[:4] == ["metric", "shown", "slope open", "slope closed"]
+    assert "shown: the share of a true improvement" in run.err
+    assert len(lines) >= 2 + len(OPEN_WORLD_METRICS)
     both = kgprobe("openworld", "sensitivity", "-g", graph_dir, "--missing", "0.25", "--missing", "0.1")
     assert both.out.split()[:3] == ["metric", "missing", "shown"]
 

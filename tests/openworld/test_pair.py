@@ -157,6 +157,7 @@ def test_one_pair_that_cannot_be_used_is_said_as_it_is(tmp_path: Path) -> None:
 def refused(opened: Ranks, closed: Ranks, **options: Any) -> list[str]:
     with pytest.raises(DataError, match="not of one model in two worlds") as caught:
         RankPair(opened, closed, **options)
+    assert "kgprobe openworld evaluate" in caught.value.remedy
     return caught.value.problems
 
 

@@ -125,6 +125,8 @@ def test_what_is_wrong_is_named(tmp_path: Path, change: Callable[[Columns], Any]
     with pytest.raises(DataError) as caught:
         read_published(folder_of(tmp_path, change))
     assert message in str(caught.value)
+    assert str(tmp_path) in caught.value.title
+    assert caught.value.remedy
 
 
 def test_a_folder_without_queries(tmp_path: Path) -> None:

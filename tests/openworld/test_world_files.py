@@ -120,7 +120,9 @@ def test_missing_facts_that_are_known(tmp_path: Path) -> None:
     )
     with pytest.raises(DataError, match="not the parts of a world") as caught:
         read_world(tmp_path)
+    assert caught.value.title.startswith(str(tmp_path))
     assert "1 facts are in known and in missing" in caught.value.problems[0]
+    assert "give every fact once" in caught.value.remedy
 
 
 def test_missing_facts_without_tails(tmp_path: Path) -> None:

@@ -29,9 +29,12 @@ def test_a_single_world_needs_no_name(benches: dict[str, Bench]) -> None:
     one = {"other": benches["other"]}
     grid = bench_grid(one)
     assert grid.columns[0].headings == ("", "metric")
-    assert list(grid.notes) == bench_notes(one)
+    said = bench_notes(one)
+    assert list(grid.notes[: len(said)]) == said
+    meanings = [note.partition(":")[0].lower() for note in grid.notes[len(said) :]]
+    assert meanings == list(dict.fromkeys(column.headings[0] for column in grid.columns[1:]))
     assert grid.notes[0] == "4 points of 2 models, 36 known answers."
-    assert list(grid.notes[1:]) == one["other"].verdict + one["other"].notes
+    assert said[1:] == one["other"].verdict + one["other"].notes
 
 
 def test_notes_say_of_which_world_they_are(benches: dict[str, Bench]) -> None:

@@ -40,19 +40,25 @@ def load_graph(source: str | os.PathLike[str]) -> KnowledgeGraph:
 def _load(source: str | os.PathLike[str]) -> KnowledgeGraph:
     from kgprobe.graph.readers.detect import read_directory
 
-    places = _places(Path(os.path.expanduser(source)))
-    directory = next((place for place in places if place.is_dir()), None)
+    tried = places(source)
+    directory = next((place for place in tried if place.is_dir()), None)
     if directory is not None:
         return read_directory(directory, Path(os.path.abspath(directory)).name)
     if os.fspath(source) == FAMILY_TREE:
         from kgprobe.graph.family_tree import family_tree
 
         return family_tree()
-    raise _not_found(os.fspath(source), places)
+    raise _not_found(os.fspath(source), tried)
 
 
-def _places(path: Path) -> list[Path]:
-    """Where a graph of that name may be."""
+def places(source: str | os.PathLike[str]) -> list[Path]:
+    """Where a graph of that name may be.
+
+    Example:
+        >>> places("tiny")[0].as_posix()
+        'tiny'
+    """
+    path = Path(os.path.expanduser(source))
     if path.is_absolute():
         return [path]
     return [path, *(folder / path for root in _roots() for folder in (root, root / "graphs"))]
@@ -71,9 +77,9 @@ def _known_names() -> list[str]:
     return sorted(names | {FAMILY_TREE})
 
 
-def _not_found(source: str, places: list[Path]) -> DataError:
-    files = [place for place in places if place.exists()]
-    problems = [f"{file} is a file" for file in files] or [f"no directory {place}" for place in places]
+def _not_found(source: str, tried: list[Path]) -> DataError:
+    files = [place for place in tried if place.exists()]
+    problems = [f"{file} is a file" for file in files] or [f"no directory {place}" for place in tried]
     if not _roots():
         problems.append("KGPROBE_DATA is not set, so there is no other place to look")
     known = _known_names()

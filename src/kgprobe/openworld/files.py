@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kgprobe.errors import DataError
+from kgprobe.errors import DataError, naming
 from kgprobe.files import replacing
 from kgprobe.graph import SPLITS, load_graph, write_graph
-from kgprobe.graph.load import _places as graph_places
+from kgprobe.graph.load import places
 from kgprobe.graph.readers.columns import id_columns, read_parquet
 from kgprobe.graph.readers.detect import find_reader
 from kgprobe.openworld.published import is_published, read_published
@@ -96,10 +96,10 @@ def read_world(source: str | os.PathLike[str], correlated: bool = False) -> Open
 
 
 def _find(source: str | os.PathLike[str], correlated: bool) -> OpenWorld:
-    places = graph_places(Path(os.path.expanduser(source)))
-    folder = next((place for place in places if place.is_dir()), None)
+    tried = places(source)
+    folder = next((place for place in tried if place.is_dir()), None)
     if folder is None:
-        raise DataError(f"{source}: no such world", [f"no directory {place}" for place in places], _MAKE)
+        raise DataError(f"{source}: no such world", [f"no directory {place}" for place in tried], _MAKE)
     if is_published(folder):
         return read_published(folder, correlated)
     if correlated:
@@ -123,16 +123,17 @@ def _read(folder: Path) -> OpenWorld:
     ]
     if problems:
         raise DataError(f"{folder}: the files of this world do not go together", problems, "write it again")
-    return OpenWorld(
-        about["name"],
-        graph.num_entities,
-        graph.num_relations,
-        **parts,
-        queries=about["queries"],
-        entity_labels=graph.entity_labels,
-        relation_labels=graph.relation_labels,
-        settings=about["settings"],
-    )
+    with naming(folder):
+        return OpenWorld(
+            about["name"],
+            graph.num_entities,
+            graph.num_relations,
+            **parts,
+            queries=about["queries"],
+            entity_labels=graph.entity_labels,
+            relation_labels=graph.relation_labels,
+            settings=about["settings"],
+        )
 
 
 def _read_about(path: Path, problems: list[str]) -> dict[str, Any] | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -11,9 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from kgprobe.errors import DataError
+from kgprobe.errors import DataError, naming
 from kgprobe.graph.sorted_keys import Ints
 from kgprobe.openworld.codes import Codes
+from kgprobe.openworld.natural import natural
 from kgprobe.openworld.pair_checks import WORLDS, pair_problems, rows_of
 from kgprobe.openworld.task import Task
 from kgprobe.openworld.world import OpenWorld
@@ -23,6 +23,8 @@ from kgprobe.predict.filter import KnownFilter
 from kgprobe.predict.model import model_of
 from kgprobe.predict.rank import Watch, rank_in
 from kgprobe.ranks import Ranks, read_ranks
+
+_AGAIN = "rank the model in both worlds: kgprobe openworld evaluate MODEL --world WORLD --force"
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,7 +55,7 @@ class RankPair:
     def __post_init__(self) -> None:
         problems = pair_problems(self.open, self.closed, require_answers=self.require_answers)
         if problems:
-            raise DataError("these rank tables are not of one model in two worlds", problems)
+            raise DataError("these rank tables are not of one model in two worlds", problems, _AGAIN)
 
     @cached_property
     def closed_rows(self) -> Codes:
@@ -74,13 +76,11 @@ class RankPair:
         """
         paths = pair_paths(folder, name)
         if absent := [f"{path.name} is not there" for path in paths.values() if not path.exists()]:
-            raise DataError(f"{Path(folder) / name}: no pair of rank files", absent, "evaluate the model again")
+            raise DataError(f"{Path(folder) / name}: no pair of rank files", absent, _AGAIN)
         tables = {world: read_ranks(path) for world, path in paths.items()}
         task = tables["closed"].info.settings.get("task")
-        try:
+        with naming(Path(folder) / name):
             return cls(**tables, require_answers=not (isinstance(task, dict) and task.get("sides") == "both"))
-        except DataError as error:
-            raise DataError(f"{Path(folder) / name}: {error.title}", error.problems, error.remedy) from None
 
 
 def pair_paths(folder: str | os.PathLike[str], name: str) -> dict[str, Path]:
@@ -106,7 +106,7 @@ def read_pairs(folder: str | os.PathLike[str]) -> dict[str, RankPair]:
         problem = "no files NAME.open.parquet and NAME.closed.parquet" if place.is_dir() else "no such folder"
         raise DataError(f"{place}: no pairs of rank files", [problem], "make them with: kgprobe openworld evaluate")
     pairs, errors = {}, []
-    for name in sorted(found, key=_natural):
+    for name in sorted(found, key=natural):
         try:
             pairs[name] = RankPair.read(place, name)
         except DataError as error:
@@ -180,14 +180,5 @@ def _setting(world: OpenWorld, facts: Ints, sides: str, known: KnownFilter) -> S
 def _opened(model: Any, world: OpenWorld, facts: Facts) -> Model:
     if not isinstance(model, str | os.PathLike):
         return model_of(model, world.graph)
-    try:
-        return open_model(model, Opening(world.graph, facts))
-    except DataError as error:
-        try:  # a run may know the world by its training facts alone: published ones have no test split
-            return open_model(model, Opening(world.learned, facts))
-        except DataError:
-            raise error from None
-
-
-def _natural(name: str) -> list[tuple[int, str]]:
-    return [(int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"(\d+)", name)]
+    # One model is ranked in many worlds: those that hide other facts of it, and published ones, which test nothing.
+    return open_model(model, Opening(world.graph, facts, other_test=True))

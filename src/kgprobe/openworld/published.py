@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from kgprobe.errors import DataError, spans
+from kgprobe.errors import DataError, naming, spans
 from kgprobe.graph import load_graph
 from kgprobe.graph.check import id_problems
 from kgprobe.graph.readers.columns import id_columns, read_parquet
@@ -63,19 +63,20 @@ def read_published(directory: str | os.PathLike[str], correlated: bool = False) 
     hard = np.column_stack([asked[np.searchsorted(asked[:, 0], answers[:, 0]), 1:], answers[:, 1]])
     path = Path(os.path.abspath(folder))
     density = re.fullmatch(r"density_(\d+)", path.name)
-    return OpenWorld(
-        f"{path.parent.name}-{path.name}" + ("-correlated" if correlated else ""),
-        graph.num_entities,
-        graph.num_relations,
-        train=graph.triples("train"),
-        known=hard[known],
-        missing=hard[~known],
-        queries=queries[:, 1:],
-        entity_labels=graph.entity_labels,
-        relation_labels=graph.relation_labels,
-        settings={"source": "published", "correlated": correlated}
-        | ({"density": int(density[1]) / 100, "train_share": 0.7} if density else {}),
-    )
+    with naming(folder):
+        return OpenWorld(
+            f"{path.parent.name}-{path.name}" + ("-correlated" if correlated else ""),
+            graph.num_entities,
+            graph.num_relations,
+            train=graph.triples("train"),
+            known=hard[known],
+            missing=hard[~known],
+            queries=queries[:, 1:],
+            entity_labels=graph.entity_labels,
+            relation_labels=graph.relation_labels,
+            settings={"source": "published", "correlated": correlated}
+            | ({"density": int(density[1]) / 100, "train_share": 0.7} if density else {}),
+        )
 
 
 def _columns(path: Path, names: tuple[str, ...], problems: list[str]) -> Ints | None:

@@ -108,7 +108,8 @@ def _check(shares: Mapping[str, float], odds: float, valid: float, seed: int, *,
     if seed < 0:
         problems.append(f"seed is {seed}, expected 0 or more")
     if problems:
-        raise UsageError("no world can be split like this", problems)
+        remedy = "take for example a density of 0.75 and a train share of 0.7, and a score where the odds are not 1"
+        raise UsageError("no world can be split like this", problems, remedy)
 
 
 def _distinct_facts(graph: KnowledgeGraph) -> tuple[Ints, Ints]:
@@ -142,7 +143,7 @@ def _of_hard(scores: Floats | None, hidden: Flags) -> Floats | None:
     if absent := int(np.isnan(own).sum()):
         raise DataError(
             f"{absent:,} of {len(own):,} hard facts have no score",
-            remedy="score every fact that is not trained on: known and missing ones",
+            remedy="score all that is not trained on: 'kgprobe openworld evaluate --task all' makes such ranks",
         )
     return own
 

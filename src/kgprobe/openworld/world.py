@@ -79,7 +79,8 @@ class OpenWorld:
         if not problems:
             problems = _overlaps(parts)
         if problems:
-            raise DataError(f"{self.name}: these are not the parts of a world", problems)
+            remedy = "give every fact once: trained on, known, or missing"
+            raise DataError(f"{self.name}: these are not the parts of a world", problems, remedy)
         for part, facts in parts.items():
             object.__setattr__(self, part, _frozen(facts))
         object.__setattr__(self, "queries", None if queries is None else _frozen(queries))

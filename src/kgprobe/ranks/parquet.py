@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from kgprobe.errors import DataError
+from kgprobe.errors import DataError, naming
 from kgprobe.files import replacing
 from kgprobe.ranks.checks import Checker
 from kgprobe.ranks.schema import RanksInfo, conform
@@ -47,7 +47,7 @@ class RankFile:
     def __init__(self, path: str | PathLike[str], watch: Callable[[int], None] | None = None) -> None:
         self.path, self._watch = Path(path), watch
         self._file = _open(self.path)
-        with _Naming(self.path):
+        with naming(self.path):
             info = RanksInfo.from_metadata(self._file.schema_arrow.metadata)
             conform(self.empty_table())
         self.info = info if info.model else replace(info, model=self.path.stem)
@@ -94,7 +94,7 @@ class RankFile:
         """The rows in order, in slices, unchecked: `validate` checks."""
         stream = self._file.iter_batches(batch_size=rows)
         while True:
-            with _Naming(self.path):
+            with naming(self.path):
                 try:
                     batch = next(stream)
                 except StopIteration:
@@ -135,20 +135,6 @@ def read_ranks(path: str | PathLike[str]) -> Ranks:
     validate(file)
     tables = [batch.to_arrow() for batch in file.batches()] or [file.empty_table()]
     return Ranks(pa.concat_tables(tables).unify_dictionaries(), file.info, validate=False)
-
-
-class _Naming:
-    """Puts the file's name in front of an error that does not know it."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
-        if isinstance(error, DataError) and not error.title.startswith(str(self.path)):
-            raise DataError(f"{self.path}: {error.title}", error.problems, error.remedy) from None
 
 
 def _open(path: Path) -> pq.ParquetFile:

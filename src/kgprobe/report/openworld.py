@@ -12,7 +12,7 @@ from kgprobe.report.render.grid import Cell, Column, Grid, Line
 from kgprobe.report.render.latex import latex
 from kgprobe.report.render.markdown import markdown
 from kgprobe.report.render.terminal import terminal
-from kgprobe.report.render.text import as_text, one_line
+from kgprobe.report.render.text import as_text, counted, one_line
 from kgprobe.report.write import ending_of
 
 if TYPE_CHECKING:
@@ -34,6 +34,16 @@ _COLUMNS: dict[tuple[str, str], Callable[[Mapping[str, Any]], Any]] = {
     ("models", "gap"): lambda row: row["gap"],
 }
 
+_MEANINGS = (
+    "All points: Kendall's tau and Spearman's rho between both worlds, pairs in opposite order, and tied pairs.",
+    "Late points: residual is how far closed-world values lie from a monotone fit on open-world ones, as a share of "
+    "their range; spread is how far models of equal closed-world value lie apart in the open world, as a share of its "
+    "gain; tau to MRR is between the open-world value and the closed-world MRR.",
+    "Models: pairs in opposite order, each model at its best open-world checkpoint; discrimination is the range of the "
+    "open-world values of the last checkpoints; gap is how far the worlds are apart, where chance to perfect is 1.",
+)
+"""What the columns mean."""
+
 
 def bench_grid(benches: Benches) -> Grid:
     """The statistics of every metric, world by world, and below what they say."""
@@ -46,7 +56,7 @@ def bench_grid(benches: Benches) -> Grid:
             first = [row["world"]] * several + [row["metric"]]
             texts = [*first, *(as_text(value(row)) for value in _COLUMNS.values())]
             lines.append(Line(tuple(Cell(one_line(text)) for text in texts), opens=number == 0))
-    return Grid((*names, *numbers), tuple(lines), tuple(bench_notes(benches)))
+    return Grid((*names, *numbers), tuple(lines), (*bench_notes(benches), *_MEANINGS))
 
 
 def bench_notes(benches: Benches) -> list[str]:
@@ -55,7 +65,8 @@ def bench_notes(benches: Benches) -> list[str]:
     notes = ["The worlds are kept apart: scores of one say nothing about another."] * several
     for name, bench in benches.items():
         points = bench.points
-        made = f"{len(points)} points of {len(points.models)} models, {points.queries:,} known answers."
+        of = counted(len(points.models), "model"), counted(points.queries, "known answer")
+        made = f"{counted(len(points), 'point')} of {', '.join(of)}."
         notes += [one_line(f"{name}: {text}") if several else text for text in [made, *bench.verdict, *bench.notes]]
     return notes
 

@@ -7,8 +7,9 @@ import kgprobe as kp
 from benches import ENTITIES, KNOWN, MISSING, SMALL, made_pair, made_pairs
 from kgprobe.errors import DataError
 from kgprobe.metrics import parse
-from kgprobe.openworld.bench import BENCH_METRICS, Points
+from kgprobe.openworld.bench import Points
 from kgprobe.openworld.bench.points import room
+from kgprobe.openworld.metrics import OPEN_WORLD_METRICS
 from kgprobe.openworld.pair import RankPair
 
 
@@ -50,7 +51,7 @@ def test_nobody_knows_the_room_of_a_median() -> None:
 
 
 def test_the_metrics_are_those_of_the_paper() -> None:
-    assert [str(metric) for metric in BENCH_METRICS] == [
+    assert [str(metric) for metric in OPEN_WORLD_METRICS] == [
         "MRR", "pMRR(p=1)", "pMRR(p=0.67)", "pMRR(p=0.5)", "pMRR(p=0.33)", "pMRR(p=0.25)", "logMRR",
         "Hits@1", "Hits@3", "Hits@10", *(f"PROBE(alpha={a},beta=0)" for a in (2, 1, 0.5, 0, -0.5, -1)),
     ]  # fmt: skip
@@ -86,7 +87,11 @@ def _shuffled(pair: RankPair, seed: int) -> RankPair:
 def test_rows_in_another_order_are_the_same_point() -> None:
     pair = made_pair(1.0, queries=300)
     points = Points.of({"a": {str(seed): _shuffled(pair, seed) for seed in range(4)}})
-    assert np.ptp(points.open, axis=1).tolist() == np.ptp(points.closed, axis=1).tolist() == [0.0] * len(BENCH_METRICS)
+    assert (
+        np.ptp(points.open, axis=1).tolist()
+        == np.ptp(points.closed, axis=1).tolist()
+        == [0.0] * len(OPEN_WORLD_METRICS)
+    )
 
 
 def test_queries_without_alternatives_give_no_room() -> None:

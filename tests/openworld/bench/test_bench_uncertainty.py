@@ -5,14 +5,15 @@ from scipy.stats import kendalltau
 from benches import made_pairs, made_points
 from kgprobe.metrics import parse
 from kgprobe.metrics.popularity import Probe
-from kgprobe.openworld.bench import BENCH_METRICS, Points, Settings, TauDifference, tau_differences
+from kgprobe.openworld.bench import Points, Settings, TauDifference, tau_differences
 from kgprobe.openworld.bench.uncertainty import comparisons, sentences
+from kgprobe.openworld.metrics import OPEN_WORLD_METRICS
 
 METRICS = ["pMRR(p=1)", "pMRR(p=0.25)", "PROBE(alpha=1)", "PROBE(alpha=-1)"]
 
 
 def test_every_probe_meets_the_gentlest_power_and_its_own() -> None:
-    found = [(str(first), str(second)) for first, second, _ in comparisons(BENCH_METRICS)]
+    found = [(str(first), str(second)) for first, second, _ in comparisons(OPEN_WORLD_METRICS)]
     probe = "PROBE(alpha={},beta=0)".format
     assert found == [
         *((probe(alpha), "pMRR(p=0.25)") for alpha in (2, 1, 0.5, 0, -0.5, -1)),

@@ -9,7 +9,8 @@ from scipy import stats
 
 from kgprobe import KnowledgeGraph, Ranks, UsageError, evaluate, load_graph
 from kgprobe.errors import DataError
-from kgprobe.openworld.theory import SENSITIVITY_METRICS, AnswerCounts, Reading, Unlearned, sensitivity
+from kgprobe.openworld.metrics import OPEN_WORLD_METRICS
+from kgprobe.openworld.theory import AnswerCounts, Reading, Unlearned, sensitivity
 from kgprobe.transform import AffinePower, Hits, Power, Transformer
 
 COUNTS = AnswerCounts("queries", np.array([1.0, 3.0, 3.0, 8.0]), np.array([30.0, 28.0, 28.0, 23.0]))
@@ -137,7 +138,7 @@ def test_rows_are_flat_and_in_order() -> None:
         *("graph", "metric", "missing", "strength", "shown", "slope", "closed_slope"),
         *("open", "closed", "chance", "flat", "queries"),
     ]
-    assert len(sensitivity(COUNTS, 0.1).readings) == len(SENSITIVITY_METRICS)
+    assert len(sensitivity(COUNTS, 0.1).readings) == len(OPEN_WORLD_METRICS)
 
 
 def test_all_that_makes_no_sense_is_told_at_once() -> None:
@@ -179,6 +180,11 @@ def test_each_warning_comes_where_it_should_and_nowhere_else() -> None:
     assert "PROBE(alpha=0" not in told
     assert "does not expect a better score" not in told
     assert "cannot hold" not in told
+    alone = AnswerCounts("alone", np.array([1.0, 1.0, 8.0]), np.array([1000.0, 9.0, 1.0]))
+    told = "\n".join(sensitivity(alone, 0.25, ["MRR", "Hits@10", "Hits@1", "logMRR"]).warnings)
+    assert "shows in 66.7 % of the queries: Hits@10" in told
+    assert "shows in 33.3 % of the queries: all metrics but Hits@10" in told
+    assert sensitivity(alone, 0.25, ["MRR", "Hits@1"]).warnings[-1].endswith("33.3 % of the queries: all metrics")
     useless = sensitivity(AnswerCounts("few", np.ones(2), np.full(2, 3.0)), 0.1, "Hits@5").warnings
     assert any("a better model does not expect a better score: Hits@5" in warning for warning in useless)
     falling = sensitivity(

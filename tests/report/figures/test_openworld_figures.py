@@ -28,7 +28,10 @@ def test_a_line_joins_the_checkpoints_of_a_model_by_closed_value(points: Points)
             )
             assert line.get_xydata().tolist() == [list(pair) for pair in own]
         assert diagonal.get_xdata().tolist() == diagonal.get_ydata().tolist()
-        assert axes.get_xlim() == axes.get_ylim() == tuple(diagonal.get_xdata())
+        for values, (low, high) in ((points.closed, axes.get_xlim()), (points.open, axes.get_ylim())):
+            room = 0.04 * np.ptp(values[number])
+            assert (low, high) == pytest.approx((values[number].min() - room, values[number].max() + room))
+            assert diagonal.get_xdata()[0] <= low < high <= diagonal.get_xdata()[1]
 
 
 def test_crossing_lines_are_inverted_models(points: Points) -> None:

@@ -23,6 +23,7 @@ def test_versions_machine_and_graph_are_named() -> None:
     assert found["graph"] == {
         "name": "small",
         "content_hash": graph.content_hash,
+        "learned_hash": graph.learned_hash,
         "entities": 12,
         "relations": 2,
     }

@@ -55,7 +55,8 @@ def bench(
     one (they count as true) by 'kgprobe openworld evaluate'. A metric is consistent if both orders are the same, and
     of use only if it still tells models apart.
     """
-    from kgprobe.openworld.bench import BENCH_METRICS, Settings, find_pairs, read_bench
+    from kgprobe.openworld.bench import Settings, find_pairs, read_bench
+    from kgprobe.openworld.metrics import OPEN_WORLD_METRICS
     from kgprobe.report.figures.save import ending_of
     from kgprobe.report.openworld import TEXTS, bench_grid, write_bench
     from kgprobe.report.write import require_writing
@@ -65,7 +66,7 @@ def bench(
         require_writing(output)
     ending_of(f"figure.{type_}")
     with counting("evaluating", len(find_pairs(folders)), "checkpoints") as watch:
-        benches = read_bench(folders, metric or BENCH_METRICS, settings=settings, watch=watch)
+        benches = read_bench(folders, metric or OPEN_WORLD_METRICS, settings=settings, watch=watch)
     if figures is not None:
         _draw(benches, figures, type_)
     if output is not None:

@@ -3,7 +3,14 @@
 from __future__ import annotations
 
 from kgprobe.cli.options import FormatOption
-from kgprobe.cli.output import Format, print_rows
+from kgprobe.cli.output import Format, note, print_rows
+
+_WORST = "worst case"
+_SYMBOLS = (
+    "r: rank; E: candidates; N: other true answers; gamma: missing rate; l: strength of the model; f*: the transformer "
+    "of PROBE; unlearned: what an answer scores that the model has not learned (nothing, as in the paper; or a random "
+    "rank, anywhere or below the learned answers)"
+)
 
 
 def lemma(
@@ -12,4 +19,12 @@ def lemma(
     """Try the paper's claims about missing facts, and those that replace them, on a grid of settings."""
     from kgprobe.openworld.theory import check_claims
 
-    print_rows([claim.to_row() for claim in check_claims()], format)
+    rows = [claim.to_row() for claim in check_claims()]
+    if format is not Format.table:
+        print_rows(rows, format)
+        return
+    print_rows([{name: value for name, value in row.items() if name != _WORST} for row in rows], format)
+    for row in rows:
+        if row["violations"]:
+            note(f"does not hold: {row['claim']}; worst case {row[_WORST]}")
+    note(_SYMBOLS)

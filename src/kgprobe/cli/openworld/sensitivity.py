@@ -12,6 +12,19 @@ from kgprobe.cli.options import FormatOption, MetricOption
 from kgprobe.cli.output import Format, Row, note, print_rows
 from kgprobe.errors import UsageError
 
+_NAMES = {
+    "slope": "slope open",
+    "closed_slope": "slope closed",
+    "open": "value open",
+    "closed": "value closed",
+    "chance": "chance open",
+}
+_MEANING = (
+    "shown: the share of a true improvement that the score shows, slope open over slope closed; a slope is what a "
+    "score is expected to gain per share of the answers that a model learns more, a value what it "
+    "is where {:g} are learned"
+)
+
 
 class Unlearned(StrEnum):
     """What an answer scores that the model has not learned."""
@@ -40,18 +53,23 @@ def sensitivity(
     """Tell how much of a true improvement each metric would show, from the answer counts of the graph alone."""
     from kgprobe.graph import load_graph
     from kgprobe.openworld import theory
+    from kgprobe.openworld.metrics import OPEN_WORLD_METRICS
 
     found = theory.sensitivity(
         load_graph(graph),
         _rates(missing),
-        metric or theory.SENSITIVITY_METRICS,
+        metric or OPEN_WORLD_METRICS,
         strength=strength,
         split=split,
         sides=sides,
         unlearned=theory.Unlearned(unlearned),
     )
     rows = found.to_rows()
-    print_rows(rows if format in (Format.json, Format.csv) else _for_people(rows), format)
+    if format in (Format.json, Format.csv):
+        print_rows(rows, format)
+    else:
+        print_rows(_for_people(rows), format)
+        note(_MEANING.format(strength))
     for warning in found.warnings:
         note(warning)
 
@@ -71,6 +89,6 @@ def _rates(texts: list[str]) -> list[float]:
 
 
 def _for_people(rows: Sequence[Row]) -> list[Row]:
-    """Without columns in which every row says the same."""
+    """Without what the warnings say, and columns in which every row says the same."""
     constant = {name for name in ("graph", "missing", "strength", "queries") if len({row[name] for row in rows}) == 1}
-    return [{name: value for name, value in row.items() if name not in constant} for row in rows]
+    return [{_NAMES.get(name, name): row[name] for name in row if name not in constant | {"flat"}} for row in rows]

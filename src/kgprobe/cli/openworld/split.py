@@ -87,11 +87,15 @@ def _rows(world: OpenWorld) -> list[Row]:
     """Facts of each part, their share, and answers of the tail queries that would be ranked."""
     from kgprobe.openworld.task import answers_per_query, tail_task
 
-    rows: list[Row] = [{"part": part, "facts": n, "share": world.shares[part]} for part, n in world.facts.items()]
+    rows: list[Row] = [
+        {"part": part, "facts": count, "share": world.shares[part]}
+        for part, count in world.facts.items()
+        if count or part != "valid"
+    ]
     try:
         answers = answers_per_query(world, tail_task(world))
     except DataError as error:
         note(f"{error.title}; rank all hard facts with --task all")
         return rows
     note(f"{answers['queries']:,} tail queries with at least 10 hard answers would be ranked (--task tail)")
-    return [{**row, "per tail query": answers[str(row["part"])]} for row in rows]
+    return [{**row, "answers per tail query": answers[str(row["part"])]} for row in rows]

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from kgprobe.metrics import Metric
 from kgprobe.openworld.bench.consistency import Consistency, consistency
-from kgprobe.openworld.bench.points import BENCH_METRICS, Points
+from kgprobe.openworld.bench.points import Points
 from kgprobe.openworld.bench.settings import Settings
 from kgprobe.openworld.bench.uncertainty import TauDifference, sentences, tau_differences
+from kgprobe.openworld.metrics import OPEN_WORLD_METRICS
 
 if TYPE_CHECKING:
     from kgprobe.openworld.pair import RankPair
@@ -81,7 +82,7 @@ class Bench:
 
 def bench(
     pairs: Mapping[str, Mapping[str, RankPair]],
-    metrics: Iterable[str | Metric] = BENCH_METRICS,
+    metrics: Iterable[str | Metric] = OPEN_WORLD_METRICS,
     *,
     world: str = "",
     settings: Settings | None = None,

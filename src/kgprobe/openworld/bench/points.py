@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +13,7 @@ from numpy.typing import NDArray
 from kgprobe.errors import DataError
 from kgprobe.metrics import Metric, evaluate, parse, parse_all
 from kgprobe.metrics.base import MeanMetric, Sums
+from kgprobe.openworld.metrics import OPEN_WORLD_METRICS
 
 if TYPE_CHECKING:
     from kgprobe.openworld.pair import RankPair
@@ -21,19 +21,6 @@ if TYPE_CHECKING:
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.int64]
-
-BENCH_METRICS = tuple(
-    parse_all(
-        [
-            "MRR",
-            *(f"pMRR(p={p})" for p in (1, 0.67, 0.5, 0.33, 0.25)),
-            "logMRR",
-            *("Hits@1", "Hits@3", "Hits@10"),
-            *(f"PROBE(alpha={alpha},beta=0)" for alpha in (2, 1, 0.5, 0, -0.5, -1)),
-        ]
-    )
-)
-"""The metrics of the paper's open-world experiment."""
 
 _MRR = parse("MRR")
 _DIGITS = 12
@@ -90,7 +77,9 @@ class Points:
         ]
 
     @classmethod
-    def of(cls, pairs: Mapping[str, Mapping[str, RankPair]], metrics: Iterable[str | Metric] = BENCH_METRICS) -> Points:
+    def of(
+        cls, pairs: Mapping[str, Mapping[str, RankPair]], metrics: Iterable[str | Metric] = OPEN_WORLD_METRICS
+    ) -> Points:
         """The points of models that were ranked in both worlds: model to checkpoint to its pair of rank tables."""
         collector = Collector(metrics)
         for model, own in pairs.items():
@@ -106,7 +95,7 @@ class Collector:
         metrics: What is computed of every table, always as one mean over all its queries.
     """
 
-    def __init__(self, metrics: Iterable[str | Metric] = BENCH_METRICS) -> None:
+    def __init__(self, metrics: Iterable[str | Metric] = OPEN_WORLD_METRICS) -> None:
         self.metrics = tuple(dict.fromkeys(parse_all(metrics)))
         self._all = list(dict.fromkeys([*self.metrics, _MRR]))
         self._values: dict[str, dict[str, tuple[Floats, Floats]]] = {}
@@ -193,13 +182,3 @@ def _queries(ranks: Ranks) -> Codes:
     seed = np.zeros(len(ranks), dtype=np.int64) if ranks.seed is None else ranks.seed
     columns = np.stack([ranks.head, ranks.relation, ranks.tail, ranks.predicts_tail.astype(np.int64), seed])
     return columns[:, np.lexsort(columns)]
-
-
-def natural(name: str) -> Sequence[tuple[bool, int, str]]:
-    """A key by which epoch-5 stands before epoch-10.
-
-    Example:
-        >>> sorted(["epoch-10", "epoch-5", "final"], key=natural)
-        ['epoch-5', 'epoch-10', 'final']
-    """
-    return [(not part.isdigit(), int(part) if part.isdigit() else 0, part) for part in re.split(r"(\d+)", name)]

@@ -12,8 +12,10 @@ from typing import Any
 from kgprobe.errors import DataError
 from kgprobe.metrics import Metric
 from kgprobe.openworld.bench.bench import Bench
-from kgprobe.openworld.bench.points import BENCH_METRICS, Collector, natural
+from kgprobe.openworld.bench.points import Collector
 from kgprobe.openworld.bench.settings import Settings
+from kgprobe.openworld.metrics import OPEN_WORLD_METRICS
+from kgprobe.openworld.natural import natural
 from kgprobe.openworld.pair import RankPair
 
 _OPEN, _CLOSED = ".open.parquet", ".closed.parquet"
@@ -76,7 +78,7 @@ def _place(one: Found) -> tuple[Any, Any]:
 
 def read_bench(
     folders: Iterable[str | PathLike[str]],
-    metrics: Iterable[str | Metric] = BENCH_METRICS,
+    metrics: Iterable[str | Metric] = OPEN_WORLD_METRICS,
     *,
     settings: Settings | None = None,
     watch: Callable[[float], None] | None = None,

@@ -28,6 +28,7 @@ class Settings:
             f"late must be an MRR from 0 to 1, not {self.late}": 0 <= self.late <= 1,
             f"replicates must be at least 1, not {self.replicates}": self.replicates >= 1,
             f"level must lie between 0 and 1, not {self.level}": 0 < self.level < 1,
+            f"seed must be at least 0, not {self.seed}": self.seed >= 0,
         }
         if wrong := [problem for problem, met in problems.items() if not met]:
             raise UsageError("a bench cannot be made like this", wrong)

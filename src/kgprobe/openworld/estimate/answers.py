@@ -66,7 +66,7 @@ class HeldOut:
         above[order] = np.arange(len(query)) - np.repeat(starts, size)
         held_out[order] = np.repeat(size, size)
         known = _known(ranks, graph, entities)
-        _require_consistent(ranks, known, held_out)
+        _require_consistent(ranks, graph, known, held_out)
         return cls(ranks, query, held_out, above, known)
 
     @property
@@ -100,14 +100,24 @@ def _known(ranks: Ranks, graph: KnowledgeGraph | None, entities: int | None) -> 
     return (size - ranks.candidates + 1).astype(np.int64)
 
 
-def _require_consistent(ranks: Ranks, known: Ints, held_out: Ints) -> None:
+def _require_consistent(ranks: Ranks, graph: KnowledgeGraph | None, known: Ints, held_out: Ints) -> None:
+    problems = []
     few = np.flatnonzero(known < held_out)
     if len(few):
+        problems.append(
+            f"rows {spans((few + 1).tolist())}: the table has more answers of the query than the graph knows, "
+            f"such as {held_out[few[0]]} and {known[few[0]]}"
+        )
+    left = np.inf if graph is None else graph.num_entities - known + 1
+    more = np.flatnonzero(ranks.candidates > left)
+    if len(more):
+        problems.append(
+            f"rows {spans((more + 1).tolist())}: there are more candidates than filtering by all that the graph knows "
+            "leaves"
+        )
+    if problems:
         raise DataError(
             "the ranks do not fit the graph",
-            [
-                f"rows {spans((few + 1).tolist())}: the table has more answers of the query than the graph knows, "
-                f"such as {held_out[few[0]]} and {known[few[0]]}"
-            ],
+            problems,
             "give the graph, or the number of entities, that was ranked, with all its splits",
         )

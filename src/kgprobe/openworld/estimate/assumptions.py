@@ -13,6 +13,7 @@ from kgprobe.ranks import Ranks
 
 _FEW_KNOWN = 0.25
 _FEW_TOGETHER = 0.2
+_FEW_ROWS = 300
 
 
 @dataclass(frozen=True)
@@ -62,10 +63,15 @@ class Assumptions:
             f"each true fact is missing with probability {_span(self.rates)}, {self._how}",
             f"so {middle.missing_share:.0%} of the answers that training has not seen are missing, "
             f"{middle.counts.mean.mean():.1f} for a target",
+            "a model is taken to rank answers of queries with many and with few answers equally well",
         ]
         if known < _FEW_KNOWN:
             said.append(
                 "few of the unseen answers are known: the estimate rests more on its assumptions than on the ranks"
+            )
+        if len(answers.ranks) < _FEW_ROWS and middle.missing_share:
+            said.append(
+                f"{len(answers.ranks)} ranks are few to learn from: the estimate is rough, and so is its interval"
             )
         if together < _FEW_TOGETHER and middle.missing_share:
             said.append(

@@ -39,8 +39,8 @@ class ClosedRanks:
     answers of a query are in random order: which of them are held out, and which are missing, is independent of where
     they stand (or depends on it as `Selection` says). So if the target stands at place u among the answers, u has a
     beta law given the held-out answers before it, and j is a binomial share of the missing ones. The number of false
-    answers before the target may depend on u in any way, and that law is estimated from all rows by expectation and
-    maximisation.
+    answers before the target may depend on u in any way, but not on how many answers the query has, and that law is
+    estimated from all rows by expectation and maximisation.
 
     Rows that have everything in common are one cell. Entries are the numbers j, and places, that a cell may have.
 

@@ -101,7 +101,7 @@ class Completion:
 
     def at_most(self) -> Ranks:
         """The table if as many answers as may well be missing all stood before every target: the most they explain."""
-        many = np.ceil(self.counts.mean + _MANY * np.sqrt(self.counts.variance))
+        many = np.floor(self.counts.mean + _MANY * np.sqrt(self.counts.variance))
         missing = np.minimum(many, np.ceil(self.answers.ranks.rank) - 1)
         return self._completed(self.counts, missing, np.ones(len(missing)))
 

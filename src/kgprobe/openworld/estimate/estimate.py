@@ -97,9 +97,10 @@ def estimate_closed(
     width = float(ndtri((1 + level) / 2)) * CAUTION
     pairs = list(combinations(answers, 2))
     points = worlds.along(draws // 2) if curve and pairs else []
+    most = {model: worlds.most(model, rates[-1]) for model in answers}
     return Estimation(
         estimates=[
-            _estimate(model, metric, number, worlds, at_rates, width)
+            _estimate(model, metric, number, worlds, at_rates, most[model], width)
             for model in answers
             for number, metric in enumerate(wanted)
         ],
@@ -196,11 +197,16 @@ class _Worlds:
 
 
 def _estimate(
-    model: str, metric: Metric, number: int, worlds: _Worlds, at_rates: Sequence[_Point], width: float
+    model: str,
+    metric: Metric,
+    number: int,
+    worlds: _Worlds,
+    at_rates: Sequence[_Point],
+    most: Floats,
+    width: float,
 ) -> ClosedEstimate:
     values = np.array([point.values[model][number] for point in at_rates])
     spread = width * np.array([point.draws[model][:, number].std(ddof=1) for point in at_rates])
-    most = worlds.most(model, at_rates[-1].rate)[number]
     low, high = max((values - spread).min(), metric.facts.low), min((values + spread).max(), metric.facts.high)
     return ClosedEstimate(
         model=model,
@@ -209,7 +215,7 @@ def _estimate(
         closed=float(values[len(values) // 2]),
         low=float(low),
         high=float(high),
-        most=float(most),
+        most=float(most[number]),
         queries=len(worlds.answers[model][0].ranks),
     )
 

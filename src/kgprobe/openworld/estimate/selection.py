@@ -9,11 +9,14 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import brentq
+from scipy.special import expit
 
 from kgprobe.errors import UsageError
 
 Floats = NDArray[np.float64]
 _NEARLY_ALIKE = 1e-9
+_LEAST = 1e-12
+"""Extreme odds leave next to no known answers at some places: never quite none, so that there are logarithms."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +60,7 @@ class Selection:
 
     def chance(self, place: Floats) -> Floats:
         """The chance that the answer at a place is missing."""
-        return np.asarray(1 / (1 + np.exp(-(self._start + self._slope * place))))
+        return np.asarray(expit(self._start + self._slope * place))
 
     def missing_before(self, place: Floats) -> Floats:
         """The share of the missing answers that stand before a place."""
@@ -67,11 +70,12 @@ class Selection:
 
     def known_before(self, place: Floats) -> Floats:
         """The share of the known answers that stand before a place."""
-        return (place - self.missing * self.missing_before(place)) / (1 - self.missing)
+        share = (place - self.missing * self.missing_before(place)) / (1 - self.missing)
+        return np.clip(share, _LEAST, 1 - _LEAST)
 
     def weight(self, place: Floats) -> Floats:
         """How many answers a known one at a place stands for, in proportion: 1 where places play no part."""
-        return (1 - self.missing) / (1 - self.chance(place))
+        return np.asarray((1 - self.missing) / np.maximum(expit(-self._start - self._slope * place), _LEAST))
 
 
 def check_odds(odds: float) -> None:

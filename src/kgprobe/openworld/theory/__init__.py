@@ -13,10 +13,9 @@ from kgprobe.openworld.theory.expected import (
 )
 from kgprobe.openworld.theory.hidden import Hidden, Removed, Unknown
 from kgprobe.openworld.theory.lemma import alpha_derivative, normalised_slope, sign_term
-from kgprobe.openworld.theory.sensitivity import SENSITIVITY_METRICS, Reading, Sensitivity, sensitivity
+from kgprobe.openworld.theory.sensitivity import Reading, Sensitivity, sensitivity
 
 __all__ = [
-    "SENSITIVITY_METRICS",
     "AnswerCounts",
     "Claim",
     "Expectation",

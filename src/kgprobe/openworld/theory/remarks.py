@@ -55,7 +55,7 @@ def _at_rate(counts: AnswerCounts, rate: float, readings: Sequence[Reading]) -> 
         most = "missing answers per query are expected, which weigh most where rank 1 counts most"
         yield f"{mean:.1f} {most}: {_named(sharp)}"
     for share in sorted({reading.flat for reading in readings} - {0.0}, reverse=True):
-        named = _named([reading for reading in readings if reading.flat == share])
+        named = _named([reading for reading in readings if reading.flat == share], readings)
         yield f"nothing of an improvement shows in {_percent(share)}: {named}"
     if falling := [reading for reading in readings if not reading.slope * np.sign(reading.closed_slope) > 0]:
         yield f"a better model does not expect a better score: {_named(falling)}"
@@ -71,5 +71,10 @@ def _percent(share: float) -> str:
     return f"{100 * share:.1f} % of the queries"
 
 
-def _named(readings: Sequence[Reading]) -> str:
-    return ", ".join(dict.fromkeys(str(reading.metric) for reading in readings))
+def _named(readings: Sequence[Reading], among: Sequence[Reading] = ()) -> str:
+    """The metrics of readings; where these are most of some, the others are named."""
+    names, every = (list(dict.fromkeys(str(reading.metric) for reading in part)) for part in (readings, among))
+    others = [name for name in every if name not in names]
+    if 1 < len(every) < 2 * len(names):
+        return f"all metrics but {', '.join(others)}" if others else "all metrics"
+    return ", ".join(names)

@@ -15,6 +15,7 @@ from kgprobe.errors import UsageError
 from kgprobe.graph import KnowledgeGraph
 from kgprobe.metrics import Metric, parse_all
 from kgprobe.metrics.base import MeanMetric, Statistic, Sums
+from kgprobe.openworld.metrics import OPEN_WORLD_METRICS
 from kgprobe.openworld.theory.closed import closed_chance, closed_mean, expected_closed
 from kgprobe.openworld.theory.counts import AnswerCounts
 from kgprobe.openworld.theory.expected import Expectation, Unlearned, chance_level, expected
@@ -24,13 +25,6 @@ from kgprobe.transform import Transformer
 
 Floats = NDArray[np.float64]
 
-SENSITIVITY_METRICS = (
-    "MRR",
-    *(f"pMRR(p={p})" for p in (0.67, 0.5, 0.33, 0.25)),
-    "logMRR",
-    *(f"Hits@{k}" for k in (1, 3, 10)),
-    *(f"PROBE(alpha={alpha},beta=0)" for alpha in (2, 1, 0.5, 0, -0.5, -1)),
-)
 _TINY = 1e-40
 _VISIBLE = 1e-6
 """Of less than this share of an improvement nothing is seen."""
@@ -108,7 +102,7 @@ class Sensitivity:
 def sensitivity(
     source: KnowledgeGraph | AnswerCounts,
     missing: float | Iterable[float],
-    metrics: str | Metric | Iterable[str | Metric] = SENSITIVITY_METRICS,
+    metrics: str | Metric | Iterable[str | Metric] = OPEN_WORLD_METRICS,
     strength: float = 0.9,
     split: str = "test",
     sides: str = "both",
@@ -158,7 +152,8 @@ def _checked(rates: Sequence[float], metrics: Sequence[Metric], strength: float)
         if metric not in means
     ]
     if problems:
-        raise UsageError("the sensitivity cannot be told", problems)
+        remedy = "ask for example for a missing rate of 0.25, a strength of 0.9, and MRR"
+        raise UsageError("the sensitivity cannot be told", problems, remedy)
     return means
 
 

@@ -29,6 +29,7 @@ class Opening:
         seed: The seed of a random baseline.
         trust_pickle: Whether a pickled model, which can run any program, may be loaded.
         unlisted: What is known of candidates that a top-k list leaves out.
+        other_test: Whether the graph may have another test split than the one that a model was trained with.
     """
 
     graph: KnowledgeGraph
@@ -36,6 +37,7 @@ class Opening:
     seed: int = 0
     trust_pickle: bool = False
     unlisted: Unlisted = Unlisted.unknown
+    other_test: bool = False
 
 
 @dataclass(frozen=True)

@@ -30,6 +30,7 @@ def draw_worlds(points: Points) -> Figure:
     """Open-world over closed-world value, a panel for each metric and a line for each model.
 
     The checkpoints of a model are joined in the order of their closed-world values. On the grey line both are equal.
+    Each axis has a range of its own: open-world values often differ so little that they would be one line.
 
     Example:
         >>> from kgprobe.metrics import parse
@@ -49,11 +50,10 @@ def draw_worlds(points: Points) -> Figure:
             own = np.flatnonzero(points.model == code)
             order = own[np.argsort(closed[own], kind="stable")]
             _line(axes, closed[order], opened[order], look[model])
-        low, high = min(opened.min(), closed.min()), max(opened.max(), closed.max())
-        room = _MARGIN * ((high - low) or 1.0)
-        limits = low - room, high + room
-        axes.plot(limits, limits, color=_GREY, linewidth=0.8, zorder=0)
-        axes.set(xlim=limits, ylim=limits, title=_title(points, number), aspect="equal")
+        across, up = _limits(closed), _limits(opened)
+        equal = min(across[0], up[0]), max(across[1], up[1])
+        axes.plot(equal, equal, color=_GREY, linewidth=0.8, zorder=0)
+        axes.set(xlim=across, ylim=up, title=_title(points, number))
         axes.locator_params(nbins=4)
     figure.supxlabel("closed world", fontsize=8)
     figure.supylabel("open world", fontsize=8)
@@ -80,6 +80,7 @@ def draw_rank_connections(points: Points) -> Figure:
         axes.set_yticks([0, 1], ["closed", "open"] if number % _COLUMNS == 0 else ["", ""])
         axes.tick_params("y", length=0)
         axes.spines[:].set_visible(False)
+    figure.supxlabel("models, the best on the left", fontsize=8)
     _legend(figure, points.models, look)
     return figure
 
@@ -96,9 +97,15 @@ def _panels(points: Points, height: float) -> tuple[Figure, list[Axes]]:
     return figure, every[:count]
 
 
+def _limits(values: Floats) -> tuple[float, float]:
+    low, high = float(values.min()), float(values.max())
+    room = _MARGIN * ((high - low) or 1.0)
+    return low - room, high + room
+
+
 def _line(axes: Axes, x: Floats, y: Floats, look: Look) -> None:
-    marked: dict[str, Any] = {"marker": look.marker, "markersize": 2.5, "markevery": max(1, len(x) // 12)}
-    axes.plot(x, y, color=look.colour, linestyle=look.line, linewidth=0.9, **marked)
+    marked: dict[str, Any] = {"marker": look.marker, "markersize": 2, "markevery": max(1, len(x) // 12)}
+    axes.plot(x, y, color=look.colour, linestyle=look.line, linewidth=0.7, **marked)
 
 
 def _title(points: Points, number: int) -> str:

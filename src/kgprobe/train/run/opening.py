@@ -25,10 +25,14 @@ def checkpoint_of_run(run: Path) -> Path:
     return path
 
 
-def open_checkpoint(path: Path, graph: KnowledgeGraph) -> Model:
-    """The model of a checkpoint, for the graph that it has learned."""
+def open_checkpoint(path: Path, graph: KnowledgeGraph, *, other_test: bool = False) -> Model:
+    """The model of a checkpoint, for the graph that it has learned; its test split may be another where that is said.
+
+    Raises:
+        DataError: It has learned another graph.
+    """
     checkpoint = Checkpoint.read(path)
-    if problems := other_graph(checkpoint.graph, graph):
+    if problems := other_graph(checkpoint.graph, graph, other_test=other_test):
         raise DataError(f"{path}: this checkpoint is of another graph", problems, "rank it with its own graph")
     settings = checkpoint.settings
     facts = training_facts(settings, checkpoint.target, {checkpoint.seed: checkpoint.facts})

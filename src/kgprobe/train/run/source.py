@@ -36,7 +36,8 @@ def open_trained(path: Path, opening: Opening) -> Model:
         from kgprobe.train.run.opening import checkpoint_of_run, open_checkpoint
     except ModuleNotFoundError as error:
         raise UsageError(f"{path}: it needs {error.name}", remedy="pip install 'kgprobe[models]'") from None
-    return open_checkpoint(checkpoint_of_run(path) if path.is_dir() else path, opening.graph)
+    checkpoint = checkpoint_of_run(path) if path.is_dir() else path
+    return open_checkpoint(checkpoint, opening.graph, other_test=opening.other_test)
 
 
 def register_trained() -> None:

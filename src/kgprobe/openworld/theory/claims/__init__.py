@@ -14,6 +14,6 @@ def check_claims() -> list[Claim]:
 
     Example:
         >>> sorted({claim.holds for claim in check_claims()})
-        ['no', 'only inside the model', 'yes']
+        ['in its model', 'no', 'yes']
     """
     return [*slope_equation(), *signs(), fixed_candidates(), *lemma(), *better_models(), *over_closed()]

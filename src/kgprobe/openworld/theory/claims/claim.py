@@ -22,7 +22,7 @@ class Claim:
 
     Attributes:
         claim: The claim.
-        holds: "yes", "no", or "only inside the model" where it fails once unlearned answers score as they do.
+        holds: "yes", "no", or "in its model" where it fails once unlearned answers score as they do.
         settings: How many settings were tried.
         violations: How many of them contradict it.
         worst: The setting that contradicts it most, or comes closest to.

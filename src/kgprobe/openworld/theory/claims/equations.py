@@ -64,9 +64,7 @@ def slope_equation() -> list[Claim]:
             EXACT,
             lambda place: f"{TRANSFORMERS[place[0]]}, {settings.text(place[1])}",
         ),
-        judged(
-            f"{equation}, g(0) being 1 as all of g is for MRR", counted, EXACT, lambda place: settings.text(place[0])
-        ),
+        judged(f"{equation}, g(0) being 1 as g is for MRR", counted, EXACT, lambda place: settings.text(place[0])),
     ]
 
 
@@ -125,7 +123,7 @@ def fixed_candidates() -> Claim:
         varying = expected_where_candidates_vary(f, settings.others, false, settings.rate, settings.strength)
         gaps.append(np.abs(varying.slope - expected(f, settings.hidden, mean, settings.strength).slope))
     return judged(
-        "A mean number of candidates instead of one that varies moves no slope by 0.001",
+        "A mean number of candidates for a varying one moves no slope by 0.001",
         np.array(gaps),
         1e-3,
         lambda place: f"{settings.text(place[1])}, alpha={alphas[place[0]]:g}",

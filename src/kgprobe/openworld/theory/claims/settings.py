@@ -17,11 +17,6 @@ from kgprobe.transform import Transformer
 Floats = NDArray[np.float64]
 
 RATES, STRENGTHS = (0.05, 0.25, 0.5, 0.9), (0.1, 0.3, 0.6, 0.9, 1.0)
-READINGS = {
-    Unlearned.nothing: "unlearned answers scoring nothing",
-    Unlearned.anywhere: "unlearned answers at a random one of all ranks",
-    Unlearned.below: "unlearned answers at a random rank below the learned",
-}
 
 
 @dataclass(frozen=True, eq=False)

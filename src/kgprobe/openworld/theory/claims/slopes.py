@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kgprobe.openworld.theory.claims.claim import EXACT, ROUNDING, Claim, Place, judged
-from kgprobe.openworld.theory.claims.settings import FEW_ANSWERS, MANY_ANSWERS, READINGS, Settings, shown, slopes
+from kgprobe.openworld.theory.claims.settings import FEW_ANSWERS, MANY_ANSWERS, Settings, shown, slopes
 from kgprobe.openworld.theory.expected import Unlearned
 from kgprobe.transform import AffinePower, Power, Transformer
 
@@ -21,10 +21,10 @@ _USUAL, _SHARP, _ALL = np.linspace(-3, 1, 17), np.linspace(1, 6, 21), np.linspac
 
 def lemma() -> list[Claim]:
     """Lemma 1, under each reading of what an unlearned answer scores."""
-    found = [_falls("Lemma 1: the slope falls with alpha", slopes, _ALL, unlearned) for unlearned in READINGS]
+    found = [_falls("Lemma 1: the slope falls with alpha", slopes, _ALL, unlearned) for unlearned in Unlearned]
     paper, *others = found
     inside = paper.holds == "yes" and any(other.holds == "no" for other in others)
-    return [replace(paper, holds="only inside the model") if inside else paper, *others]
+    return [replace(paper, holds="in its model") if inside else paper, *others]
 
 
 def better_models() -> list[Claim]:
@@ -33,14 +33,14 @@ def better_models() -> list[Claim]:
     names = [grid.text(row) for grid in grids for row in range(len(grid))]
     return [
         judged(
-            f"Minus the slope is never above 0: a better model expects no less, {text}",
+            f"A better model expects no lower score (unlearned: {unlearned})",
             -np.stack(
                 [np.concatenate([slopes(grid, AffinePower(float(a)), unlearned) for grid in grids]) for a in _ALL]
             ),
             ROUNDING,
             lambda place: f"{names[place[1]]}, alpha={_ALL[place[0]]:g}",
         )
-        for unlearned, text in READINGS.items()
+        for unlearned in Unlearned
     ]
 
 
@@ -48,7 +48,7 @@ def over_closed() -> list[Claim]:
     """What holds in place of the lemma."""
     claims = [
         _falls(
-            f"The slope over the closed world's falls with alpha in [{alphas[0]:g}, {alphas[-1]:g}]",
+            f"The slope over the closed one falls with alpha in [{alphas[0]:g}, {alphas[-1]:g}]",
             shown,
             alphas,
             reading,
@@ -62,7 +62,7 @@ def over_closed() -> list[Claim]:
         for a in raw
     ]
     same = judged(
-        "The slope over the closed world's is the same for r^-alpha and for f*: rescaling shows no more",
+        "The slope over the closed one is equal for r^-alpha and f*: rescaling shows no more",
         np.stack(gaps),
         EXACT,
         lambda place: f"{FEW_ANSWERS.text(place[1])}, alpha={raw[place[0]]:g}",
@@ -80,4 +80,4 @@ def _falls(claim: str, measure: Measure, alphas: Floats, unlearned: Unlearned) -
         i = step[place[0]]
         return f"{FEW_ANSWERS.text(place[0])}, alpha {alphas[i]:g} to {alphas[i + 1]:g}"
 
-    return judged(f"{claim}, {READINGS[unlearned]}", rises.max(axis=0), ROUNDING, where)
+    return judged(f"{claim} (unlearned: {unlearned})", rises.max(axis=0), ROUNDING, where)

@@ -98,12 +98,18 @@ function modelTrace(index, rest) {
   };
 }
 
-function drawWorlds(chart, world, metric) {
-  const [low, high] = extremes([...metric.open, ...metric.closed]);
+function withRoom(values) {
+  const [low, high] = extremes(values);
   const room = 0.04 * (high - low || 1);
-  const range = [low - room, high + room];
+  return [low - room, high + room];
+}
+
+function drawWorlds(chart, world, metric) {
+  // Open-world values often differ so little that they would be one line if both axes had the same range.
+  const [across, up] = [metric.closed, metric.open].map(withRoom);
+  const both = extremes([...across, ...up]);
   const equal = {
-    type: "scatter", mode: "lines", hoverinfo: "skip", x: range, y: range, line: { color: themeColour("muted"), width: 1 },
+    type: "scatter", mode: "lines", hoverinfo: "skip", x: both, y: both, line: { color: themeColour("muted"), width: 1 },
   };
   const lines = world.models.map((_, index) => {
     const own = pointsOf(world, metric, index);
@@ -114,8 +120,8 @@ function drawWorlds(chart, world, metric) {
   });
   const better = metric.higherIsBetter ? "" : " (lower is better)";
   drawChart(chart, [equal, ...lines], {
-    xaxis: axis(`closed world${better}`, { range, zeroline: false }),
-    yaxis: axis(`open world${better}`, { range, zeroline: false }),
+    xaxis: axis(`closed world${better}`, { range: across, zeroline: false }),
+    yaxis: axis(`open world${better}`, { range: up, zeroline: false }),
   });
 }
 
@@ -171,8 +177,9 @@ function worldNotes(data, world) {
       + "from a monotone fit on open-world ones, as a share of their range; spread is how far models with equal "
       + "closed-world values lie apart in the open world, as a share of its gain; and tau to MRR is that between the "
       + "open-world value and the closed-world MRR.",
-    "Range is that of the open-world values of the last checkpoints: a metric that hardly tells models apart is of no "
-      + "use, however consistent. The gap between both worlds is a share of the way from chance to perfect.",
+    "Inverted counts the pairs of models that change places, each at its best open-world checkpoint. Range is "
+      + "that of the open-world values of the last checkpoints: a metric that hardly tells models apart is of no use, "
+      + "however consistent. The gap between both worlds is a share of the way from chance to perfect.",
     "Intervals draw whole models, for checkpoints of one model are alike. The best checkpoints are chosen by the scores "
       + "that are shown, not by validation.",
     ...(several ? ["The worlds are kept apart: scores of one say nothing about another."] : []),
