@@ -1,5 +1,4 @@
 import math
-import time
 from pathlib import Path
 
 import numpy as np
@@ -241,11 +240,8 @@ def test_counts_alone_are_enough_where_training_facts_are_absent(data: Path) -> 
     assert 0 < found.readings[0].shown < found.readings[1].shown < 1
 
 
-def test_a_whole_report_takes_seconds(data: Path) -> None:
-    graph = load_graph(data / "graphs" / "fb15k-237")
-    start = time.process_time()
-    found = sensitivity(graph, 0.25)
-    assert time.process_time() - start < 8  # about 1.5 s on an idle core
+def test_blunt_metrics_show_more_of_an_improvement_on_a_real_graph(data: Path) -> None:
+    found = sensitivity(load_graph(data / "graphs" / "fb15k-237"), 0.25)
     shown = {str(reading.metric): reading.shown for reading in found.readings}
     assert shown["Hits@1"] < shown["MRR"] < shown["PROBE(alpha=0,beta=0)"] < shown["PROBE(alpha=-1,beta=0)"] < 1
 
