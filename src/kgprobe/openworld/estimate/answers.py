@@ -69,6 +69,10 @@ class HeldOut:
         _require_consistent(ranks, graph, known, held_out)
         return cls(ranks, query, held_out, above, known)
 
+    def take(self, rows: Ints) -> HeldOut:
+        """Some of the rows, which still know of the answers that are left out."""
+        return HeldOut(self.ranks.take(rows), self.query[rows], self.held_out[rows], self.above[rows], self.known[rows])
+
     @property
     def queries(self) -> int:
         """How many queries there are."""

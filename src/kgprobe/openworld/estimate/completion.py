@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -17,12 +17,15 @@ from kgprobe.openworld.estimate.selection import Selection
 from kgprobe.ranks import Ranks
 
 Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
 WEIGHT = "stands_for"
 """The column of a completed table that says what a row stands for."""
 _LAYERS = 32
 """So many ranks of each row, evenly spread over what is likely, stand for the whole of its law."""
 _MANY = 2.0
 """So many standard deviations above their mean, missing answers are many."""
+_ROWS_OF_A_LAW, _MOST_LAWS = 1_000, 8
+"""So many rows are needed for a law of false answers, and so many laws are told apart at most."""
 _GOLDEN = (np.sqrt(5) - 1) / 2
 
 
@@ -105,12 +108,30 @@ class Completion:
         missing = np.minimum(many, np.ceil(self.answers.ranks.rank) - 1)
         return self._completed(self.counts, missing, np.ones(len(missing)))
 
-    def _found(self, counts: MissingCounts, weight: Floats) -> Drawing:
-        """Whence the closed ranks of rows of these weights are drawn."""
-        possible = ClosedRanks.of(self.answers, counts, Selection(self.missing_share, self.odds))
-        # Answers of one query go wrong together, so that many of them say less than as many queries would.
-        spread = weight / np.sqrt(self.answers.held_out)
-        return Drawing(possible, possible.law(spread * len(spread) / spread.sum()))
+    @cached_property
+    def _groups(self) -> list[tuple[Ints, HeldOut]]:
+        """Rows whose queries have about as many known answers, by number and as a part of the table."""
+        number = min(max(len(self.answers.ranks) // _ROWS_OF_A_LAW, 1), _MOST_LAWS)
+        known = self.answers.known
+        group = np.searchsorted(np.quantile(known, np.arange(1, number) / number), known, side="left")
+        return [(rows, self.answers.take(rows)) for rows in map(np.flatnonzero, group == np.unique(group)[:, None])]
+
+    def _found(self, counts: MissingCounts, weight: Floats) -> Callable[[Floats], tuple[Floats, Floats]]:
+        """Whence the closed ranks of rows of these weights are drawn.
+
+        A model may do worse where answers are many, which is also where many are missing. So rows whose queries have
+        different numbers of answers have laws of their own, as far as there are enough of them.
+        """
+        selection = Selection(self.missing_share, self.odds)
+        drawings = [(rows, _drawing(part, counts.take(rows), selection, weight[rows])) for rows, part in self._groups]
+
+        def drawn(chance: Floats) -> tuple[Floats, Floats]:
+            missing, stands_for = np.empty_like(chance), np.empty_like(chance)
+            for rows, drawing in drawings:
+                missing[rows], stands_for[rows] = drawing(chance[rows])
+            return missing, stands_for
+
+        return drawn
 
     def _completed(self, counts: MissingCounts, missing: Floats, weight: Floats) -> Ranks:
         ranks = self.answers.ranks
@@ -120,6 +141,13 @@ class Completion:
         for name, values in (("rank", rank), ("candidates", candidates)):
             table = table.set_column(table.column_names.index(name), name, pa.array(values))
         return Ranks(table.append_column(WEIGHT, pa.array(weight)), ranks.info, validate=False)
+
+
+def _drawing(answers: HeldOut, counts: MissingCounts, selection: Selection, weight: Floats) -> Drawing:
+    possible = ClosedRanks.of(answers, counts, selection)
+    # Answers of one query go wrong together, so that many of them say less than as many queries would.
+    spread = weight / np.sqrt(answers.held_out)
+    return Drawing(possible, possible.law(spread * len(spread) / spread.sum()))
 
 
 class Drawing:

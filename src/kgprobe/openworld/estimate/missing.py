@@ -33,6 +33,10 @@ class MissingCounts:
     mean: Floats
     variance: Floats
 
+    def take(self, rows: Ints) -> MissingCounts:
+        """Those of some of the rows."""
+        return MissingCounts(self.mean[rows], self.variance[rows])
+
     @classmethod
     def of(cls, known: Ints, rate: float, weight: Floats | None = None) -> MissingCounts:
         """What is missing, if every true answer is missing with the same probability.
