@@ -63,8 +63,9 @@ class Assumptions:
             f"each true fact is missing with probability {_span(self.rates)}, {self._how}",
             f"so {middle.missing_share:.0%} of the answers that training has not seen are missing, "
             f"{middle.counts.mean.mean():.1f} for a target",
-            "a model is taken to rank answers of queries with many and with few answers equally well",
         ]
+        if middle.laws == 1:
+            said.append("a model is taken to rank answers of queries with many and with few answers equally well")
         if known < _FEW_KNOWN:
             said.append(
                 "few of the unseen answers are known: the estimate rests more on its assumptions than on the ranks"

@@ -24,7 +24,7 @@ _LAYERS = 32
 """So many ranks of each row, evenly spread over what is likely, stand for the whole of its law."""
 _MANY = 2.0
 """So many standard deviations above their mean, missing answers are many."""
-_ROWS_OF_A_LAW, _MOST_LAWS = 1_000, 8
+_ROWS_OF_A_LAW, _MOST_LAWS = 4_000, 8
 """So many rows are needed for a law of false answers, and so many laws are told apart at most."""
 _GOLDEN = (np.sqrt(5) - 1) / 2
 
@@ -108,10 +108,15 @@ class Completion:
         missing = np.minimum(many, np.ceil(self.answers.ranks.rank) - 1)
         return self._completed(self.counts, missing, np.ones(len(missing)))
 
+    @property
+    def laws(self) -> int:
+        """How many sizes of queries are told apart: there must be many rows for each."""
+        return min(max(len(self.answers.ranks) // _ROWS_OF_A_LAW, 1), _MOST_LAWS)
+
     @cached_property
     def _groups(self) -> list[tuple[Ints, HeldOut]]:
         """Rows whose queries have about as many known answers, by number and as a part of the table."""
-        number = min(max(len(self.answers.ranks) // _ROWS_OF_A_LAW, 1), _MOST_LAWS)
+        number = self.laws
         known = self.answers.known
         group = np.searchsorted(np.quantile(known, np.arange(1, number) / number), known, side="left")
         return [(rows, self.answers.take(rows)) for rows in map(np.flatnonzero, group == np.unique(group)[:, None])]
