@@ -24,7 +24,7 @@ _LAYERS = 32
 """So many ranks of each row, evenly spread over what is likely, stand for the whole of its law."""
 _MANY = 2.0
 """So many standard deviations above their mean, missing answers are many."""
-_ROWS_OF_A_LAW, _MOST_LAWS = 4_000, 8
+_ROWS_OF_A_LAW, _MOST_LAWS = 2_000, 8
 """So many rows are needed for a law of false answers, and so many laws are told apart at most."""
 _GOLDEN = (np.sqrt(5) - 1) / 2
 
