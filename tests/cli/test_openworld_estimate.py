@@ -132,6 +132,7 @@ def test_a_graph_tells_as_much_as_its_number_of_entities(kgprobe: Command, tmp_p
         (("--missing", "0.2", "--held-out", "0"), "the held-out share is 0"),
         (("--missing", "0.2", "--level", "1"), "an interval at level 1.0"),
         (("--missing", "0.2", "--draws", "2"), "of 2 draws is none"),
+        (("--missing", "0.2", "--seed", "-1"), "seed is -1"),
     ],
 )
 def test_impossible_requests_leave_with_2(

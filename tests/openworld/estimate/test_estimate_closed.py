@@ -245,6 +245,7 @@ def _one(**changes: Any) -> Ranks:
         ({"odds": 0.0}, "the odds of missing answers are 0.0"),
         ({"held_out": 2.0}, "the held-out share is 2.0"),
         ({"draws": 3}, "of 3 draws is none"),
+        ({"seed": -1}, "seed is -1"),
         ({"level": 1.0}, "at level 1.0"),
         ({"entities": None}, "cannot be told from ranks alone"),
         ({"metrics": "MRX"}, "MRX"),

@@ -89,6 +89,8 @@ def estimate_closed(
     wanted = parse_all(metrics)
     if draws < 4 or not 0 < level < 1:
         raise UsageError(f"an interval at level {level} of {draws} draws is none", remedy="ask for 0.95 and 48 draws")
+    if seed < 0:
+        raise UsageError(f"seed is {seed}", remedy="give 0 or more")
     lineup = line_up(tables, graph=graph)
     given = Assumptions.of(lineup.first, rates, odds, held_out)
     answers = {model: [HeldOut.of(run, graph, entities) for run in runs] for model, runs in lineup.runs.items()}
