@@ -1,6 +1,6 @@
 """How far closed-world estimates are from the truth, and how often their intervals hold it: by simulation.
 
-    python benchmarks/openworld_estimate.py [--repeats 30] [--queries 300] [--processes 2]
+    python benchmarks/openworld_estimate.py [--repeats 8] [--queries 300] [--processes 2]
 
 Every row is a kind of world and of model. For every metric it has the mean absolute error of the estimate over that of
 the naive value, which takes missing facts for false ones, and the share of 95 % intervals that hold the truth. The
@@ -121,7 +121,7 @@ def print_table(title: str, columns: Sequence[str], rows: Iterable[tuple[Sequenc
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--repeats", type=int, default=30)
+    parser.add_argument("--repeats", type=int, default=8)
     parser.add_argument("--queries", type=int, default=300)
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
     given = parser.parse_args()

@@ -32,20 +32,8 @@ def models(tmp_path: Path) -> tuple[list[Path], int]:
 
 def test_json_has_what_the_library_finds(kgprobe: Command, models: tuple[list[Path], int]) -> None:
     paths, entities = models
-    run = kgprobe(
-        "openworld",
-        "estimate",
-        *paths,
-        "--missing",
-        "0.1:0.3",
-        "--entities",
-        entities,
-        "-m",
-        "MRR",
-        *FAST,
-        "-f",
-        "json",
-    )
+    options = ("--missing", "0.1:0.3", "--entities", entities, "-m", "MRR", *FAST, "-f", "json")
+    run = kgprobe("openworld", "estimate", *paths, *options)
     assert run.code == 0
     tables = {path.stem: read_ranks(path) for path in paths}
     found = estimate_closed(tables, "MRR", missing=(0.1, 0.3), entities=entities, draws=4, curve=False)
@@ -85,23 +73,8 @@ def test_the_seed_repeats_a_run(kgprobe: Command, models: tuple[list[Path], int]
     (path, _), entities = models
 
     def low(seed: int) -> float:
-        run = kgprobe(
-            *(
-                "openworld",
-                "estimate",
-                path,
-                "--missing",
-                "0.2",
-                "--entities",
-                entities,
-                "-m",
-                "MRR",
-                *FAST,
-                "-f",
-                "json",
-            ),
-            *("--seed", seed),
-        )
+        options = ("--missing", "0.2", "--entities", entities, "-m", "MRR", *FAST, "-f", "json", "--seed", seed)
+        run = kgprobe("openworld", "estimate", path, *options)
         return float(json.loads(run.out)[0]["low"])
 
     assert low(0) == low(0) != low(1)

@@ -137,3 +137,31 @@ def test_at_most_moves_no_target_beyond_the_first_place() -> None:
     assert (most.rank >= 1).all()
     assert most.rank.mean() < np.mean([layer.rank.mean() for layer in Completion(answers, 0.3).layers()])
     np.testing.assert_array_equal(Completion(answers, 1e-9).at_most().rank, answers.ranks.rank)
+
+
+def test_queries_of_different_sizes_are_told_apart_where_there_are_ranks_enough(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world, entities = simulate(0, Gaussian(4.0, hardness=0.5), 0.2, kind="mixed", queries=2500)
+    answers, truth = HeldOut.of(world.open, entities=entities), float(np.mean(1 / world.closed.rank))
+    apart = Completion(answers, 0.2)
+    assert apart.laws == len(world.open) // 2000 >= 2
+    error = abs(_mrr(apart) - truth)
+    monkeypatch.setattr("kgprobe.openworld.estimate.completion._MOST_LAWS", 1)
+    together = Completion(answers, 0.2)
+    assert together.laws == 1
+    assert error < 0.9 * abs(_mrr(together) - truth)
+
+
+def test_no_more_answers_are_missing_before_a_target_than_candidates_are() -> None:
+    world, entities = simulate(1, Gaussian(3.0), 0.2, kind="mixed", queries=2500)
+    completion, rows = Completion(HeldOut.of(world.open, entities=entities), 0.2), len(world.open)
+    assert completion.laws > 1
+    missing, _ = completion._found(completion.counts, np.ones(rows))(np.full(rows, 0.999))
+    assert (missing <= world.open.rank - 1).all()
+    assert (missing > 0).any()
+
+
+def test_few_ranks_have_one_law() -> None:
+    world, entities = simulate(0, Learned(0.9), 0.2, queries=40)
+    assert Completion(HeldOut.of(world.open, entities=entities), 0.2).laws == 1

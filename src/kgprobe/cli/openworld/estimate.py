@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kgprobe.cli.options import DrawOption, FormatOption, GraphOption, MetricOption, RanksArgument, load, read_models
+from kgprobe.cli.options import DrawOption, FormatOption, MetricOption, RanksArgument, load, read_models
 from kgprobe.cli.output import Format, note, print_rows
 from kgprobe.cli.progress import counting
 from kgprobe.cli.surface import parse_axis
@@ -29,7 +29,10 @@ def estimate(
         ),
     ],
     metric: MetricOption = None,
-    graph: GraphOption = None,
+    graph: Annotated[
+        str | None,
+        typer.Option("--graph", "-g", metavar="GRAPH", help="Directory or name of the graph; counts known answers."),
+    ] = None,
     entities: Annotated[
         int | None, typer.Option(metavar="N", help="Number of entities, where there is no graph.")
     ] = None,

@@ -20,7 +20,8 @@ class ClosedEstimate:
         closed: The estimate of its value if no fact were missing.
         low: Where the interval of the estimate begins; over all missing rates, if they are a range.
         high: Where it ends.
-        most: Its value if as many answers as may well be missing all stood before every target: the most they explain.
+        most: Its value if as many answers as may well be missing all stood before every target: the most that they
+            explain, as long as the missing ones are ranked no better than others (odds of at least 1).
         queries: How many ranks it rests on.
     """
 
