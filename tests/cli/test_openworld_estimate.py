@@ -69,6 +69,13 @@ def test_several_odds_stand_side_by_side(kgprobe: Command, models: tuple[list[Pa
     assert kgprobe("openworld", "estimate", path, *options).out.split()[0] == "odds"
 
 
+def test_a_table_has_no_columns_that_nobody_asked_for(kgprobe: Command, models: tuple[list[Path], int]) -> None:
+    paths, entities = models
+    run = kgprobe("openworld", "estimate", *paths, "--missing", "0.2", "--entities", entities, "-m", "MRR", *FAST)
+    assert "probability" in run.out
+    assert "up_to" not in run.out
+
+
 def test_the_seed_repeats_a_run(kgprobe: Command, models: tuple[list[Path], int]) -> None:
     (path, _), entities = models
 

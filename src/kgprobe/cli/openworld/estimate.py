@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kgprobe.cli.options import DrawOption, FormatOption, MetricOption, RanksArgument, load, read_models
-from kgprobe.cli.output import Format, note, print_rows
+from kgprobe.cli.output import Format, Row, note, print_rows
 from kgprobe.cli.progress import counting
 from kgprobe.cli.surface import parse_axis
 from kgprobe.errors import UsageError
@@ -120,9 +120,15 @@ def _print(found: list[Estimation], format: Format) -> None:  # noqa: A002
                 for row in getattr(one, rows)()
             ]
             if printed:
-                print_rows(printed, format)
+                print_rows(_without_unasked(printed), format)
                 print()
     for remark in dict.fromkeys(remark for one in found for remark in one.remarks):
         note(remark)
     for order in (order for one in found for order in one.orders if len(found) == 1):
         note(str(order))
+
+
+def _without_unasked(rows: list[Row]) -> list[Row]:
+    """Without the columns that nothing was asked for."""
+    asked = [name for name in rows[0] if any(row[name] is not None for row in rows)]
+    return [{name: row[name] for name in asked} for row in rows]
