@@ -1,0 +1,1 @@
+"""Logical rules over the relations of a graph: found, counted and read."""
