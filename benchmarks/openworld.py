@@ -37,7 +37,7 @@ from kgprobe.openworld.task import Task, tail_task
 from kgprobe.openworld.world import OpenWorld
 from kgprobe.predict import Model, Resources
 from kgprobe.train.keep import MemoryKeep
-from kgprobe.train.run.scorer import trained_run
+from kgprobe.train.learners import trained_run
 from kgprobe.train.settings import Settings
 from kgprobe.train.trainer import TrainingResources, train
 from openworld_models import CONFIGURATIONS, Configuration, Scaled

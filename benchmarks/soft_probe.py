@@ -24,8 +24,8 @@ import kgprobe as kp
 from kgprobe.metrics.popularity import Probe
 from kgprobe.models.complex import ComplExOptions
 from kgprobe.predict import Resources
+from kgprobe.train.embedding import EmbeddingLearner
 from kgprobe.train.keep import MemoryKeep
-from kgprobe.train.learner import Learner
 from kgprobe.train.ranking import rank_best
 from kgprobe.train.selection import Best, Selection
 from kgprobe.train.settings import Settings
@@ -163,7 +163,7 @@ def outcome_of(
 def begin_from(keep: MemoryKeep, settings: Settings, graph: kp.KnowledgeGraph, other: Outcome, point: Probe) -> None:
     """Let a training begin from the checkpoints that are the best of another by a point, with a fresh optimiser."""
     kept = [other.keep.load_best(str(point), seed)[0] for seed in settings.seeds]
-    fresh = Learner(settings, graph, torch.device("cpu")).state()
+    fresh = EmbeddingLearner(settings, graph, torch.device("cpu")).state()
     model = {f"model.{name}": torch.cat([run[name] for run in kept]) for name in kept[0]}
     selection = Selection(POINTS, len(settings.seeds), settings.patience).state()
     progress = {"epoch": 0, "selection": selection, "rows": [], "seconds": 0.0, "training_seconds": 0.0}

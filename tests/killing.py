@@ -30,6 +30,8 @@ LOADED = [
     "kgprobe.models.complex",
     "kgprobe.predict.arithmetic.kernels",
     "kgprobe.train.configs",
+    "kgprobe.train.rules.plogicnet",
+    "kgprobe.train.rules.rnnlogic",
     "kgprobe.train.run.finish",
     "kgprobe.train.trainer",
     "killing",
@@ -143,13 +145,17 @@ class _Counter:
     """Counts calls by the part of the work that they belong to, and sends the signal when its moment has come."""
 
     def __init__(self, moment: Moment | None) -> None:
-        from kgprobe.train.learner import Learner
+        from kgprobe.train.embedding import EmbeddingLearner
+        from kgprobe.train.rules.plogicnet import PLogicNetLearner
+        from kgprobe.train.rules.rnnlogic import RNNLogicLearner
         from kgprobe.train.run.directory import RunDirectory
         from kgprobe.train.run.finish import finish
 
         self.moment, self.counts = moment, Counter[str]()
         self._parts = {
-            Learner.epoch.__code__: "training",
+            EmbeddingLearner.epoch.__code__: "training",
+            PLogicNetLearner.epoch.__code__: "training",
+            RNNLogicLearner.epoch.__code__: "training",
             RunDirectory.save_best.__code__: "writing",
             RunDirectory.save_snapshot.__code__: "writing",
             RunDirectory.save_state.__code__: "writing",

@@ -7,12 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow.parquet as pq
 import torch
 
 from kgprobe.graph import KnowledgeGraph
 from kgprobe.train.resolve import resolve
 from kgprobe.train.run.directory import RunDirectory
 from kgprobe.train.run.environment import environment
+from kgprobe.train.run.log import Log
 from kgprobe.train.settings import Settings
 from kgprobe.train.sources import from_values
 
@@ -41,6 +43,21 @@ def begin(path: Path, graph: KnowledgeGraph | None = None, settings: Settings | 
     """A run that has just been created."""
     known = small_graph() if graph is None else graph
     return RunDirectory.create(path, settings or quick_settings(), known, environment(known, threads=1))
+
+
+def assert_same_run(one: Path, other: Path) -> list[Path]:
+    """Two folders of runs hold the same, but for how long it took; gives the files that are the same in all bytes."""
+    files = sorted(path.relative_to(one) for path in one.rglob("*") if path.is_file())
+    assert files == sorted(path.relative_to(other) for path in other.rglob("*") if path.is_file())
+    kept = [path for path in files if path.parts[0] in ("best", "snapshots", "settings.toml")]
+    for path in kept:
+        assert (one / path).read_bytes() == (other / path).read_bytes(), path
+    for name in ("ranks.parquet", "ranks-mrr.parquet"):
+        ranks, again = (pq.read_table(run / name) for run in (one, other))
+        assert ranks.equals(again, check_metadata=True)
+    log, again_log = ([{**row, "seconds": 0} for row in Log(run / "log.jsonl").rows()] for run in (one, other))
+    assert log == again_log
+    return kept
 
 
 def some_tensors() -> dict[str, torch.Tensor]:

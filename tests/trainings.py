@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
+import numpy as np
 import torch
 
 from kgprobe.graph import KnowledgeGraph
@@ -13,12 +14,12 @@ from kgprobe.models.base import EmbeddingModel, Sizes
 from kgprobe.models.noise import Noise
 from kgprobe.predict.scorer import Side
 from kgprobe.predict.similarity import Dot
+from kgprobe.train.embedding import EmbeddingLearner
 from kgprobe.train.keep import MemoryKeep
-from kgprobe.train.learner import Learner
-from kgprobe.train.progress import Trained, Watch
+from kgprobe.train.progress import Progress, Trained, Watch
 from kgprobe.train.settings import Settings
 from kgprobe.train.trainer import TrainingResources, train
-from runs import quick_settings, small_graph
+from runs import bits, quick_settings, small_graph
 
 CPU = torch.device("cpu")
 ONE_THREAD = TrainingResources(threads=1)
@@ -72,11 +73,13 @@ def settings_of(model: str = "complex", kind: str = "one", **changes: Any) -> Se
     return quick_settings(model, **({"negatives": 7} | OBJECTIVES[kind] | changes))
 
 
-def learned(settings: Settings, epochs: int, graph: KnowledgeGraph | None = None) -> tuple[Learner, list[list[float]]]:
+def learned(
+    settings: Settings, epochs: int, graph: KnowledgeGraph | None = None
+) -> tuple[EmbeddingLearner, list[list[float]]]:
     """A learner after some epochs, and the losses of the runs in each of them."""
     with one_thread():
-        learner = Learner(settings, small_graph() if graph is None else graph, CPU)
-        return learner, [learner.epoch(epoch, lambda steps: None).tolist() for epoch in range(epochs)]
+        learner = EmbeddingLearner(settings, small_graph() if graph is None else graph, CPU)
+        return learner, [learner.epoch(epoch, lambda steps, phase: None).tolist() for epoch in range(epochs)]
 
 
 def trained(
@@ -85,6 +88,46 @@ def trained(
     """What a training gives, and what it keeps."""
     kept = MemoryKeep() if keep is None else keep
     return train(settings, small_graph() if graph is None else graph, kept, ONE_THREAD, watch), kept
+
+
+class StoppedError(Exception):
+    """Somebody pressed a key."""
+
+
+def stop_at(call: int) -> Watch:
+    """Stops a training when it tells how far it is for the so manieth time."""
+    calls = iter(range(1, 1_000_000))
+
+    def watch(progress: Progress) -> None:
+        if next(calls) == call:
+            raise StoppedError
+
+    return watch
+
+
+def assert_stopping_changes_nothing(settings: Settings, graph: KnowledgeGraph, stops: int = 4) -> None:
+    """A training that is stopped somewhere, and once more on the way, goes on to the same end."""
+    calls: list[int] = []
+    wanted, undisturbed = trained(settings, graph, watch=lambda progress: calls.append(1))
+    for stop in np.linspace(1, len(calls), stops).astype(int).tolist():
+        keep = MemoryKeep()
+        for again in (stop, 3):
+            with suppress(StoppedError):
+                trained(settings, graph, keep, stop_at(again))
+        found, _ = trained(settings, graph, keep)
+        assert timeless(keep.rows) == timeless(undisturbed.rows)
+        assert timeless(found.rows) == timeless(wanted.rows)
+        assert (found.best, found.epochs) == (wanted.best, wanted.epochs)
+        assert snapshot_bits(keep) == snapshot_bits(undisturbed)
+        for target in settings.select:
+            for seed in settings.seeds:
+                own, other = keep.load_best(target, seed), undisturbed.load_best(target, seed)
+                assert (list(bits(own[0])), own[1]) == (list(bits(other[0])), other[1])
+
+
+def snapshot_bits(keep: MemoryKeep) -> dict[tuple[int, int], Any]:
+    """All snapshots down to their last bit."""
+    return {which: (list(bits(tensors)), facts) for which, (tensors, facts) in keep.snapshots.items()}
 
 
 def timeless(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:

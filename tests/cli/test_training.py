@@ -41,6 +41,22 @@ def test_a_log_has_few_lines_and_the_last_epoch(epochs: int, every: int, validat
         assert all(epoch % every == 0 or epoch == epochs for epoch in lines)
 
 
+def test_what_is_done_before_the_first_validation_is_told_once() -> None:
+    lines: list[str] = []
+    notes = SparseNotes(lines.append, validates=True)
+    progress = Progress(5, steps_an_epoch=3)
+    for epoch in range(3):
+        for phase in ("mining", "training", "grounding", "validating") if epoch < 2 else ("mining", "pruning"):
+            progress.phase, progress.step = phase, progress.step + 1
+            notes(progress)
+        progress.epoch, progress.loss = epoch + 1, [0.5]
+    assert lines == [
+        "epoch 0/5, mining",
+        "epoch 0/5, grounding",
+        "epoch 2/5, loss 0.5000, 0 steps a second, pruning",
+    ]
+
+
 def test_steps_never_run_backwards_between_epochs() -> None:
     inside = steps_done(Progress(10, 4, epoch=2, step=3))
     after = steps_done(Progress(10, 4, epoch=3, step=4))

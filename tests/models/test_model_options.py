@@ -19,6 +19,7 @@ class Options:
     kind: str = option("plain", "a kind", choices=("plain", "odd"))
     both: bool = option(False, "a switch")
     names: tuple[str, ...] = option(("one",), "names")
+    rates: tuple[float, ...] = option((0.5, 1.0), "rates", least=0)
     unchecked: Any = None
 
     def problems(self) -> Iterator[str]:
@@ -39,6 +40,13 @@ WRONG: dict[str, tuple[dict[str, Any], list[str]]] = {
     "a text for a list": ({"names": "one"}, ["names is 'one', and must be a list"]),
     "no text": ({"kind": 3}, ["kind is 3, and must be a text"]),
     "no choice": ({"kind": "even"}, ["kind is 'even', and must be one of plain, odd"]),
+    "no texts in a list": ({"names": ("one", 2)}, ["a value of names is 2, and must be a text"]),
+    "an empty list": ({"rates": ()}, ["rates is empty, and must have one value or more"]),
+    "too small in a list": (
+        {"rates": (-1.0, 2, -3.0)},
+        ["a value of rates is -1.0, and must be", "a value of rates is -3.0"],
+    ),
+    "no number in a list": ({"rates": (0.5, "x")}, ["a value of rates is 'x', and must be a number"]),
     "all at once": ({"count": 0, "rate": -1, "kind": ""}, ["count is 0", "rate is -1", "kind is ''"]),
     "together": ({"count": 4, "both": True}, ["both makes no sense for 4"]),
     "first by itself": ({"count": 4, "both": True, "rate": 0}, ["rate is 0, and must be above 0"]),
@@ -53,7 +61,9 @@ def test_all_that_is_wrong_is_said(values: dict[str, Any], expected: list[str]) 
 
 
 @pytest.mark.parametrize(
-    "values", [{}, {"count": 1}, {"count": 9}, {"rate": 2}, {"kind": "odd"}, {"both": True}], ids=str
+    "values",
+    [{}, {"count": 1}, {"count": 9}, {"rate": 2}, {"kind": "odd"}, {"both": True}, {"rates": (0, 3.5)}],
+    ids=str,
 )
 def test_what_makes_sense_is_no_problem(values: dict[str, Any]) -> None:
     assert list(problems(Options(**values))) == []
@@ -64,7 +74,11 @@ def test_the_defaults_of_a_model_make_sense(kind: Any) -> None:
     defaults = kind.load().Options()
     assert list(problems(defaults)) == []
     assert all(field.metadata["meaning"] for field in dataclasses.fields(defaults))
-    assert list(problems(dataclasses.replace(defaults, dimension=0))) == ["dimension is 0, and must be at least 1"]
+    counts = [field.name for field in dataclasses.fields(defaults) if field.metadata["least"] == 1]
+    assert counts, "a model has at least one number that cannot be 0"
+    nothing = {name: 0 for name in counts if type(getattr(defaults, name)) is int}
+    wrong = [f"{name} is 0, and must be at least 1" for name in nothing]
+    assert list(problems(dataclasses.replace(defaults, **nothing))) == wrong
 
 
 def test_blocks_must_fill_a_vector() -> None:

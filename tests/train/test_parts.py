@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from kgprobe.graph import KnowledgeGraph
-from kgprobe.train.learner import Learner
+from kgprobe.train.embedding import EmbeddingLearner
 from kgprobe.train.losses import plain
 from kgprobe.train.losses.soft_probe import SoftProbe, query_weights
 from kgprobe.train.objectives import KVsAll, NegativeSampling, OneVsAll
@@ -77,7 +77,7 @@ def _lacks_a_relation() -> KnowledgeGraph:
 def test_unpopular_answers_weigh_more_where_soft_probe_asks_for_it(reciprocal: bool, subsampling: bool) -> None:
     graph = _lacks_a_relation()
     settings = quick_settings(loss="soft_probe", loss_beta=0.7, subsampling=subsampling, reciprocal=reciprocal)
-    learner = Learner(settings, graph, CPU)
+    learner = EmbeddingLearner(settings, graph, CPU)
     rare = training_queries(graph.triples("train"), 5, 3 if reciprocal else None, rarity, CPU)
     for queries, plainly in zip(learner.queries, rare, strict=True):
         relation = queries.relation.numpy() % 3

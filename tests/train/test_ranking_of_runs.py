@@ -10,8 +10,8 @@ import torch
 import kgprobe as kp
 from kgprobe.errors import DataError
 from kgprobe.models.reciprocal import ranked_run
+from kgprobe.train.embedding import build_model
 from kgprobe.train.keep import MemoryKeep
-from kgprobe.train.learner import build_model
 from kgprobe.train.ranking import model_name, rank_best
 from kgprobe.train.settings import Settings
 from runs import TARGETS, quick_settings, small_graph

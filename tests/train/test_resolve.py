@@ -1,5 +1,6 @@
 from dataclasses import fields, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -45,16 +46,30 @@ def test_no_model_has_a_setting_of_the_trainer(model: str) -> None:
 
 @pytest.mark.parametrize("model", MODELS)
 def test_settings_are_read_back_bit_for_bit(model: str, tmp_path: Path) -> None:
-    settings = replace(
-        resolve(model, []).settings,
-        learning_rate=0.1 + 0.2,
-        regularisation=5e-324,
-        select=("PROBE(alpha=-0.5,beta_e=0.1,beta_r=0.7)", "MR"),
-        seeds=(7, 0),
-        subsampling=True,
-    )
+    changes: dict[str, Any] = {
+        "learning_rate": 0.1 + 0.2,
+        "regularisation": 5e-324,
+        "select": ("PROBE(alpha=-0.5,beta_e=0.1,beta_r=0.7)", "MR"),
+        "seeds": (7, 0),
+        "subsampling": True,
+    }
+    settings = resolve(model, []).settings
+    settings = replace(settings, **{key: value for key, value in changes.items() if key in settings.flat()})
     path = file(tmp_path / "settings.toml", settings_text(settings))
     assert read_settings(path) == settings
+
+
+@pytest.mark.parametrize("model", [model for model, kind in MODELS.items() if kind.without])
+def test_settings_that_mean_nothing_to_a_model_are_neither_shown_nor_taken(model: str) -> None:
+    kind, resolved = MODELS[model], resolve(model, [])
+    assert kind.without < {field.name for field in fields(Settings)}
+    assert kind.without & set(resolved.settings.flat()) == set()
+    assert kind.without & set(resolved.origins) == set()
+    with pytest.raises(UsageError) as caught:
+        resolve(model, [from_command_line({key: ["1"] for key in sorted(kind.without)})])
+    assert caught.value.problems == [
+        f"command line: there is no setting '{key}' of {kind.name}" for key in sorted(kind.without)
+    ]
 
 
 def test_all_that_is_wrong_is_said_at_once_with_its_place(tmp_path: Path) -> None:

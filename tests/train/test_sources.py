@@ -24,6 +24,8 @@ from kgprobe.train.toml import read_toml
         ((0,), "3", (3,)),
         ((0,), "0, 1,2", (0, 1, 2)),
         ((0,), "0,x", (0, "x")),
+        ((0.5,), "1, 2.5", (1.0, 2.5)),
+        ((0.5,), "1,x", (1.0, "x")),
         (("MRR",), "PROBE(alpha=1,beta=0)", ("PROBE(alpha=1,beta=0)",)),
     ],
 )
@@ -50,6 +52,8 @@ def test_a_setting_given_twice_is_no_value_of_a_single_one() -> None:
         (1, "2", "2"),
         ((0,), [1, 2], (1, 2)),
         ((0,), 1, (1,)),
+        ((0,), [1, 2.0], (1, 2.0)),
+        ((0.5,), 10**400, (10**400,)),
         (("MRR",), "MR", ("MR",)),
     ],
 )
@@ -57,6 +61,11 @@ def test_values_of_files_keep_their_type_unless_no_digit_is_lost(default: object
     found = as_kind(default, given)
     assert found == value
     assert type(found) is type(value)
+
+
+def test_a_list_of_numbers_has_numbers_of_one_kind() -> None:
+    assert [type(one) for one in as_kind((0.5,), [1, 2.5, True])] == [float, float, bool]
+    assert [type(one) for one in from_text((0.5,), ["1", "2,3"])] == [float, float, float]
 
 
 def test_what_a_file_says_beside_settings_is_no_setting(tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
 """Whole trainings in memory: what is kept, when they stop, and how they go on."""
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -16,14 +16,24 @@ from kgprobe.metrics import parse
 from kgprobe.models.complex import ComplExOptions
 from kgprobe.models.reciprocal import ranked_run
 from kgprobe.predict import Resources
+from kgprobe.train.embedding import build_model
 from kgprobe.train.keep import MemoryKeep
-from kgprobe.train.learner import build_model
 from kgprobe.train.progress import Progress
 from kgprobe.train.settings import Settings
 from kgprobe.train.trainer import train
 from kgprobe.train.validation import Validation
 from runs import bits, quick_settings, small_graph
-from trainings import CPU, learned, settings_of, timeless, trained
+from trainings import (
+    CPU,
+    StoppedError,
+    assert_stopping_changes_nothing,
+    learned,
+    settings_of,
+    snapshot_bits,
+    stop_at,
+    timeless,
+    trained,
+)
 
 GRAPH = small_graph()
 PERSPECTIVES = ("PROBE(alpha=1,beta=0)", "PROBE(alpha=-1,beta=0.8)", "MR", "Hits@1")
@@ -142,24 +152,6 @@ def test_training_stops_when_no_run_gains_any_more_and_each_keeps_what_it_would_
                 torch.testing.assert_close(weights, own.load_best(target, seed)[0][name], rtol=1e-3, atol=1e-4)
 
 
-class StoppedError(Exception):
-    """Somebody pressed a key."""
-
-
-def _snapshot_bits(keep: MemoryKeep) -> dict[tuple[int, int], Any]:
-    return {which: (list(bits(tensors)), facts) for which, (tensors, facts) in keep.snapshots.items()}
-
-
-def _stop_at(call: int) -> Callable[[Progress], None]:
-    calls = iter(range(1, 1_000_000))
-
-    def watch(progress: Progress) -> None:
-        if next(calls) == call:
-            raise StoppedError
-
-    return watch
-
-
 class _StopsAtSnapshot(MemoryKeep):
     """Is stopped before it has kept the snapshot with this number."""
 
@@ -184,7 +176,7 @@ def test_a_training_that_was_stopped_at_a_snapshot_does_not_lose_it() -> None:
         with pytest.raises(StoppedError):
             trained(settings, keep=keep)
         trained(settings, keep=keep)
-        assert _snapshot_bits(keep) == _snapshot_bits(undisturbed)
+        assert snapshot_bits(keep) == snapshot_bits(undisturbed)
 
 
 @pytest.mark.parametrize(
@@ -192,24 +184,25 @@ def test_a_training_that_was_stopped_at_a_snapshot_does_not_lose_it() -> None:
 )
 def test_a_training_that_was_stopped_anywhere_goes_on_to_the_same_end(model: str, kind: str, patience: int) -> None:
     settings = settings_of(model, kind, epochs=5, validate_every=2, patience=patience, snapshot_every=3)
-    calls: list[int] = []
-    wanted, undisturbed = trained(settings, watch=lambda progress: calls.append(1))
-    for stop in np.linspace(1, len(calls), 4).astype(int).tolist():
-        keep = MemoryKeep()
-        for again in (stop, 3):  # and once more on the way
-            try:
-                trained(settings, keep=keep, watch=_stop_at(again))
-            except StoppedError:
-                continue
-        found, _ = trained(settings, keep=keep)
-        assert timeless(keep.rows) == timeless(undisturbed.rows)
-        assert timeless(found.rows) == timeless(wanted.rows)
-        assert (found.best, found.epochs) == (wanted.best, wanted.epochs)
-        assert _snapshot_bits(keep) == _snapshot_bits(undisturbed)
-        for target in settings.select:
-            for seed in settings.seeds:
-                own, other = keep.load_best(target, seed), undisturbed.load_best(target, seed)
-                assert (list(bits(own[0])), own[1]) == (list(bits(other[0])), other[1])
+    assert_stopping_changes_nothing(settings, GRAPH)
+
+
+class _OldKeep(MemoryKeep):
+    """Its states do not tell how many steps were taken."""
+
+    def save_state(self, tensors: Mapping[str, torch.Tensor], progress: Mapping[str, Any]) -> None:
+        super().save_state(tensors, {key: value for key, value in progress.items() if key != "steps"})
+
+
+def test_a_state_of_an_older_version_goes_on_to_the_same_end() -> None:
+    settings = quick_settings(epochs=5, validate_every=2)
+    _, undisturbed = trained(settings)
+    keep = _OldKeep()
+    with pytest.raises(StoppedError):
+        trained(settings, keep=keep, watch=stop_at(12))
+    assert keep.rows
+    trained(settings, keep=keep)
+    assert timeless(keep.rows) == timeless(undisturbed.rows)
 
 
 def test_a_finished_training_is_not_trained_again() -> None:

@@ -42,14 +42,21 @@ def training_bar(name: str, validates: bool) -> Iterator[Watch]:
         done = steps_done(progress)
         if not bar.tasks:  # made here, where a resumed run knows how much is done already
             bar.add_task("", total=progress.epochs * progress.steps_an_epoch, completed=done)
-        bar.update(bar.tasks[0].id, completed=max(done, bar.tasks[0].completed), description=_described(progress))
+        bar.update(bar.tasks[0].id, completed=max(done, bar.tasks[0].completed), description=described(progress))
         below.plain = "\n".join(f"  {line}" for line in standings(progress))
 
     with Live(Group(bar, below), console=Console(stderr=True), transient=True, refresh_per_second=4):
         yield watch
 
 
-def _described(progress: Progress) -> str:
+def described(progress: Progress) -> str:
+    """Where a training is, and what it does unless it simply trains.
+
+    Example:
+        >>> from kgprobe.train.progress import Progress
+        >>> described(Progress(epochs=10, steps_an_epoch=4, phase="mining"))
+        'epoch 0/10, mining'
+    """
     return headline(progress) + (f", {progress.phase}" if progress.phase != "training" else "")
 
 
@@ -116,9 +123,11 @@ class SparseNotes:
         self.write, self.validates = write, validates
         self._last: Mapping[str, Sequence[float]] = {}
         self._written = 0
+        self._phases = {"training", "validating"}
 
     def __call__(self, progress: Progress) -> None:
         """Take note of how far a training is."""
+        self._tell_phase(progress)
         fresh = progress.last is not self._last if self.validates else True
         self._last = progress.last
         every = -(-progress.epochs // _NOTES)
@@ -126,6 +135,12 @@ class SparseNotes:
         if fresh and due and progress.loss:
             self._written = progress.epoch
             self.write("; ".join([headline(progress), *standings(progress)]))
+
+    def _tell_phase(self, progress: Progress) -> None:
+        """A line where something begins that is done before all validations, such as mining, the first time it is."""
+        if progress.phase not in self._phases:
+            self._phases.add(progress.phase)
+            self.write(described(progress))
 
 
 def mean(values: Sequence[float]) -> float:

@@ -20,9 +20,9 @@ def option(
     """A field of a dataclass of settings.
 
     Args:
-        default: The value where none is given.
+        default: The value where none is given; of a list, the kind of its first value is that of all.
         meaning: What it means, for help and documentation.
-        least: The smallest value that makes sense.
+        least: The smallest value that makes sense, of a list for each of its values; and so on.
         most: The largest value that makes sense.
         above: A bound that the value must exceed.
         choices: All values that make sense.
@@ -51,17 +51,20 @@ def problems(options: Any) -> Iterator[str]:
 def problems_of_each(options: Any) -> Iterator[str]:
     """What is wrong with the values taken one by one."""
     for field in dataclasses.fields(options):
-        if "meaning" not in field.metadata:
-            continue
-        value, wanted = getattr(options, field.name), _kind(field)
-        if not _fits(value, wanted):
-            yield f"{field.name} is {value!r}, and must be {_article(wanted)}"
-            continue
-        yield from _out_of_range(field.name, value, field.metadata)
+        if "meaning" in field.metadata:
+            yield from _problems_of(field.name, getattr(options, field.name), field.default, field.metadata)
 
 
-def _kind(field: dataclasses.Field[Any]) -> type:
-    return type(field.default)
+def _problems_of(name: str, value: Any, default: Any, rules: Any) -> Iterator[str]:
+    if not _fits(value, type(default)):
+        yield f"{name} is {value!r}, and must be {_article(type(default))}"
+    elif not isinstance(value, tuple):
+        yield from _out_of_range(name, value, rules)
+    elif not value:
+        yield f"{name} is empty, and must have one value or more"
+    else:
+        for one in value:
+            yield from _problems_of(f"a value of {name}", one, default[0], rules)
 
 
 def _fits(value: Any, wanted: type) -> bool:

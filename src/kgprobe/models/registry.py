@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from kgprobe.errors import UsageError, nearest
 
@@ -16,26 +16,40 @@ if TYPE_CHECKING:
     from kgprobe.models.noise import Noise
 
 
+class Trainable(Protocol):
+    """The class of a model.
+
+    Attributes:
+        Options: The dataclass of its own settings. Beside these it may have ``problems()``, what is wrong with them
+            taken together; ``problems_with(settings)``, what is wrong with the settings of the trainer beside them; and
+            ``MEMORY``, the names of those that decide how much memory a step takes.
+    """
+
+    Options: Any
+
+
 @dataclass(frozen=True)
 class ModelKind:
     """A model that can be trained; its code is loaded when it is needed.
 
     Attributes:
-        name: What the literature calls it, and its class too.
+        name: What the literature calls it, and, with a capital, its class too.
         module: Where its class is.
         summary: One line for help.
+        without: The settings of the trainer that mean nothing to it.
     """
 
     name: str
     module: str
     summary: str
+    without: frozenset[str] = frozenset()
 
     @property
     def key(self) -> str:
         """Its name in commands, files and folders."""
         return self.name.lower()
 
-    def load(self) -> type[EmbeddingModel]:
+    def load(self) -> type[Trainable]:
         """The class of the model.
 
         Raises:
@@ -48,9 +62,28 @@ class ModelKind:
         missing = [name for name in ("torch", "safetensors") if find_spec(name) is None]
         if missing:
             raise UsageError(f"{self.name} needs {' and '.join(missing)}", remedy="pip install 'kgprobe[models]'")
-        found: type[EmbeddingModel] = getattr(import_module(self.module), self.name)
+        found: type[Trainable] = getattr(import_module(self.module), self.name[0].upper() + self.name[1:])
         return found
 
+
+_OF_EMBEDDINGS = frozenset(
+    (
+        "objective",
+        "loss",
+        "negatives",
+        "adversarial_temperature",
+        "subsampling",
+        "label_smoothing",
+        "loss_alpha",
+        "loss_beta",
+        "loss_temperature",
+        "reciprocal",
+        "regulariser",
+        "regularisation",
+        "precision",
+    )
+)
+"""What is there to be chosen of the training of embeddings alone."""
 
 _KINDS = (
     ModelKind("TransE", "kgprobe.models.transe", "a relation moves the head to the tail"),
@@ -59,6 +92,8 @@ _KINDS = (
     ModelKind("RotatE", "kgprobe.models.rotate", "a relation turns complex coordinates"),
     ModelKind("HousE", "kgprobe.models.house", "a relation reflects and projects blocks of coordinates"),
     ModelKind("TuckER", "kgprobe.models.tucker", "a core tensor that all facts share"),
+    ModelKind("pLogicNet", "kgprobe.models.plogicnet", "TransE and weighted rules that teach each other"),
+    ModelKind("RNNLogic", "kgprobe.models.rnnlogic", "rules of a recurrent network, weighed", _OF_EMBEDDINGS),
 )
 
 MODELS: Mapping[str, ModelKind] = MappingProxyType({kind.key: kind for kind in _KINDS})

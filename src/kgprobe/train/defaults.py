@@ -112,6 +112,21 @@ def _tucker(size: Size) -> Values:
     }
 
 
+def _plogicnet(size: Size) -> Values:
+    """As the TransE that it is made of, which is trained once more after each time that rules have been weighed."""
+    return _distance(size)
+
+
+def _rnnlogic(size: Size) -> Values:
+    """Rules come first, in a few epochs; to weigh them takes few more."""
+    return {
+        "optimiser": "adam",
+        "learning_rate": 5e-3 if size.facts < 50_000 else 2e-3,
+        "batch_size": _batch_size(size.facts, 64, 512),
+        "epochs": 20,
+    }
+
+
 RECIPES: Mapping[str, Recipe] = {
     "transe": _distance,
     "rotate": _distance,
@@ -119,6 +134,8 @@ RECIPES: Mapping[str, Recipe] = {
     "distmult": _factorisation,
     "complex": _factorisation,
     "tucker": _tucker,
+    "plogicnet": _plogicnet,
+    "rnnlogic": _rnnlogic,
 }
 """How each model is trained best, as far as is known of graphs in general."""
 

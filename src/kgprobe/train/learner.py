@@ -1,117 +1,55 @@
-"""A model that learns: everything that changes from epoch to epoch."""
+"""What the trainer asks of a model that learns."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import Protocol, TypeAlias
 
-import torch
 from torch import Tensor
 
-from kgprobe.graph import KnowledgeGraph
-from kgprobe.models.base import EmbeddingModel, Sizes
-from kgprobe.models.noise import Noise
-from kgprobe.models.reciprocal import RankedRun, ranked_run
-from kgprobe.models.registry import build
-from kgprobe.train.batches import Batches
-from kgprobe.train.optimiser import Optimiser, learning_rate
-from kgprobe.train.parts import objective_of, weigh_of
-from kgprobe.train.precision import mixed
-from kgprobe.train.queries import Queries, joined, training_queries
-from kgprobe.train.regularisers import REGULARISERS
-from kgprobe.train.settings import Settings
-from kgprobe.train.step import Steps
+from kgprobe.predict.scorer import AnyScorer
 
-_AT_ONCE = 32
-"""Steps between two looks at the clock."""
+Watch: TypeAlias = Callable[[int, str], None]
+"""Called with the number of steps that were taken since the last call, and what is being done now, such as "mining"."""
 
 
-def build_model(settings: Settings, graph: KnowledgeGraph, device: torch.device) -> EmbeddingModel:
-    """The model of the settings before its first step, the same on every device."""
-    relations = graph.num_relations * (2 if settings.reciprocal else 1)
-    noise = Noise(settings.seeds, "cpu")
-    noise.reseed(-1)
-    model = build(settings.model, Sizes(graph.num_entities, relations), settings.options, noise)
-    model.noise = Noise(settings.seeds, device)
-    return model.to(device)
+class Learner(Protocol):
+    """One run for each seed of the settings, and everything that changes from epoch to epoch.
 
-
-class Learner:
-    """A model, its optimiser, and the queries that it is asked.
+    An epoch depends on the state and on its number alone, so that a training that was stopped goes on to the same end.
 
     Attributes:
-        model: The stacked runs.
-        steps: Number of steps in an epoch.
+        steps: Number of steps in an epoch, for people who watch.
+        ready: Whether it can be ranked already: models of rules must find these first. It is ready by the last epoch,
+            and stays so; until then it is neither validated nor kept as a checkpoint.
     """
 
-    def __init__(self, settings: Settings, graph: KnowledgeGraph, device: torch.device) -> None:
-        self.settings, self.graph = settings, graph
-        self.model = build_model(settings, graph, device)
-        self.noise = self.model.noise
-        self.optimiser = Optimiser(settings, self.model)
-        self.objective = objective_of(settings, graph)
-        self.queries = self._queries(device)
-        # As many for either side, even where fewer are all that there are.
-        each = min(max(1, settings.batch_size // len(self.queries)), *map(len, self.queries))
-        self.batches = [Batches(len(queries), each, self.noise) for queries in self.queries]
-        self.steps = max(batches.steps for batches in self.batches)
-        self._losses = torch.zeros(len(settings.seeds), device=device)
-        self._steps = Steps(self._step, self.noise)
+    @property
+    def steps(self) -> int:
+        """Number of steps in an epoch."""
+        ...
 
-    def epoch(self, epoch: int, watch: Callable[[int], None]) -> Tensor:
-        """Ask every training query once; gives the mean losses of the runs.
+    @property
+    def ready(self) -> bool:
+        """Whether it can be ranked already."""
+        ...
 
-        Args:
-            epoch: Which epoch it is; epochs can be taken up at any of them.
-            watch: Called with the number of steps that were taken since the last call.
-        """
-        if self.optimiser.set_rate(learning_rate(self.settings, epoch)):
-            self._steps.forget()
-        self.noise.reseed(epoch)
-        for batches in self.batches:
-            batches.shuffle()
-        self._losses.zero_()
-        self.model.train()
-        for start in range(0, self.steps, _AT_ONCE):
-            some = min(_AT_ONCE, self.steps - start)
-            self._steps.run(some)
-            watch(some)
-        return self._losses.cpu() / self.steps
+    def epoch(self, epoch: int, watch: Watch) -> Tensor:
+        """Learn for an epoch; gives the mean losses [seeds] of the runs."""
+        ...
 
-    def run(self, run: int) -> RankedRun:
+    def run(self, run: int) -> AnyScorer:
         """One of the runs, as the engine ranks it."""
-        return ranked_run(self.model.one_run(run), self.graph.num_relations if self.settings.reciprocal else None)
+        ...
 
     def weights(self, run: int) -> dict[str, Tensor]:
-        """The tensors of one of the runs."""
-        return {name: own[run : run + 1].detach().clone() for name, own in self.model.state_dict().items()}
+        """The tensors of one of the runs, all that `open_run` needs beside the settings and the graph."""
+        ...
 
     def state(self) -> dict[str, Tensor]:
-        """All that the next epochs depend on."""
-        model = {f"model.{name}": own.detach() for name, own in self.model.state_dict().items()}
-        return model | {f"optimiser.{name}": own for name, own in self.optimiser.state().items()}
+        """All that the next epochs depend on; shapes may change from epoch to epoch."""
+        ...
 
     def load(self, state: Mapping[str, Tensor]) -> None:
         """Go on from a state."""
-        self.model.load_state_dict(_under("model.", state))
-        self.optimiser.load(_under("optimiser.", state))
-
-    def _queries(self, device: torch.device) -> list[Queries]:
-        reciprocals = self.graph.num_relations if self.settings.reciprocal else None
-        weigh = weigh_of(self.settings, self.graph)
-        every = training_queries(self.graph.triples("train"), self.graph.num_entities, reciprocals, weigh, device)
-        return [queries.once() for queries in every] if self.objective.once else every
-
-    def _step(self) -> None:
-        asked = joined([queries.at(own.next()) for queries, own in zip(self.queries, self.batches, strict=True)])
-        with mixed(self.settings.precision, self.noise.device):
-            losses = self.objective(self.model, asked)
-        total = (losses * asked.weight).sum(-1) / asked.weight.sum(-1)
-        if self.settings.regularisation and self.settings.regulariser in REGULARISERS:
-            total = total + self.settings.regularisation * REGULARISERS[self.settings.regulariser](self.model, asked)
-        total.sum().backward()  # type: ignore[no-untyped-call]
-        self.optimiser.step()
-        self._losses += total.detach()
-
-
-def _under(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    return {name.removeprefix(prefix): own for name, own in tensors.items() if name.startswith(prefix)}
+        ...

@@ -7,9 +7,8 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeAlias
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from kgprobe.models.base import EmbeddingModel
 from kgprobe.train.settings import Settings
 
 Rate: TypeAlias = Callable[[Settings, int], float]
@@ -45,7 +44,7 @@ def learning_rate(settings: Settings, epoch: int) -> float:
 class Optimiser:
     """An optimiser of torch, whose state has a name for every tensor."""
 
-    def __init__(self, settings: Settings, model: EmbeddingModel) -> None:
+    def __init__(self, settings: Settings, model: nn.Module) -> None:
         self._named = dict(model.named_parameters())
         self._torch, self._rate = _OPTIMISERS[settings.optimiser](list(self._named.values()), settings.learning_rate)
 

@@ -16,7 +16,7 @@ class Progress:
     Attributes:
         epochs: Epochs that there will be at most.
         steps_an_epoch: Steps in an epoch.
-        phase: "training" or "validating".
+        phase: "training", "validating", or what else is being done, such as "mining" rules.
         epoch: Epochs that are done.
         step: Steps of the present epoch that are done.
         steps_a_second: Speed of the last epoch.

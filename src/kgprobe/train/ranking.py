@@ -9,7 +9,7 @@ from kgprobe.graph import KnowledgeGraph
 from kgprobe.predict import Model, Resources, rank
 from kgprobe.ranks import Ranks, merge_seeds
 from kgprobe.train.keep import Facts, Keep, written
-from kgprobe.train.run.scorer import trained_run
+from kgprobe.train.learners import trained_run
 from kgprobe.train.settings import Settings
 
 CHECKPOINTS = "checkpoints"

@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from kgprobe.models.registry import MODELS
+from kgprobe.models.registry import MODELS, ModelKind
 from kgprobe.train.settings import Settings
 
 _INTRODUCTION = """# Settings of `kgprobe train`
@@ -24,6 +24,7 @@ def settings_page() -> str:
             f"\n## {kind.name}\n",
             f"{kind.summary[0].upper()}{kind.summary[1:]}.\n",
             *_table(kind.load().Options),
+            *_left_out(kind),
         ]
     return "\n".join(parts) + "\n"
 
@@ -34,6 +35,13 @@ def _table(kind: type[Any]) -> Iterator[str]:
     for field in dataclasses.fields(kind):
         if rules := field.metadata:
             yield f"| `{field.name}` | {_shown(field.default)} | {values(rules)} | {rules['meaning']} |"
+
+
+def _left_out(kind: ModelKind) -> Iterator[str]:
+    """Which settings of all models it does not have."""
+    if kind.without:
+        named = [field.name for field in dataclasses.fields(Settings) if field.name in kind.without]
+        yield f"\nIt does not have {', '.join(f'`{name}`' for name in named)}."
 
 
 def _shown(default: Any) -> str:

@@ -65,13 +65,13 @@ def resolve(model: str, sources: Sequence[Source]) -> Resolved:
     """
     kind = model_kind(model)
     options = kind.load().Options
-    known = _known(Settings) | _known(options)
+    known = {key: own for key, own in _known(Settings).items() if key not in kind.without} | _known(options)
     values = {key: setting.default for key, setting in known.items()}
     origins, problems = dict.fromkeys(known, PLAIN), []
     for source in sources:
         given = dict(source.values)
         read = {key: source.read(known[key].default, value) for key, value in given.items() if key in known}
-        wrong = _problems(kind.name, known, given | read)
+        wrong = _problems(kind, known, given | read)
         problems += [f"{source.places[key]}: {problem}" for key, problem in wrong]
         values |= read
         origins |= dict.fromkeys(read, source.name)
@@ -93,15 +93,17 @@ def _known(kind: type[Any]) -> dict[str, _Known]:
     return {field.name: _Known(kind, field.default) for field in dataclasses.fields(kind) if field.metadata}
 
 
-def _problems(model: str, known: Mapping[str, _Known], values: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def _problems(kind: ModelKind, known: Mapping[str, _Known], values: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """What is wrong with values, each with the setting that it is about."""
     for key, value in values.items():
         if key in known:
             yield from ((key, problem) for problem in setting_problems(known[key].kind, key, value))
+        elif key in kind.without:
+            yield key, f"there is no setting '{key}' of {kind.name}"
         elif key != "model":
             yield key, f"there is no setting '{key}'{nearest(key, known)}"
-        elif not isinstance(value, str) or value.lower() != model.lower():
-            yield key, f"these are settings of {value}, not of {model}"
+        elif not isinstance(value, str) or value.lower() != kind.key:
+            yield key, f"these are settings of {value}, not of {kind.name}"
 
 
 def settings_text(settings: Settings) -> str:

@@ -10,6 +10,7 @@ from typing import Any
 from kgprobe.errors import UsageError
 from kgprobe.metrics import parse_all
 from kgprobe.models.options import option, problems_of_each
+from kgprobe.models.registry import model_kind
 
 OBJECTIVES = ("negative_sampling", "one_vs_all", "k_vs_all")
 LOSSES = ("self_adversarial", "cross_entropy", "binary_cross_entropy", "soft_probe")
@@ -66,7 +67,7 @@ class Settings:
     precision: str = option("float32", "of matrix products while training on a GPU", choices=PRECISIONS)
 
     def flat(self) -> dict[str, Any]:
-        """All settings by name, those of the model among them.
+        """All settings that mean something to the model, its own among them, by name.
 
         Example:
             >>> from kgprobe.models.complex import ComplExOptions
@@ -74,7 +75,10 @@ class Settings:
             >>> flat["model"], flat["epochs"], flat["dimension"]
             ('ComplEx', 7, 32)
         """
-        own = {known.name: getattr(self, known.name) for known in dataclasses.fields(self) if known.name != "options"}
+        left_out = {"options", *model_kind(self.model).without}
+        own = {
+            known.name: getattr(self, known.name) for known in dataclasses.fields(self) if known.name not in left_out
+        }
         return own | dataclasses.asdict(self.options)
 
     def problems(self) -> Iterator[str]:
@@ -85,8 +89,9 @@ class Settings:
             yield "regulariser is n3, which is of facts, and objective is k_vs_all, where a query has many answers"
         if self.objective == "k_vs_all" and self.subsampling:
             yield "subsampling is true, and must be false where objective is k_vs_all, which asks every query once"
-        joint = getattr(self.options, "problems", None)
+        joint, beside = (getattr(self.options, name, None) for name in ("problems", "problems_with"))
         yield from joint() if joint else ()
+        yield from beside(self) if beside else ()
 
 
 def setting_problems(kind: type[Any], key: str, value: Any) -> Iterator[str]:
@@ -102,8 +107,8 @@ def setting_problems(kind: type[Any], key: str, value: Any) -> Iterator[str]:
         (['epochs is 0, and must be at least 1'], ['seeds has 1 more than once'])
     """
     bare: dict[str, Any] = {"model": "", "options": None} if kind is Settings else {}
-    wrong = list(problems_of_each(kind(**bare, **{key: value})))
-    yield from wrong or _MORE.get(key, lambda _: iter(()))(value)
+    in_its_own_words = isinstance(value, tuple) and key in _MORE
+    yield from _MORE[key](value) if in_its_own_words else problems_of_each(kind(**bare, **{key: value}))
 
 
 def metric_names(texts: tuple[str, ...]) -> tuple[str, ...]:

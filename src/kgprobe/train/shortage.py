@@ -19,11 +19,6 @@ _SIGNS = (
     "Overflow when unpacking",
 )
 """How torch says that memory is short, or that a size is beyond all memory, where it has no error of its own for it."""
-_MATTERS = {
-    "negative_sampling": ("batch_size", "negatives", "dimension"),
-    "one_vs_all": ("batch_size", "dimension"),
-    "k_vs_all": ("batch_size", "dimension"),
-}
 
 
 @contextmanager
@@ -34,16 +29,23 @@ def naming_what_to_lower(settings: Settings) -> Iterator[None]:
     except (torch.OutOfMemoryError, MemoryError, RuntimeError, TypeError) as error:
         if not _is_shortage(error):
             raise
-        values = [
-            f"{name} is {getattr(settings, name, getattr(settings.options, name, None))}"
-            for name in _MATTERS[settings.objective]
-        ]
+        known = settings.flat()
+        first, *more = matters = [name for name in _matters(settings) if name in known]
+        values = [f"{name} is {known[name]}" for name in matters]
         seeds = [f"{len(settings.seeds)} seeds are trained at once"] if len(settings.seeds) > 1 else []
         raise DataError(
             "there is not enough memory for a step of this size",
             [*values, *seeds],
-            f"lower {_MATTERS[settings.objective][0]} first; then {', '.join(_MATTERS[settings.objective][1:])}",
+            f"lower {first} first; then {', '.join(more)}" if more else f"lower {first}",
         ) from error
+
+
+def _matters(settings: Settings) -> Iterator[str]:
+    """The settings that decide how much memory a step takes, where the model has them."""
+    yield "batch_size"
+    if settings.objective == "negative_sampling":
+        yield "negatives"
+    yield from getattr(settings.options, "MEMORY", ("dimension",))
 
 
 def _is_shortage(error: BaseException) -> bool:

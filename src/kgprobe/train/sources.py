@@ -64,11 +64,11 @@ def as_kind(default: Any, value: Any) -> Any:
     """A value of a file in the form in which the setting is kept.
 
     Example:
-        >>> as_kind(1.0, 2), as_kind((0,), [1, 2]), as_kind((0,), 3), as_kind(5, "7")
-        (2.0, (1, 2), (3,), '7')
+        >>> as_kind(1.0, 2), as_kind((0.0,), [1, 2]), as_kind((0,), 3), as_kind(5, "7")
+        (2.0, (1.0, 2.0), (3,), '7')
     """
     if isinstance(default, tuple):
-        return tuple(value) if isinstance(value, list | tuple) else (value,)
+        return tuple(as_kind(default[0], one) for one in (value if isinstance(value, list | tuple) else [value]))
     if isinstance(default, float) and type(value) is int and abs(value) <= _EXACT:
         return float(value)
     return value
@@ -83,7 +83,7 @@ def from_text(default: Any, value: Any) -> Any:
     """
     if isinstance(default, tuple):
         texts = [value] if isinstance(value, str) else value
-        if isinstance(default[0], int):
+        if isinstance(default[0], int | float):
             texts = [part.strip() for text in texts for part in text.split(",")]
         return tuple(from_text(default[0], text) for text in texts)
     text = value if isinstance(value, str) else " and ".join(value)

@@ -17,7 +17,7 @@ from kgprobe.metrics import parse
 from kgprobe.models.options import problems, problems_of_each
 from kgprobe.predict import Resources
 from kgprobe.train.keep import Keep
-from kgprobe.train.learner import Learner
+from kgprobe.train.learners import learner_of
 from kgprobe.train.optimiser import learning_rate
 from kgprobe.train.precision import products_in
 from kgprobe.train.progress import Progress, Trained, Watch
@@ -97,7 +97,7 @@ class _Training:
     ) -> None:
         self.settings, self.keep, self.watch = settings, keep, watch
         self.targets = [parse(target) for target in settings.select]
-        self.learner = Learner(settings, graph, torch.device(resources.device))
+        self.learner = learner_of(settings, graph, torch.device(resources.device))
         self.selection = Selection(self.targets, len(settings.seeds), settings.patience)
         self.validation = (
             Validation(graph, self.targets, settings.validation_facts, resources.ranking(graph.num_entities))
@@ -106,6 +106,7 @@ class _Training:
         )
         self.progress = Progress(settings.epochs, self.learner.steps)
         self.rows: list[dict[str, Any]] = []
+        self.steps = 0
         self.began, self.training_seconds = time.monotonic(), 0.0
         self._state_took, self._state_at = 0.0, -math.inf
 
@@ -115,14 +116,14 @@ class _Training:
         if not self.progress.epoch:
             self._save_snapshot()
         while not self.over:
-            start = time.monotonic()
+            start, preparing = time.monotonic(), not self.learner.ready
             self._epoch()
             self.training_seconds += time.monotonic() - start
             due = self.progress.epoch % self.settings.validate_every == 0
-            if due or self.progress.epoch == self.settings.epochs:
+            if self.learner.ready and (due or self.progress.epoch == self.settings.epochs):
                 self._validate()
             self._save_snapshot()
-            self._save_state(due)
+            self._save_state(due or preparing)
         best = {name: [one for one in runs if one is not None] for name, runs in self.selection.best.items()}
         return Trained(best, self.progress.epoch, self.seconds, self.training_seconds, self.rows)
 
@@ -145,21 +146,24 @@ class _Training:
         self.selection.load(progress["selection"])
         self.progress.epoch, self.progress.best = progress["epoch"], self.selection.best
         self.rows = progress["rows"]
+        self.steps = progress.get("steps", progress["epoch"] * self.learner.steps)  # states once did not tell
         self.began, self.training_seconds = time.monotonic() - progress["seconds"], progress["training_seconds"]
 
     def _epoch(self) -> None:
         self.progress.phase, self.progress.step = "training", 0
         start = time.monotonic()
 
-        def step(taken: int) -> None:
+        def step(taken: int, phase: str) -> None:
             self.progress.step += taken
+            self.progress.phase = phase
             self.watch(self.progress)
 
         losses = self.learner.epoch(self.progress.epoch, step).tolist()
         self.progress.epoch += 1
+        self.steps += self.progress.step
         self._refuse_no_number(losses)
         self.progress.loss = losses
-        self.progress.steps_a_second = self.learner.steps / max(time.monotonic() - start, 1e-9)
+        self.progress.steps_a_second = self.progress.step / max(time.monotonic() - start, 1e-9)
         self.watch(self.progress)
 
     def _refuse_no_number(self, losses: list[float]) -> None:
@@ -173,11 +177,9 @@ class _Training:
 
     def _diverged(self, what: str, broken: list[str]) -> DataError:
         kept = f"checkpoints up to epoch {self.rows[-1]['epoch']} are kept" if self.rows else "none was kept yet"
-        return DataError(
-            f"the {what} any more in epoch {self.progress.epoch}",
-            broken,
-            f"lower learning_rate (it is {self.settings.learning_rate:g}), or raise regularisation; {kept}",
-        )
+        lower = f"lower learning_rate (it is {self.settings.learning_rate:g})"
+        more = ", or raise regularisation" if "regularisation" in self.settings.flat() else ""
+        return DataError(f"the {what} any more in epoch {self.progress.epoch}", broken, f"{lower}{more}; {kept}")
 
     def _validate(self) -> None:
         """Rank the validation facts; without any, the last epoch is what is kept."""
@@ -198,7 +200,7 @@ class _Training:
         self.progress.last, self.progress.best = found.scores, self.selection.best
         row = {
             "epoch": self.progress.epoch,
-            "step": self.progress.epoch * self.learner.steps,
+            "step": self.steps,
             "seconds": round(self.seconds, 3),
             "learning_rate": learning_rate(self.settings, self.progress.epoch - 1),
             "loss": self.progress.loss,
@@ -220,7 +222,7 @@ class _Training:
     def _save_snapshot(self) -> None:
         """Keep the weights as they are now, before the state: what is lost with the process is then trained again."""
         every, epoch = self.settings.snapshot_every, self.progress.epoch
-        if every and (epoch % every == 0 or self.over):
+        if every and self.learner.ready and (epoch % every == 0 or self.over):
             for run, seed in enumerate(self.settings.seeds):
                 self.keep.save_snapshot(epoch, seed, self.learner.weights(run), {"epoch": epoch})
 
@@ -232,6 +234,7 @@ class _Training:
             "epoch": self.progress.epoch,
             "selection": self.selection.state(),
             "rows": self.rows,
+            "steps": self.steps,
             "seconds": self.seconds,
             "training_seconds": self.training_seconds,
         }

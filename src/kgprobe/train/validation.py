@@ -10,9 +10,9 @@ import numpy as np
 from kgprobe.errors import DataError
 from kgprobe.graph import KnowledgeGraph
 from kgprobe.metrics import Metric, evaluate, scores
-from kgprobe.models.reciprocal import RankedRun
 from kgprobe.predict import Model, Resources, Setting, rank_in
 from kgprobe.predict.model import FunctionScorer
+from kgprobe.predict.scorer import AnyScorer, EmbeddingScorer, RelationEmbeddingScorer, Scorer
 from kgprobe.ranks import Ranks
 from kgprobe.train.precision import products_in
 
@@ -54,7 +54,7 @@ class Validation:
             triples = triples[np.sort(chosen)]
         self._setting = Setting.build(graph, split="valid", triples=triples, filter="train+valid")
 
-    def __call__(self, runs: Iterable[RankedRun]) -> Validated:
+    def __call__(self, runs: Iterable[AnyScorer]) -> Validated:
         """Rank the facts by every run.
 
         Raises:
@@ -69,13 +69,16 @@ class Validation:
                 found.sides[str(score.group["side"])].append(score.value)
         return found
 
-    def _ranked(self, run: RankedRun) -> Ranks:
+    def _ranked(self, run: AnyScorer) -> Ranks:
         try:
             with products_in("float32"):
                 return rank_in(self._setting, Model("run", self._scorer(run)), self.resources)
         except DataError as error:  # there is nothing else that a model of the trainer can do wrong
             raise DivergedError(error.title, error.problems, error.remedy) from error
 
-    def _scorer(self, run: RankedRun) -> RankedRun | FunctionScorer:
+    def _scorer(self, run: AnyScorer) -> AnyScorer:
         """On a GPU the scores as they are made there: to tell checkpoints apart, they need not be those of record."""
-        return run if self.resources.device == "cpu" else FunctionScorer(run.score)
+        by_vectors = isinstance(run, EmbeddingScorer | RelationEmbeddingScorer)
+        if self.resources.device == "cpu" or not by_vectors or not isinstance(run, Scorer):
+            return run
+        return FunctionScorer(run.score)

@@ -7,12 +7,12 @@ from pathlib import Path
 from kgprobe.errors import DataError
 from kgprobe.graph import KnowledgeGraph
 from kgprobe.predict import Model
+from kgprobe.train.learners import trained_run
 from kgprobe.train.ranking import training_facts
 from kgprobe.train.resolve import read_settings
 from kgprobe.train.run import names
 from kgprobe.train.run.checkpoint import Checkpoint
 from kgprobe.train.run.graph_facts import other_graph
-from kgprobe.train.run.scorer import trained_run
 
 
 def checkpoint_of_run(run: Path) -> Path:

@@ -10,8 +10,8 @@ import pytest
 import torch
 
 from kgprobe.graph import KnowledgeGraph
+from kgprobe.train.embedding import EmbeddingLearner, build_model
 from kgprobe.train.keep import copied
-from kgprobe.train.learner import Learner, build_model
 from kgprobe.train.regularisers import REGULARISERS
 from runs import bits, small_graph
 from slow_models import Tables
@@ -71,12 +71,12 @@ def test_epochs_taken_up_from_a_state_are_the_same_to_the_bit(model: str, optimi
     settings = settings_of(model, kind, optimiser=optimiser, schedule="cosine")
     undisturbed, _ = learned(settings, 2)
     state = copied(undisturbed.state())
-    wanted = [undisturbed.epoch(epoch, lambda steps: None).tolist() for epoch in (2, 3)]
+    wanted = [undisturbed.epoch(epoch, lambda steps, phase: None).tolist() for epoch in (2, 3)]
 
-    other = Learner(settings, small_graph(), CPU)
-    other.epoch(7, lambda steps: None)  # whatever was learned before is gone
+    other = EmbeddingLearner(settings, small_graph(), CPU)
+    other.epoch(7, lambda steps, phase: None)  # whatever was learned before is gone
     other.load(state)
-    assert [other.epoch(epoch, lambda steps: None).tolist() for epoch in (2, 3)] == wanted
+    assert [other.epoch(epoch, lambda steps, phase: None).tolist() for epoch in (2, 3)] == wanted
     assert list(bits(other.state())) == list(bits(undisturbed.state()))
 
 
@@ -90,9 +90,9 @@ def test_a_training_is_repeatable_to_the_bit_and_depends_on_its_seed(kind: str) 
 
 
 def test_the_steps_of_an_epoch_are_told() -> None:
-    learner = Learner(settings_of("complex", "one", batch_size=2), small_graph(), CPU)
+    learner = EmbeddingLearner(settings_of("complex", "one", batch_size=2), small_graph(), CPU)
     told: list[int] = []
-    learner.epoch(0, told.append)
+    learner.epoch(0, lambda steps, phase: told.append(steps))
     assert sum(told) == learner.steps == 50
     assert len(told) > 1
 
@@ -175,5 +175,5 @@ def test_weights_are_copies_of_one_run() -> None:
     assert set(kept) == set(learner.model.state_dict())
     for name, own in learner.model.state_dict().items():
         assert torch.equal(kept[name], own[1:2])
-    learner.epoch(1, lambda steps: None)
+    learner.epoch(1, lambda steps, phase: None)
     assert list(bits(kept)) == before

@@ -1,0 +1,106 @@
+"""The sparse loss is that of brute force, and so are its gradients."""
+
+import numpy as np
+import pytest
+import torch
+
+from kgprobe.models.rules.ground import Grounder
+from kgprobe.models.rules.rule import Rules
+from kgprobe.train.rules.rnnlogic_chunk import Chunk, scored
+from kgprobe.train.rules.rnnlogic_loss import fact_losses
+from kgprobe.train.rules.rnnlogic_queries import Amount, TrainingQueries, training_queries
+from rnnlogic_oracle import adjacency_of, dense_losses, every_rule, random_facts, random_model
+
+
+def grounded(facts: np.ndarray, entities: int, rules: Rules, amount: Amount | None = None) -> TrainingQueries:
+    grounder = Grounder(adjacency_of(facts, entities, rules.relations))
+    return training_queries(grounder, rules, amount or Amount(), np.random.default_rng(0))
+
+
+def losses_of(model: torch.nn.Module, queries: TrainingQueries, most: int) -> tuple[dict, torch.Tensor]:
+    """The loss of every fact that is asked, in chunks of so many scores, and their sum."""
+    found, total = {}, torch.zeros((), dtype=torch.float64)
+    for chosen in queries.chunks(torch.randperm(len(queries), generator=torch.Generator().manual_seed(1)), most):
+        chunk = Chunk(queries, chosen)
+        losses = fact_losses(chunk, scored(model, chunk), *model.base(chunk.relation, chunk.given))
+        query = chunk.fact_query[chunk.asked]
+        names = zip(chunk.given[query], chunk.relation[query], chunk.target[chunk.asked], strict=True)
+        found |= dict(zip((tuple(map(int, name)) for name in names), losses, strict=True))
+        total = total + losses.sum()
+    return found, total
+
+
+KINDS = [
+    {"predictor": "linear", "counts": "count", "bias": "none"},
+    {"predictor": "linear", "counts": "log", "bias": "entity"},
+    {"predictor": "plus", "counts": "any", "bias": "answer"},
+    {"predictor": "plus", "counts": "log", "bias": "entity"},
+    {"predictor": "plus", "counts": "log", "bias": "answer", "embedding_dimension": 2},
+    {"predictor": "linear", "counts": "log", "bias": "none", "embedding_dimension": 2},
+]
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: "-".join(map(str, kind.values())))
+@pytest.mark.parametrize("seed", [0, 1])
+def test_the_loss_and_its_gradients_are_those_of_brute_force(kind: dict, seed: int) -> None:
+    facts, entities = random_facts(seed), 9
+    rules = every_rule(2, seed=seed)
+    model = random_model(rules, entities, seed, **kind)
+    wanted = dense_losses(model, facts, entities, rules)
+    sum(wanted.values()).backward()
+    gradients = {name: own.grad.clone() for name, own in model.named_parameters()}
+    model.zero_grad()
+    for most in (1, 10_000):
+        found, total = losses_of(model, grounded(facts, entities, rules), most)
+        assert found.keys() == wanted.keys()
+        for fact, loss in wanted.items():
+            assert found[fact].item() == pytest.approx(loss.item(), rel=1e-9, abs=1e-9), fact
+        model.zero_grad()
+        total.backward()
+        for name, own in model.named_parameters():
+            torch.testing.assert_close(own.grad, gradients[name], rtol=1e-7, atol=1e-8)
+
+
+def test_facts_that_are_left_out_are_answers_all_the_same() -> None:
+    facts, entities = random_facts(3), 9
+    rules = every_rule(2, seed=3)
+    model = random_model(rules, entities, bias="entity")
+    wanted = dense_losses(model, facts, entities, rules)
+    found, _ = losses_of(model, grounded(facts, entities, rules, Amount(facts=6, of_query=1)), 10_000)
+    assert 0 < len(found) <= 4 * 6
+    assert len({(given, relation) for given, relation, _ in found}) == len(found)
+    for fact, loss in found.items():
+        assert loss.item() == pytest.approx(wanted[fact].item(), rel=1e-9)
+
+
+def test_scores_too_large_for_an_exponential_give_a_loss() -> None:
+    facts, entities = random_facts(5), 9
+    every = every_rule(2, seed=5)
+    rules = every.at((every.body % 2 != every.head[:, None] % 2).all(1) & (every.length > 1))
+    model = random_model(rules, entities, predictor="linear", counts="count", bias="entity")
+    with torch.no_grad():
+        model.rule.mul_(300)
+    wanted = dense_losses(model, facts, entities, rules)
+    found, total = losses_of(model, grounded(facts, entities, rules), 10_000)
+    total.backward()
+    assert torch.isfinite(model.rule.grad).all()
+    assert max(loss.item() for loss in wanted.values()) > 1000
+    for fact, loss in wanted.items():
+        assert found[fact].item() == pytest.approx(loss.item(), rel=1e-9, abs=1e-9)
+
+
+def test_without_rules_the_base_is_all_there_is() -> None:
+    facts, entities = random_facts(0), 9
+    rules = Rules.empty(2)
+    model = random_model(rules, entities, bias="answer")
+    wanted = dense_losses(model, facts, entities, rules)
+    found, _ = losses_of(model, grounded(facts, entities, rules), 10_000)
+    assert [found[fact].item() for fact in wanted] == pytest.approx([loss.item() for loss in wanted.values()])
+
+
+def test_a_relation_stops_being_grounded_when_there_is_enough_of_it() -> None:
+    facts = np.stack([np.arange(1000), np.zeros(1000, int), np.arange(1000) % 7], 1)
+    rules = Rules.from_bodies(1, [0, 1], [[0, 1, 0], [1, 0, 1]])
+    queries = grounded(facts, 1000, rules, Amount(groundings=400))
+    # Each takes two: one path to its only candidate, which is lost without the fact.
+    assert np.bincount(queries.relation).tolist() == [200, 7]
