@@ -1,0 +1,131 @@
+"""A trained predictor as the engine ranks it, and as it explains itself."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from functools import cached_property
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from kgprobe.graph.sorted_keys import Ints
+from kgprobe.models.rnnlogic.grounded import Grounded
+from kgprobe.models.rnnlogic.model import RNNLogic
+from kgprobe.models.rules.explain import Explanation
+from kgprobe.models.rules.grounding import Grounding
+from kgprobe.predict.scorer import Side
+
+_PAIRS = 1 << 17
+"""So many pairs are judged at once."""
+_QUERIES = 128
+"""So many queries of a relation are scored at once."""
+
+
+class RNNLogicScorer:
+    """Scores by a trained predictor, in float64 and then rounded, so that candidates with equal evidence tie.
+
+    Args:
+        model: The predictor, as it is now; what it learns later does not change the scores.
+        grounded: What its rules find.
+    """
+
+    def __init__(self, model: RNNLogic, grounded: Grounded) -> None:
+        self.model = deepcopy(model).double().eval()
+        self.grounded = grounded
+        self.rules, self.grounder = grounded.rules, grounded.grounder
+        self.device = self.model.rule.device
+
+    @torch.no_grad()
+    def score(self, side: Side, given: Ints, relation: Ints) -> Tensor:
+        """The scores of all entities [queries, entities] as answers on the ``side`` of (given, relation)."""
+        asked, entities = self._asked(side, relation), np.asarray(given, dtype=np.int64)
+        scores = torch.empty(len(asked), self.model.sizes.entities, device=self.device)
+        order = np.argsort(asked, kind="stable")
+        for same in np.split(order, np.flatnonzero(np.diff(asked[order])) + 1):
+            for start in range(0, len(same), _QUERIES):
+                rows = same[start : start + _QUERIES]
+                self._fill(scores, rows, int(asked[rows[0]]), entities[rows])
+        return scores
+
+    @cached_property
+    def weights(self) -> NDArray[np.float64]:
+        """By how much one path of each rule alone moves the score of a candidate."""
+        with torch.no_grad():
+            one = self.model.weigh(torch.ones(1, device=self.device))
+            head = torch.from_numpy(self.rules.head.astype(np.int64)).to(self.device)
+            moved: NDArray[np.float64] = self.model.judged(self.model.rule * one, head).cpu().numpy()
+        return moved
+
+    @torch.no_grad()
+    def explain(self, side: Side, given: int, relation: int, candidates: Ints) -> list[Explanation]:
+        """Why candidates have their scores: what each rule adds to them, the strongest first.
+
+        Args:
+            side: The side that is asked for.
+            given: The entity on the other side.
+            relation: The relation.
+            candidates: The entities to be explained.
+        """
+        asked = int(self._asked(side, np.array([relation]))[0])
+        found = self.grounded.of(asked, np.array([given]))
+        parts = self.model.parts(*self._query(asked, np.array([given])))
+        without_rules = {name: scores[0].cpu().numpy() for name, scores in parts.items()}
+        return [self._explained(found, asked, int(candidate), without_rules) for candidate in np.asarray(candidates)]
+
+    def _explained(
+        self, found: Grounding, asked: int, candidate: int, without_rules: dict[str, NDArray[np.float64]]
+    ) -> Explanation:
+        place = int(np.searchsorted(found.candidate, candidate))
+        reached = place < len(found.candidate) and found.candidate[place] == candidate
+        entries = slice(*found.rules_at[place : place + 2]) if reached else slice(0, 0)
+        rule = found.rule[entries].astype(np.int64) + self.grounded.first[asked]
+        gain, added = self._gains(asked, rule, found.count[entries])
+        parts = {"rules": added} | {name: float(scores[candidate]) for name, scores in without_rules.items()}
+        order = np.argsort(-gain, kind="stable")
+        paths = found.count[entries].astype(np.float64)
+        return Explanation(
+            candidate, float(np.float32(sum(parts.values()))), parts, rule[order], paths[order], gain[order]
+        )
+
+    def _gains(self, asked: int, rule: Ints, count: NDArray[np.float32]) -> tuple[NDArray[np.float64], float]:
+        """By how much the score falls without each of a pair's rules, and what all of them add."""
+        if not len(rule):
+            return np.zeros(0), 0.0
+        weight = self.model.weigh(torch.from_numpy(count).to(self.device))
+        each = self.model.rule[torch.from_numpy(rule.astype(np.int64)).to(self.device)] * weight[:, None]
+        evidence = torch.cat([each.sum(0)[None], each.sum(0) - each])
+        judged = self.model.judged(evidence, torch.full((len(evidence),), asked, device=self.device))
+        without = judged[1:] if len(rule) > 1 else torch.zeros_like(judged[1:])
+        return (judged[0] - without).cpu().numpy(), float(judged[0])
+
+    def _fill(self, scores: Tensor, rows: Ints, asked: int, given: Ints) -> None:
+        base, row = self.model.base(*self._query(asked, given))
+        at = torch.from_numpy(np.asarray(rows)).to(self.device)
+        scores[at] = base[row].float()
+        found = self.grounded.of(asked, given)
+        query = torch.from_numpy(np.repeat(np.arange(len(given)), np.diff(found.candidates_at))).to(self.device)
+        candidate = torch.from_numpy(found.candidate.astype(np.int64)).to(self.device)
+        for start in range(0, len(candidate), _PAIRS):
+            pairs = slice(start, min(start + _PAIRS, len(candidate)))
+            added = self._judged(found, pairs, asked)
+            own = base[row[query[pairs]], candidate[pairs]] + added
+            scores[at[query[pairs]], candidate[pairs]] = own.float()
+
+    def _judged(self, found: Grounding, pairs: slice, asked: int) -> Tensor:
+        """What the rules add to the scores of some pairs."""
+        starts = found.rules_at[pairs.start : pairs.stop + 1]
+        entries = slice(int(starts[0]), int(starts[-1]))
+        rule = torch.from_numpy(found.rule[entries] + np.int32(self.grounded.first[asked])).to(self.device)
+        count = torch.from_numpy(found.count[entries]).to(self.device)
+        places = torch.from_numpy(starts[:-1] - starts[0]).to(self.device)
+        evidence = self.model.evidence(rule, self.model.weigh(count), places)
+        return self.model.judged(evidence, torch.full((len(places),), asked, device=self.device))
+
+    def _asked(self, side: Side, relation: Ints) -> NDArray[np.int64]:
+        return np.asarray(relation, dtype=np.int64) + (self.rules.relations if side == "head" else 0)
+
+    def _query(self, asked: int, given: Ints) -> tuple[Tensor, Tensor]:
+        entity = torch.from_numpy(np.asarray(given, dtype=np.int64)).to(self.device)
+        return torch.full_like(entity, asked), entity

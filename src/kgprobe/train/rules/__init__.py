@@ -1,0 +1,1 @@
+"""Learners of the models that reason by rules."""

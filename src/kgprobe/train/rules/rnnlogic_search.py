@@ -1,0 +1,206 @@
+"""The search for rules: a generator proposes, a predictor weighs, and what explains facts teaches the generator."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import TypeAlias
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from kgprobe.models.base import Sizes
+from kgprobe.models.noise import Noise
+from kgprobe.models.rnnlogic.generator import Fitting, Generator, Proposed, taught
+from kgprobe.models.rnnlogic.model import RNNLogic
+from kgprobe.models.rnnlogic.options import RNNLogicOptions
+from kgprobe.models.rules.ground import Grounder
+from kgprobe.models.rules.measure import Measure
+from kgprobe.models.rules.mine import mine
+from kgprobe.models.rules.rule import Rules
+from kgprobe.train.rules.rnnlogic_fit import fit_epoch, scores_at_once
+from kgprobe.train.rules.rnnlogic_posterior import explained
+from kgprobe.train.rules.rnnlogic_queries import Amount, training_queries
+
+_STARTS = 500
+"""From so many entities at most a rule is followed to measure it."""
+
+Watch: TypeAlias = Callable[[str], None]
+"""Called with what is being done."""
+
+
+class RuleSearch:
+    """Finds the rules of one run.
+
+    Args:
+        options: The settings.
+        grounder: Follows rules through the training facts.
+        noise: The randomness of one run, seeded anew for every epoch.
+        seed: The run's seed.
+        device: Where the generator and the predictor compute.
+
+    Attributes:
+        generator: Proposes rules.
+        found: The mined rules that the generator began with, then all that it proposed and that explain something.
+        score: The largest share of facts that each of these has explained; 0 before it was proposed.
+    """
+
+    def __init__(
+        self, options: RNNLogicOptions, grounder: Grounder, noise: Noise, seed: int, device: torch.device
+    ) -> None:
+        self.options, self.grounder, self.noise, self.seed, self.device = options, grounder, noise, seed, device
+        relations = grounder.adjacency.relations
+        self.sizes = Sizes(grounder.adjacency.entities, 2 * relations)
+        drawn = Noise([seed], "cpu")
+        drawn.reseed(-1)
+        dimension, hidden = options.generator_dimension, options.generator_hidden
+        self.generator = Generator(2 * relations, dimension, hidden, drawn).to(device)
+        self.found, self.score = Rules.empty(relations, options.rule_length), np.zeros(0)
+
+    def begin(self, rng: np.random.Generator, watch: Watch) -> None:
+        """Mine rules, see which of them explain facts, and teach these to the generator."""
+        options = self.options
+        watch("mining")
+        mined = mine(self.grounder.adjacency, length=options.rule_length, facts=options.mined_facts, seed=self.seed)
+        # How many facts a rule predicts, each as sure as the rule is.
+        kept = _best_of_each(mined.head, mined.support * mined.confidence, options.mined_rules)
+        self.found = mined.at(kept)
+        self.score = self._explained(self.found, rng, watch)
+        watch("teaching")
+        self._teach(self.found, self.score, options.pretraining_steps)
+
+    def iterate(self, rng: np.random.Generator, watch: Watch) -> float:
+        """Propose rules, see which of them explain facts, and teach these to the generator; gives its loss."""
+        options = self.options
+        watch("proposing")
+        proposed = self.generator.drawn(self._heads, options.sampled_rules, options.rule_length, self.noise)
+        rules, prior = _rules_of(proposed, self.found.relations)
+        share = self._explained(rules, rng, watch)
+        self._remember(rules, share)
+        watch("teaching")
+        posterior = np.maximum(share + options.prior_weight * prior, 0)
+        return self._teach(rules, posterior, options.generator_steps)
+
+    def chosen(self) -> Rules:
+        """The rules of each relation: in turn the likeliest of the generator and those that have explained the most."""
+        options = self.options
+        proposed = self.generator.best(self._heads, options.rules_per_relation, options.rule_length)
+        likely, prior = _rules_of(proposed, self.found.relations)
+        explaining = self.score > 0
+        seen = self.found.at(explaining)
+        every = self.found.joined(likely)
+        rank = np.full(len(every), np.inf)
+        for table, score in ((seen, self.score[explaining]), (likely, prior)):
+            place = _places(every, table)
+            rank[place] = np.minimum(rank[place], _rank_in_head(table.head, score))
+        kept = _best_of_each(every.head, -rank, options.rules_per_relation)
+        return self._measured(every.at(kept[np.isfinite(rank[kept])]))
+
+    def state(self) -> dict[str, Tensor]:
+        """All that the next iteration depends on."""
+        generator = {f"generator.{name}": own.detach() for name, own in self.generator.state_dict().items()}
+        rules = {f"found.{name}": own for name, own in self.found.tensors().items()}
+        return generator | rules | {"score": torch.from_numpy(self.score)}
+
+    def load(self, state: Mapping[str, Tensor]) -> None:
+        """Go on from a state."""
+        parts: dict[str, dict[str, Tensor]] = {"generator": {}, "found": {}}
+        for name, own in state.items():
+            part, _, rest = name.partition(".")
+            parts.setdefault(part, {})[rest] = own
+        self.generator.load_state_dict(parts["generator"])
+        self.found = Rules.from_tensors(parts["found"])
+        self.score = state["score"].cpu().numpy().copy()
+
+    @property
+    def _heads(self) -> Tensor:
+        return torch.arange(self.sizes.relations, device=self.device)
+
+    def _explained(self, rules: Rules, rng: np.random.Generator, watch: Watch) -> NDArray[np.float64]:
+        """The share of a sample of its relation's facts that each rule explains, weighed against the others."""
+        options = self.options
+        watch("grounding")
+        amount = Amount(facts=options.em_facts, groundings=options.most_groundings)
+        queries = training_queries(self.grounder, rules, amount, rng).to(self.device)
+        watch("weighing")
+        linear = replace(options, predictor="linear", embedding_dimension=0, dropout=0.0)
+        model = RNNLogic(self.sizes, len(rules), linear, self.noise).to(self.device)
+        optimiser = torch.optim.Adam(model.parameters(), lr=options.em_rate)
+        batch = max(1, min(64, len(queries)))
+        for _ in range(-(-options.em_steps * batch // len(queries))):
+            fit_epoch(model, queries, batch, self.noise, lambda: _follow(optimiser))
+        share: NDArray[np.float64] = explained(model, queries, scores_at_once(self.device)).cpu().numpy()
+        return share
+
+    def _teach(self, rules: Rules, weight: NDArray[np.float64], steps: int) -> float:
+        options = self.options
+        total = np.bincount(rules.head, weight, minlength=self.sizes.relations)
+        balanced = np.divide(weight, total[rules.head], out=np.zeros_like(weight), where=total[rules.head] > 0)
+        head = torch.from_numpy(rules.head.astype(np.int64)).to(self.device)
+        body = torch.from_numpy(rules.body.astype(np.int64)).to(self.device)
+        fitting = Fitting(steps, options.generator_batch, options.generator_rate)
+        return taught(self.generator, head, body, torch.from_numpy(balanced).to(self.device), fitting, self.noise)
+
+    def _measured(self, rules: Rules) -> Rules:
+        """The rules with statistics: those that the generator has made up have none yet."""
+        unknown = rules.pairs == 0
+        made_up = Measure(self.grounder.adjacency, starts=_STARTS, seed=self.seed).of(rules.at(unknown))
+        return _ordered(made_up.joined(rules))
+
+    def _remember(self, rules: Rules, share: NDArray[np.float64]) -> None:
+        kept = share > 0
+        rules, share = rules.at(kept), share[kept]
+        every = self.found.joined(rules)
+        score = np.zeros(len(every))
+        score[: len(self.score)] = self.score
+        place = _places(every, rules)
+        score[place] = np.maximum(score[place], share)
+        self.found, self.score = every, score
+
+
+def _ordered(rules: Rules) -> Rules:
+    return rules.at(np.argsort(rules.head, kind="stable"))
+
+
+def _follow(optimiser: torch.optim.Optimizer) -> None:
+    optimiser.step()
+    optimiser.zero_grad(set_to_none=True)
+
+
+def _rules_of(proposed: Proposed, relations: int) -> tuple[Rules, NDArray[np.float64]]:
+    """Proposed rules by head, and their log probabilities, without those that conclude what they presume."""
+    head, body = proposed.head.cpu().numpy(), proposed.body.cpu().numpy()
+    sensible = (body[:, 0] != head) | ((body[:, 1:] >= 0).any(1))
+    order = np.flatnonzero(sensible)[np.argsort(head[sensible], kind="stable")]
+    prior = proposed.log_probability.double().cpu().numpy()
+    return Rules.from_bodies(relations, head[order], body[order].reshape(len(order), -1)), prior[order]
+
+
+def _best_of_each(head: NDArray[np.int32], score: NDArray[np.float64], each: int) -> NDArray[np.int64]:
+    """So many rules of each head with the largest scores, ordered by head, the best first."""
+    order = np.lexsort((-score, head))
+    return order[_rank_in_head(head, score)[order] < each]
+
+
+def _rank_in_head(head: NDArray[np.int32], score: NDArray[np.float64]) -> NDArray[np.int64]:
+    """How many rules of the same head have a larger score, or the same and come before."""
+    order = np.lexsort((-score, head))
+    ordered = head[order]
+    rank = np.empty(len(head), dtype=np.int64)
+    rank[order] = np.arange(len(head)) - np.searchsorted(ordered, ordered)
+    return rank
+
+
+def _places(every: Rules, some: Rules) -> NDArray[np.int64]:
+    """Where each of some rules is among all of them."""
+    width = every.body.shape[1]
+    both = np.concatenate([_rows(every, width), _rows(some, width)])
+    _, first, row = np.unique(both, axis=0, return_index=True, return_inverse=True)
+    return first[row.reshape(-1)[len(every) :]]
+
+
+def _rows(rules: Rules, width: int) -> NDArray[np.int32]:
+    body = np.pad(rules.body, ((0, 0), (0, width - rules.body.shape[1])), constant_values=-1)
+    return np.column_stack([rules.head, body])
