@@ -30,7 +30,7 @@ const answer = (({{ {names} }}) => {{ {body} }})(page);
 const plain = (_, value) => (ArrayBuffer.isView(value) ? Array.from(value) : value);
 process.stdout.write(JSON.stringify(answer, plain));
 """
-_NAMES = "scores, differences, surface, histogram, breakdown, query, queryCount, sortQueries"
+_NAMES = "scores, differences, surface, histogram, breakdown, query, queryCount, reasonsAt, sortQueries"
 
 
 def ask(folder: Path, packed: bytes, body: str) -> Any:

@@ -15,6 +15,7 @@ from kgprobe.cli.compare import compare
 from kgprobe.cli.decide import decide
 from kgprobe.cli.demo import demo
 from kgprobe.cli.eval import evaluate
+from kgprobe.cli.explain import explain
 from kgprobe.cli.figure import figure
 from kgprobe.cli.import_ import import_ranks
 from kgprobe.cli.metrics import metrics
@@ -22,6 +23,7 @@ from kgprobe.cli.output import note
 from kgprobe.cli.properties import properties
 from kgprobe.cli.rank import rank
 from kgprobe.cli.report import report
+from kgprobe.cli.rules import rules
 from kgprobe.cli.surface import surface
 from kgprobe.cli.train import train
 from kgprobe.errors import KgprobeError
@@ -41,6 +43,8 @@ app.command("figure")(figure)
 app.command("check")(check)
 app.command("train")(train)
 app.command("rank")(rank)
+app.command("rules")(rules)
+app.command("explain")(explain)
 app.command("import")(import_ranks)
 app.command("metrics")(metrics)
 app.command("properties")(properties)

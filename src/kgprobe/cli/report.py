@@ -14,16 +14,19 @@ import typer
 from kgprobe.cli.options import CommonOption, GraphOption, RanksArgument, load, read_models
 from kgprobe.cli.output import note
 from kgprobe.cli.progress import counting
+from kgprobe.cli.rules import require_models
 from kgprobe.errors import UsageError
 
 if TYPE_CHECKING:
     from kgprobe.compare import Lineup
     from kgprobe.compare.audit import Finding
     from kgprobe.compare.outcome import Comparison
+    from kgprobe.graph import KnowledgeGraph
     from kgprobe.metrics import Metric
     from kgprobe.openworld.bench import Bench
     from kgprobe.ranks import Ranks
     from kgprobe.report.page.payload import About
+    from kgprobe.report.page.reasons import Reasons
 
 _MOST_QUERIES = 300_000
 _SKIPPED = "Other metrics and their tests are left out, for so many queries take minutes: ask for them with --metric."
@@ -75,6 +78,15 @@ def report(
             show_default=False,
         ),
     ] = None,
+    rules: Annotated[
+        list[Path] | None,
+        typer.Option(
+            metavar="RUN",
+            help="Show which rules put answers at their ranks, from runs of models of rules whose rank files are here. "
+            "May be repeated.",
+            show_default=False,
+        ),
+    ] = None,
 ) -> None:
     """Write one page to explore rank files with: it works offline and computes every score itself.
 
@@ -89,12 +101,14 @@ def report(
 
     require_writing(output)
     is_page = ending_of(output) == ".html"
-    if open_world and not is_page:
-        raise UsageError("only a page shows the open world", remedy="end the name of the file in .html")
+    for given, what in ((open_world, "the open world"), (rules, "the rules behind ranks")):
+        if given and not is_page:
+            raise UsageError(f"only a page shows {what}", remedy="end the name of the file in .html")
     metrics = parse_all(metric) if metric else None
     knowledge = load(graph)
     tables = read_models(ranks)
     lineup = line_up(tables, graph=knowledge, common=common)
+    reasons = _reasons(rules or [], tables, lineup, knowledge)
     skipped = is_page and len(lineup) > _MOST_QUERIES and metrics is None and replicates is None
     about = About(
         title=title,
@@ -107,6 +121,7 @@ def report(
         findings=audit_files(tables, knowledge),
         notes=[_SKIPPED] if skipped else [],
         benches=_benches(open_world or []),
+        reasons=reasons,
     )
     for remark in (_write_page if is_page else _write_table)(output, lineup, tables, about):
         note(remark)
@@ -121,6 +136,26 @@ def _benches(folders: Sequence[Path]) -> dict[str, Bench]:
 
     with counting("evaluating", len(find_pairs(folders)), "checkpoints") as watch:
         return read_bench(folders, watch=watch)
+
+
+def _reasons(
+    runs: Sequence[Path], tables: Mapping[str, Ranks], lineup: Lineup, graph: KnowledgeGraph | None
+) -> list[Reasons]:
+    """Why the models of these runs answer as they do."""
+    if not runs:
+        return []
+    for run in runs:
+        require_models(run)
+    from kgprobe.models.rules.why import Explainer
+    from kgprobe.report.page.reasons import explain_queries, explained_rows
+    from kgprobe.train.run.matching import rule_runs
+
+    found = rule_runs(runs, tables, graph)
+    with counting("explaining", len(found) * len(explained_rows(lineup)), "queries") as watch:
+        return [
+            explain_queries(lineup, name, run.seed, Explainer(run.scorer, run.graph), watch)
+            for name, run in found.items()
+        ]
 
 
 def _write_page(path: Path, lineup: Lineup, tables: Mapping[str, Ranks], about: About) -> list[str]:

@@ -21,6 +21,7 @@ from kgprobe.report.page.compress import compressed
 from kgprobe.report.page.container import pack
 from kgprobe.report.page.protocol import protocol, remarks, unweighed
 from kgprobe.report.page.queries import Content, has_popularity, query_content
+from kgprobe.report.page.reasons import Reasons, reasons_entry
 from kgprobe.report.page.results import difference_entry, estimate_entry, finding_entry
 from kgprobe.report.page.sample import draw_sample
 from kgprobe.report.page.worlds import world_entry
@@ -59,6 +60,7 @@ class About:
         comparison: Estimates and differences by the metrics that were asked for.
         notes: Remarks, one sentence each.
         benches: Open worlds that it shows too, by name.
+        reasons: Which rules put answers where they are, for models of rules.
     """
 
     title: str = "kgprobe report"
@@ -71,6 +73,7 @@ class About:
     comparison: Comparison | None = None
     notes: Sequence[str] = ()
     benches: Mapping[str, Bench] = field(default_factory=dict)
+    reasons: Sequence[Reasons] = ()
 
 
 @dataclass(frozen=True)
@@ -141,6 +144,7 @@ def _described(lineup: Lineup, about: About) -> dict[str, Any]:
         "estimates": [estimate_entry(estimate) for estimate in comparison.estimates] if comparison else [],
         "differences": [difference_entry(difference) for difference in comparison.differences] if comparison else [],
         "notes": [*remarks(lineup, weighted=weighted), *about.notes],
+        "reasons": [reasons_entry(reasons, lineup) for reasons in about.reasons],
         "openWorld": [world_entry(bench) for bench in about.benches.values()],
     }
 

@@ -53,7 +53,7 @@ async function start() {
 function rankViews(data, state) {
   return [
     createTabs(data, state), createControls(data, state), createScores(data, state), ...createMap(data, state),
-    createHistogram(data, state), createGroups(data, state), createQueries(data, state), createMetrics(data, state),
+    createHistogram(data, state), createGroups(data, state), ...createQueries(data, state), createMetrics(data, state),
     createAudit(data), createProtocol(data),
   ];
 }

@@ -42,6 +42,21 @@ function popularityOf(data, row) {
   return { popularity: entityPopularity * relationPopularity, entityPopularity, relationPopularity };
 }
 
+/** What models of rules say about the query that is at this place in the first file, one entry for each of them. */
+export function reasonsAt(data, place) {
+  const found = kept(data, "reasons", () => {
+    const byPlace = new Map();
+    for (const { model, seed, queries } of data.reasons) {
+      for (const { row, ...entry } of queries) {
+        if (!byPlace.has(row)) byPlace.set(row, []);
+        byPlace.get(row).push({ model, seed, ...entry });
+      }
+    }
+    return byPlace;
+  });
+  return found.get(place) ?? [];
+}
+
 /** What rows can be put in order by, besides models: a number for every row. */
 const SORT_KEYS = {
   row: rowNumber,
@@ -51,6 +66,7 @@ const SORT_KEYS = {
   side: (data, row) => data.arrays.tailSide[row],
   popularity: (data, row) => popularityOf(data, row).popularity ?? 0,
   candidates: (data, row) => data.arrays.candidates[data.runs[0].rows.size[row]],
+  reasons: (data, row) => reasonsAt(data, rowNumber(data, row)).length,
 };
 
 function rankByModel(data, model, row) {

@@ -46,6 +46,7 @@ function rankFields(data) {
   const [lowAlpha, highAlpha] = RANGES.wide.alpha;
   const [lowBeta, highBeta] = data.hasPopularity ? RANGES.wide.beta : [0, 0];
   const byModel = models.map((_, index) => `model${index}`);
+  const explained = data.reasons.length ? ["reasons"] : [];
   const worlds = data.openWorld.length ? ["openworld"] : [];
   return {
     alpha: numberField(1, lowAlpha, highAlpha),
@@ -60,7 +61,8 @@ function rankFields(data) {
     groupsPage: wholeField(1),
     metric: choiceField(testedMetrics(data)[0] ?? "", testedMetrics(data)),
     search: { initial: "", read: (text) => text.slice(0, 500), write: String },
-    sort: sortField("row", ["row", "head", "relation", "tail", "popularity", "candidates", "disagreement", ...byModel]),
+    sort: sortField("row", ["row", "head", "relation", "tail", "popularity", "candidates", "disagreement", ...byModel, ...explained]),
+    why: wholeField(0), // the number of a query, from 1
     page: wholeField(1),
   };
 }

@@ -9,7 +9,8 @@ function createQueries(data, state) {
   });
   search.addEventListener("input", () => state.update({ search: search.value, page: 1 }));
   const found = make("p", { class: "remark", role: "status" });
-  const columns = queryColumns(data);
+  const reasons = data.reasons.length ? createReasons(data, state) : null;
+  const columns = [...queryColumns(data), ...(reasons ? [reasonsColumn(data, state, reasons)] : [])];
   const rowsFound = createFinder(data);
   const onSort = (key) => {
     const numeric = columns.find((column) => column.key === key).falls ?? false;
@@ -22,7 +23,8 @@ function createQueries(data, state) {
   const actions = make("p", { class: "actions" }, save);
   const sample = "Listed: a random sample, and the queries on which the models differ most.";
   const listedHere = data.exact ? [] : [make("p", { class: "remark" }, sample)];
-  find("panel-queries").append(heading(data.exact ? "Every query" : "Queries"), ...listedHere, picks, found, table.element, pager.element, actions);
+  const explained = reasons ? [reasons.element] : [];
+  find("panel-queries").append(heading(data.exact ? "Every query" : "Queries"), ...listedHere, picks, found, ...explained, table.element, pager.element, actions);
 
   const left = queryCount(data) < data.queries ? ` kept out of ${whole(data.queries)}` : "";
   const draw = () => {
@@ -33,7 +35,7 @@ function createQueries(data, state) {
     found.textContent = `${whole(rows.length)} of ${plural(queryCount(data), "query", "queries")}${left}.`;
     table.show(Array.from(rows.slice(from, to), (row) => query(data, row)), sort);
   };
-  return { panel: "queries", needs: ["search", "sort", "page"], draw };
+  return [{ panel: "queries", needs: ["search", "sort", "page"], draw }, ...(reasons ? [reasons.view] : [])];
 }
 
 // The rows that are searched for, in the order that is asked for.
