@@ -13,6 +13,7 @@ from kgprobe.metrics import evaluate
 from kgprobe.predict import Resources
 from kgprobe.ranks import Ranks, read_ranks
 from kgprobe.train.keep import Facts
+from kgprobe.train.memory import peak_memory
 from kgprobe.train.ranking import CHECKPOINTS, rank_best, training_facts
 from kgprobe.train.run import names
 from kgprobe.train.run.directory import RunDirectory
@@ -46,7 +47,7 @@ def finish(
     rank_target = partial(rank_best, run, run.settings, graph, resources=resources, watch=watch, ranked=checkpoints)
     ranked = {target: _ranked(run, target, rank_target) for target in run.settings.select if has_test}
     result = {target: _result(run, target, ranks) for target, ranks in ranked.items()}
-    run.save_result({**(facts or {}), "targets": result})
+    run.save_result({**(facts or {}), "peak_memory": peak_memory(), "targets": result})
     return ranked
 
 
