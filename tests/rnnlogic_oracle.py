@@ -66,7 +66,7 @@ def dense_scores(model: RNNLogic, counts: NDArray[Any], rules: Rules, relation: 
     paths = torch.from_numpy(counts[:, given, :]).T[:, own]
     evidence = model.weigh(paths) @ model.rule[own]
     asked = torch.full((len(paths),), relation)
-    base, row = model.base(asked[:1], torch.tensor([given]))
+    base, row = model.base(asked[:1])
     return base[row[0]] + torch.where((paths > 0).any(1), model.judged(evidence, asked), 0)
 
 

@@ -79,7 +79,6 @@ _OF_EMBEDDINGS = frozenset(
         "loss_temperature",
         "reciprocal",
         "regulariser",
-        "regularisation",
         "precision",
     )
 )

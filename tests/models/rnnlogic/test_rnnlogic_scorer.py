@@ -6,11 +6,14 @@ import numpy as np
 import pytest
 import torch
 
+from kgprobe.models.rnnlogic.embedded import RNNLogicWithEmbedding
 from kgprobe.models.rnnlogic.grounded import Grounded
 from kgprobe.models.rnnlogic.scorer import RNNLogicScorer
 from kgprobe.models.rules.explain import RuleScorer
 from kgprobe.models.rules.ground import Grounder
 from kgprobe.models.rules.rule import Rules
+from kgprobe.predict.model import FunctionScorer
+from kgprobe.predict.scorer import Side
 from rnnlogic_oracle import adjacency_of, dense_counts, dense_scores, every_rule, random_facts, random_model
 
 ENTITIES = 9
@@ -18,7 +21,6 @@ KINDS: list[dict[str, Any]] = [
     {"predictor": "linear", "counts": "count", "bias": "none"},
     {"predictor": "plus", "counts": "any", "bias": "entity"},
     {"predictor": "both", "counts": "log", "bias": "answer"},
-    {"predictor": "both", "counts": "log", "bias": "entity", "embedding_dimension": 2},
 ]
 every_kind = pytest.mark.parametrize("kind", KINDS, ids=lambda kind: "-".join(map(str, kind.values())))
 
@@ -93,6 +95,34 @@ def test_the_weight_of_a_rule_is_what_one_path_adds(kind: dict[str, Any]) -> Non
         none = dense_scores(scorer.model, one, rules, head, 0)[1].item()
         one[rule, 0, 1] = 1
         assert scorer.weights[rule] == pytest.approx(dense_scores(scorer.model, one, rules, head, 0)[1].item() - none)
+
+
+def with_embedding(weight: float) -> tuple[RNNLogicWithEmbedding, torch.Tensor]:
+    reasoning, _ = scorer_of(every_rule(2))
+    table = torch.randn(ENTITIES, ENTITIES, generator=torch.Generator().manual_seed(0))
+    embedding = FunctionScorer(lambda side, given, relation: table[given] + torch.tensor(relation).float()[:, None])
+    return RNNLogicWithEmbedding(reasoning, embedding, weight), table
+
+
+@pytest.mark.parametrize("side", ["head", "tail"])
+def test_an_embedding_adds_its_weighted_scores(side: Side) -> None:
+    both, table = with_embedding(0.3)
+    given, relation = np.array([3, 0, 3]), np.array([1, 0, 0])
+    wanted = both.first.score(side, given, relation) + 0.3 * (table[given] + torch.tensor([[1.0], [0.0], [0.0]]))
+    torch.testing.assert_close(both.score(side, given, relation), wanted)
+
+
+def test_an_explanation_names_the_part_of_the_embedding() -> None:
+    both, table = with_embedding(0.3)
+    assert isinstance(both, RuleScorer)
+    scores = both.score("tail", np.array([3]), np.array([1]))[0].tolist()
+    alone = both.first.explain("tail", 3, 1, np.arange(ENTITIES))
+    for why, without in zip(both.explain("tail", 3, 1, np.arange(ENTITIES)), alone, strict=True):
+        assert why.score == scores[why.candidate]
+        assert why.parts["embedding"] == pytest.approx(0.3 * (table[3, why.candidate].item() + 1), abs=1e-6)
+        assert {**why.parts, "embedding": 0} == {**without.parts, "embedding": 0}
+        assert sum(why.parts.values()) == pytest.approx(why.score, abs=1e-6)
+        assert (why.gain == without.gain).all()
 
 
 def test_without_rules_all_that_is_left_is_the_base() -> None:

@@ -35,7 +35,7 @@ class Generator(nn.Module):
         relations: Number of relations, the reverse ones included.
         dimension: Coordinates of a relation.
         hidden: Hidden units.
-        noise: Where its parameters are drawn from: one run.
+        noise: Where its parameters are drawn from, and are: one run.
 
     Example:
         >>> noise = Noise([0], "cpu")
@@ -48,10 +48,10 @@ class Generator(nn.Module):
     def __init__(self, relations: int, dimension: int, hidden: int, noise: Noise) -> None:
         super().__init__()
         self.stop = relations
-        self.token = nn.Embedding(relations + 1, dimension, device="meta").to_empty(device="cpu")
-        self.head = nn.Embedding(relations, dimension, device="meta").to_empty(device="cpu")
-        self.memory = nn.LSTM(2 * dimension, hidden, batch_first=True, device="meta").to_empty(device="cpu")
-        self.output = nn.Linear(hidden, relations + 1, device="meta").to_empty(device="cpu")
+        self.token = nn.Embedding(relations + 1, dimension, device="meta").to_empty(device=noise.device)
+        self.head = nn.Embedding(relations, dimension, device="meta").to_empty(device=noise.device)
+        self.memory = nn.LSTM(2 * dimension, hidden, batch_first=True, device="meta").to_empty(device=noise.device)
+        self.output = nn.Linear(hidden, relations + 1, device="meta").to_empty(device=noise.device)
         with torch.no_grad():
             for parameter in self.parameters():
                 drawn = noise.uniform(tuple(parameter.shape))[0]

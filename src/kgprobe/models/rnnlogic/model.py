@@ -27,7 +27,7 @@ class RNNLogic(nn.Module):
         sizes: Number of entities, and of relations with the reverse ones.
         rules: Number of rules of all relations together.
         options: The settings.
-        noise: Where the parameters are drawn from: one run.
+        noise: Where the parameters are drawn from, and are: one run.
 
     Example:
         >>> noise = Noise([0], "cpu")
@@ -50,8 +50,7 @@ class RNNLogic(nn.Module):
         self.linear = linear
         self.network = _Network(sizes.relations, options, noise) if plus else None
         table = {"none": (), "entity": (1, sizes.entities), "answer": (sizes.relations, sizes.entities)}[options.bias]
-        self.bias = nn.Parameter(torch.zeros(table)) if table else None
-        self.embedding = _Embedding(sizes, options, noise) if options.embedding_dimension else None
+        self.bias = nn.Parameter(torch.zeros(table, device=noise.device)) if table else None
 
     def weigh(self, count: Tensor) -> Tensor:
         """What counts of numbers of paths, in the precision of the model."""
@@ -76,32 +75,16 @@ class RNNLogic(nn.Module):
         judged: Tensor = self.network(evidence[:, int(self.linear) :], relation)
         return judged + evidence[:, 0] if self.linear else judged
 
-    def base(self, relation: Tensor, given: Tensor) -> tuple[Tensor, Tensor]:
+    def base(self, relation: Tensor) -> tuple[Tensor, Tensor]:
         """The scores of all entities without rules [rows, entities], and the row of each query.
 
         Args:
             relation: The relation of each query, reverse ones for heads.
-            given: Its entity.
         """
-        if self.embedding is not None:
-            scores: Tensor = sum(self.parts(relation, given).values(), start=self.rule.new_zeros(()))
-            return scores, torch.arange(len(relation), device=relation.device)
         distinct, row = torch.unique(relation, return_inverse=True)
-        if self.bias is not None and len(self.bias) > 1:
-            return self.bias[distinct], row
-        return (self.bias if self.bias is not None else self._nothing(1)), torch.zeros_like(row)
-
-    def parts(self, relation: Tensor, given: Tensor) -> dict[str, Tensor]:
-        """What the scores without rules are the sum of, by name: each [queries, entities]."""
-        parts = {}
-        if self.bias is not None:
-            parts["bias"] = self.bias[relation] if len(self.bias) > 1 else self.bias.expand(len(relation), -1)
-        if self.embedding is not None:
-            parts["embedding"] = self.embedding(relation, given)
-        return parts
-
-    def _nothing(self, rows: int) -> Tensor:
-        return self.rule.new_zeros(rows, self.sizes.entities)
+        if self.bias is None:
+            return self.rule.new_zeros(1, self.sizes.entities), torch.zeros_like(row)
+        return (self.bias[distinct], row) if len(self.bias) > 1 else (self.bias, torch.zeros_like(row))
 
 
 class _Network(nn.Module):
@@ -110,11 +93,12 @@ class _Network(nn.Module):
     def __init__(self, relations: int, options: RNNLogicOptions, noise: Noise) -> None:
         super().__init__()
         width, hidden = options.rule_dimension, options.hidden
-        self.inner = nn.Linear(width, width, device="meta").to_empty(device="cpu")
-        self.norm = nn.LayerNorm(width)
-        self.relation = nn.Embedding(relations, width, device="meta").to_empty(device="cpu")
-        self.outer = nn.Linear(2 * width, hidden, device="meta").to_empty(device="cpu")
-        self.score = nn.Linear(hidden, 1, device="meta").to_empty(device="cpu")
+        # Nothing is drawn but from the noise, which is where all parameters are made.
+        self.inner = nn.Linear(width, width, device="meta").to_empty(device=noise.device)
+        self.norm = nn.LayerNorm(width, device=noise.device)
+        self.relation = nn.Embedding(relations, width, device="meta").to_empty(device=noise.device)
+        self.outer = nn.Linear(2 * width, hidden, device="meta").to_empty(device=noise.device)
+        self.score = nn.Linear(hidden, 1, device="meta").to_empty(device=noise.device)
         with torch.no_grad():
             for part in (self.inner, self.outer, self.score):
                 for own in part.parameters():
@@ -132,19 +116,3 @@ class _Network(nn.Module):
         hidden = (inner @ weights[0].T + of_relation[relation]).relu()
         scores: Tensor = self.score(hidden)[:, 0]
         return scores
-
-
-class _Embedding(nn.Module):
-    """Re<x, r, conj e> of complex vectors, with a vector of its own for the reverse of a relation."""
-
-    def __init__(self, sizes: Sizes, options: RNNLogicOptions, noise: Noise) -> None:
-        super().__init__()
-        width = 2 * options.embedding_dimension
-        self.entity = nn.Parameter(noise.normal((sizes.entities, width))[0] * 0.1)
-        self.relation = nn.Parameter(noise.normal((sizes.relations, width))[0] * 0.1)
-
-    def forward(self, relation: Tensor, given: Tensor) -> Tensor:
-        real, imaginary = self.entity[given].chunk(2, -1)
-        by_real, by_imaginary = self.relation[relation].chunk(2, -1)
-        query = [real * by_real - imaginary * by_imaginary, real * by_imaginary + imaginary * by_real]
-        return torch.cat(query, -1) @ self.entity.T

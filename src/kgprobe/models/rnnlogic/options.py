@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any, ClassVar
 
 from kgprobe.models.options import option
 
@@ -45,5 +47,32 @@ class RNNLogicOptions:
     rule_dimension: int = option(16, "coordinates of the vector of a rule, in plus", least=1)
     hidden: int = option(64, "hidden units of the network, in plus", least=1)
     dropout: float = option(0.0, "share of what the rules say of a pair left out in a step", least=0, most=0.95)
-    embedding_dimension: int = option(0, "complex coordinates of entities that add to the score; 0 for none", least=0)
-    most_groundings: int = option(20_000_000, "rule groundings of a relation that are trained, at most", least=1)
+    initial_weight: float = option(0.0, "what a rule that is always right weighs at first, in linear and both", least=0)
+    bias_regularisation: float = option(0.0, "how strongly candidates are held to have nothing without rules", least=0)
+    most_groundings: int = option(100_000_000, "rule groundings that a run is trained with, at most, about", least=1)
+
+    embedding_dimension: int = option(0, "complex coordinates of the ComplEx that is added; 0 for none", least=0)
+    embedding_epochs: int = option(50, "the first epochs, in which ComplEx is trained, if any", least=1)
+    embedding_batch: int = option(512, "queries in a step of ComplEx", least=1)
+    embedding_rate: float = option(0.1, "step size of ComplEx", above=0)
+    embedding_dropout: float = option(
+        0.0, "share of a query's coordinates left out in a step of ComplEx", least=0, most=0.95
+    )
+    embedding_regularisation: float = option(0.05, "weight of the n3 norm of ComplEx", least=0)
+    embedding_weights: tuple[float, ...] = option(
+        (1.0, 0.0, 0.25, 0.5, 2.0, 4.0, 8.0),
+        "weight of ComplEx beside rules; of several, validation facts choose",
+        least=0,
+    )
+
+    MEMORY: ClassVar[tuple[str, ...]] = ("most_groundings", "rules_per_relation", "embedding_dimension")
+
+    @property
+    def first_epoch(self) -> int:
+        """The epoch in which the search for rules begins, after those of ComplEx."""
+        return self.embedding_epochs if self.embedding_dimension else 0
+
+    def problems_with(self, settings: Any) -> Iterator[str]:
+        """What is wrong with the settings of the trainer beside these."""
+        if settings.epochs <= self.first_epoch:
+            yield f"epochs is {settings.epochs}, and must be more than embedding_epochs, which is {self.first_epoch}"

@@ -70,24 +70,24 @@ class RNNLogicScorer:
         """
         asked = int(self._asked(side, np.array([relation]))[0])
         found = self.grounded.of(asked, np.array([given]))
-        parts = self.model.parts(*self._query(asked, np.array([given])))
-        without_rules = {name: scores[0].cpu().numpy() for name, scores in parts.items()}
-        return [self._explained(found, asked, int(candidate), without_rules) for candidate in np.asarray(candidates)]
+        return [self._explained(found, asked, int(candidate)) for candidate in np.asarray(candidates)]
 
-    def _explained(
-        self, found: Grounding, asked: int, candidate: int, without_rules: dict[str, NDArray[np.float64]]
-    ) -> Explanation:
+    def _explained(self, found: Grounding, asked: int, candidate: int) -> Explanation:
         place = int(np.searchsorted(found.candidate, candidate))
         reached = place < len(found.candidate) and found.candidate[place] == candidate
         entries = slice(*found.rules_at[place : place + 2]) if reached else slice(0, 0)
         rule = found.rule[entries].astype(np.int64) + self.grounded.first[asked]
         gain, added = self._gains(asked, rule, found.count[entries])
-        parts = {"rules": added} | {name: float(scores[candidate]) for name, scores in without_rules.items()}
+        parts = {"rules": added} | self._without_rules(asked, candidate)
         order = np.argsort(-gain, kind="stable")
         paths = found.count[entries].astype(np.float64)
         return Explanation(
             candidate, float(np.float32(sum(parts.values()))), parts, rule[order], paths[order], gain[order]
         )
+
+    def _without_rules(self, asked: int, candidate: int) -> dict[str, float]:
+        bias = self.model.bias
+        return {} if bias is None else {"bias": float(bias[asked if len(bias) > 1 else 0, candidate])}
 
     def _gains(self, asked: int, rule: Ints, count: NDArray[np.float32]) -> tuple[NDArray[np.float64], float]:
         """By how much the score falls without each of a pair's rules, and what all of them add."""
@@ -101,7 +101,7 @@ class RNNLogicScorer:
         return (judged[0] - without).cpu().numpy(), float(judged[0])
 
     def _fill(self, scores: Tensor, rows: Ints, asked: int, given: Ints) -> None:
-        base, row = self.model.base(*self._query(asked, given))
+        base, row = self.model.base(torch.full((len(given),), asked, device=self.device))
         at = torch.from_numpy(np.asarray(rows)).to(self.device)
         scores[at] = base[row].float()
         found = self.grounded.of(asked, given)
@@ -125,7 +125,3 @@ class RNNLogicScorer:
 
     def _asked(self, side: Side, relation: Ints) -> NDArray[np.int64]:
         return np.asarray(relation, dtype=np.int64) + (self.rules.relations if side == "head" else 0)
-
-    def _query(self, asked: int, given: Ints) -> tuple[Tensor, Tensor]:
-        entity = torch.from_numpy(np.asarray(given, dtype=np.int64)).to(self.device)
-        return torch.full_like(entity, asked), entity

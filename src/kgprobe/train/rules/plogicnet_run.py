@@ -21,6 +21,7 @@ from kgprobe.train.embedding import EmbeddingLearner
 from kgprobe.train.learner import Watch
 from kgprobe.train.rules.plogicnet_choice import Choice
 from kgprobe.train.rules.plogicnet_reason import Reasoner
+from kgprobe.train.rules.tensors import prefixed, under
 from kgprobe.train.settings import Settings
 
 EMBEDDING, LOGIC_WEIGHT = "embedding.", "logic_weight"
@@ -32,16 +33,6 @@ _ANNOTATED = 1 << 16
 def embedding_settings(settings: Settings, seed: int, epochs: int) -> Settings:
     """How the TransE of a run is trained for so many epochs."""
     return replace(settings, model="TransE", options=settings.options.embedding, seeds=(seed,), epochs=epochs)
-
-
-def under(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """The tensors whose names begin with a prefix, without it.
-
-    Example:
-        >>> list(under("a.", {"a.b": torch.zeros(1), "b": torch.zeros(1)}))
-        ['b']
-    """
-    return {name.removeprefix(prefix): own for name, own in tensors.items() if name.startswith(prefix)}
 
 
 class Run:
@@ -88,12 +79,12 @@ class Run:
 
     def weights(self) -> dict[str, Tensor]:
         """What a checkpoint holds."""
-        embedding = {f"{EMBEDDING}{name}": own for name, own in self.learner.weights(0).items()}
+        embedding = prefixed(EMBEDDING, self.learner.weights(0))
         return embedding | self._logic.tensors() | {LOGIC_WEIGHT: torch.tensor(self.model.logic_weight)}
 
     def state(self) -> dict[str, Tensor]:
         """All that the next epochs depend on."""
-        embedding = {f"{EMBEDDING}{name}": own for name, own in self.learner.state().items()}
+        embedding = prefixed(EMBEDDING, self.learner.state())
         return embedding | self._logic.tensors() | {_ITERATION: torch.tensor(self._iteration)}
 
     def load(self, state: Mapping[str, Tensor]) -> None:

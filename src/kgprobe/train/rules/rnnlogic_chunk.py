@@ -37,7 +37,7 @@ class Chunk:
     """Some of the queries.
 
     Attributes:
-        relation, given: Of each query.
+        relation: Of each query.
         query: The query of each pair.
         candidate: The candidate of each pair.
         answer: Whether that is a training answer.
@@ -52,7 +52,7 @@ class Chunk:
     """
 
     def __init__(self, queries: TrainingQueries, chosen: Tensor) -> None:
-        self.relation, self.given = queries.relation[chosen], queries.given[chosen]
+        self.relation = queries.relation[chosen]
         first_rule = queries.first_rule[self.relation].to(torch.int32)
 
         self.query, pairs = queries.pairs.rows(chosen)

@@ -45,7 +45,7 @@ def fit_epoch(
         asked = queries.asked[chosen].sum()
         for some in queries.chunks(chosen, scores_at_once(model.rule.device)):
             chunk = Chunk(queries, some)
-            losses = fact_losses(chunk, scored(model, chunk, noise), *model.base(chunk.relation, chunk.given))
+            losses = fact_losses(chunk, scored(model, chunk, noise), *model.base(chunk.relation))
             loss = losses.sum() / asked
             loss.backward()  # type: ignore[no-untyped-call]
             total += loss.detach()

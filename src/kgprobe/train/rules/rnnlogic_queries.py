@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, fields
 from functools import cached_property
 
@@ -29,12 +29,12 @@ class Amount:
     Attributes:
         facts: Facts of a relation, at most; 0 for all.
         of_query: Facts of a query, at most: those of a query that half the graph answers are all alike.
-        groundings: Groundings of the rules of a relation that are kept, about: beyond it, queries are left out.
+        groundings: Groundings of all rules that are kept, about: beyond it, queries are left out.
     """
 
     facts: int = 0
     of_query: int = 64
-    groundings: int = 20_000_000
+    groundings: int = 100_000_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,36 +100,98 @@ def training_queries(
     """
     relations = np.arange(2 * grounder.adjacency.relations)
     first = np.searchsorted(rules.head, np.append(relations, len(relations)))
-    asked: list[int] = []
-    blocks: list[Block] = []
+    grounded = []
     for relation in relations.tolist():
         own = rules.at(np.arange(first[relation], first[relation + 1]))
-        found = list(_blocks(grounder, relation, own, amount, rng))
-        blocks += found
-        asked += [relation] * sum(len(block.given) for block in found)
+        grounded.append(_OfRelation(grounder, relation, own, amount, rng))
         watch()
-    return TrainingQueries(
-        torch.tensor(asked, dtype=torch.int64),
-        torch.from_numpy(np.concatenate([block.given for block in blocks])),
-        torch.from_numpy(first.astype(np.int64)),
-        *(Ragged.stacked([getattr(block, name) for block in blocks]) for name in _PARTS),
-    )
+    room = shares(np.array([one.needed for one in grounded]), np.array([one.queries for one in grounded]), amount)
+    for one, most in zip(grounded, room.tolist(), strict=True):
+        one.go_on(most)
+        watch()
+    asked = np.repeat(relations, [one.done for one in grounded])
+    given = np.concatenate([block.given for one in grounded for block in one.blocks])
+    # What has been stacked is forgotten, so that no more than one part is there twice.
+    parts = {name: [getattr(block, name) for one in grounded for block in one.blocks] for name in _PARTS}
+    del grounded, one
+    stacked = (Ragged.stacked(parts.pop(name)) for name in _PARTS)
+    return TrainingQueries(_longs(asked), _longs(given), _longs(first), *stacked)
 
 
-def _blocks(
-    grounder: Grounder, relation: int, rules: Rules, amount: Amount, rng: np.random.Generator
-) -> Iterator[Block]:
-    """The queries of a relation in random order, some at a time, until as much is grounded as may be."""
-    x, y = (own.astype(np.int64) for own in grounder.adjacency.facts(relation))
-    asked = _asked(x, amount, rng)
-    queries = rng.permutation(np.unique(x[asked]))
-    done, taken, some = 0, 0, _FIRST
-    while done < len(queries) and some > 0:
-        here = np.isin(x, queries[done : done + some])
-        block = block_of(grounder, rules, Facts(x[here], y[here], asked[here]))
-        yield block
-        done, taken = done + len(block.given), taken + block.groundings
-        some = min(done, int((amount.groundings - taken) * done / max(taken, 1)))
+class _OfRelation:
+    """The queries of a relation in random order, some of them grounded.
+
+    Attributes:
+        queries: How many there are.
+        done: How many are grounded.
+        blocks: What was found.
+    """
+
+    def __init__(
+        self, grounder: Grounder, relation: int, rules: Rules, amount: Amount, rng: np.random.Generator
+    ) -> None:
+        self._grounder, self._rules = grounder, rules
+        self._x, self._y = (own.astype(np.int64) for own in grounder.adjacency.facts(relation))
+        self._asked = _asked(self._x, amount, rng)
+        self._order = rng.permutation(np.unique(self._x[self._asked]))
+        self.queries, self.done = len(self._order), 0
+        self.blocks: list[Block] = []
+        self._ground(_FIRST)
+
+    @property
+    def needed(self) -> float:
+        """How many groundings all of its queries take, to judge by those that were grounded."""
+        return self._taken * self.queries / max(self.done, 1)
+
+    def go_on(self, most: float) -> None:
+        """Ground more queries, until all are or there are about so many groundings."""
+        while self.done < self.queries:
+            some = min(self.done, int((most - self._taken) * self.done / max(self._taken, 1)))
+            if some <= 0:
+                return
+            self._ground(some)
+
+    @property
+    def _taken(self) -> int:
+        # A query that no rule leads anywhere is no more than one number, and yet one.
+        return self.done + sum(block.groundings for block in self.blocks)
+
+    def _ground(self, some: int) -> None:
+        here = np.isin(self._x, self._order[self.done : self.done + some])
+        if here.any():
+            facts = Facts(self._x[here], self._y[here], self._asked[here])
+            self.blocks.append(block_of(self._grounder, self._rules, facts))
+            self.done += len(self.blocks[-1].given)
+
+
+def shares(needed: NDArray[np.float64], queries: NDArray[np.int64], amount: Amount) -> NDArray[np.float64]:
+    """How many groundings each relation may have.
+
+    Relations of few queries have all that they need. The others have a share of their queries that falls with the
+    fourth root of how many there are: ten thousand times as many queries have a tenth of the share.
+
+    Args:
+        needed: How many groundings the queries of each relation take.
+        queries: How many queries each has.
+        amount: How many groundings there may be in all.
+
+    Example:
+        >>> shares(np.array([10.0, 2560.0, 160.0]), np.array([1, 256, 16]), Amount(groundings=1090)).tolist()
+        [10.0, 960.0, 120.0]
+    """
+    root = np.maximum(queries, 1) ** 0.25
+    if needed.sum() <= amount.groundings:
+        enough: NDArray[np.float64] = needed * (amount.groundings / max(needed.sum(), 1))
+        return enough
+    # Relations with smaller roots than the level have all; each step takes the next one in.
+    order = np.argsort(root, kind="stable")
+    whole = np.concatenate([[0], np.cumsum(needed[order])[:-1]])
+    by_root = (needed / root)[order]
+    rest = np.cumsum(by_root[::-1])[::-1]
+    level = (amount.groundings - whole) / np.maximum(rest, 1e-300)
+    reached = level[np.argmax(level <= root[order])]
+    some: NDArray[np.float64] = needed * np.minimum(1, reached / root)
+    return some
 
 
 def _asked(x: Ints, amount: Amount, rng: np.random.Generator) -> NDArray[np.bool_]:
@@ -140,3 +202,7 @@ def _asked(x: Ints, amount: Amount, rng: np.random.Generator) -> NDArray[np.bool
     asked = np.zeros(len(x), dtype=bool)
     asked[by_query[np.arange(len(by_query)) - np.repeat(first, sizes) < amount.of_query]] = True
     return asked
+
+
+def _longs(numbers: Ints) -> Tensor:
+    return torch.from_numpy(numbers.astype(np.int64))

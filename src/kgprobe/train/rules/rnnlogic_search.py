@@ -125,7 +125,7 @@ class RuleSearch:
         amount = Amount(facts=options.em_facts, groundings=options.most_groundings)
         queries = training_queries(self.grounder, rules, amount, rng).to(self.device)
         watch("weighing")
-        linear = replace(options, predictor="linear", embedding_dimension=0, dropout=0.0)
+        linear = replace(options, predictor="linear", dropout=0.0)
         model = RNNLogic(self.sizes, len(rules), linear, self.noise).to(self.device)
         optimiser = torch.optim.Adam(model.parameters(), lr=options.em_rate)
         batch = max(1, min(64, len(queries)))
