@@ -9,8 +9,8 @@ from torch import Tensor
 
 from kgprobe.models.noise import Noise
 from kgprobe.models.rnnlogic.model import RNNLogic
-from kgprobe.train.rules.rnnlogic_queries import TrainingQueries
-from kgprobe.train.rules.rnnlogic_ragged import begins
+from kgprobe.train.rules.rnnlogic.queries import TrainingQueries
+from kgprobe.train.rules.rnnlogic.ragged import begins
 
 
 @dataclass(frozen=True, eq=False)

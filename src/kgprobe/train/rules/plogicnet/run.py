@@ -19,8 +19,8 @@ from kgprobe.predict.model import FunctionScorer
 from kgprobe.predict.scorer import Scorer
 from kgprobe.train.embedding import EmbeddingLearner
 from kgprobe.train.learner import Watch
-from kgprobe.train.rules.plogicnet_choice import Choice
-from kgprobe.train.rules.plogicnet_reason import Reasoner
+from kgprobe.train.rules.plogicnet.choice import Choice
+from kgprobe.train.rules.plogicnet.reason import Reasoner
 from kgprobe.train.rules.tensors import prefixed, under
 from kgprobe.train.settings import Settings
 

@@ -18,9 +18,9 @@ from kgprobe.models.rules.ground import Grounder
 from kgprobe.models.rules.rule import Rules
 from kgprobe.train.learner import Watch
 from kgprobe.train.optimiser import Optimiser, learning_rate
-from kgprobe.train.rules.rnnlogic_fit import fit_epoch
-from kgprobe.train.rules.rnnlogic_prior import Prior, initial_weights
-from kgprobe.train.rules.rnnlogic_queries import Amount, TrainingQueries, training_queries
+from kgprobe.train.rules.rnnlogic.fit import fit_epoch
+from kgprobe.train.rules.rnnlogic.prior import Prior, initial_weights
+from kgprobe.train.rules.rnnlogic.queries import Amount, TrainingQueries, training_queries
 from kgprobe.train.rules.tensors import prefixed, under
 from kgprobe.train.settings import Settings
 

@@ -5,8 +5,8 @@ import pytest
 
 from kgprobe.models.rules.ground import Grounder
 from kgprobe.models.rules.rule import Rules
-from kgprobe.train.rules.rnnlogic_posterior import explained
-from kgprobe.train.rules.rnnlogic_queries import Amount, training_queries
+from kgprobe.train.rules.rnnlogic.posterior import explained
+from kgprobe.train.rules.rnnlogic.queries import Amount, training_queries
 from rnnlogic_oracle import adjacency_of, dense_counts, every_rule, random_facts, random_model
 
 ENTITIES = 9

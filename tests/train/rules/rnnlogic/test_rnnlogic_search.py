@@ -7,7 +7,7 @@ import torch
 from kgprobe.models.noise import Noise
 from kgprobe.models.rnnlogic.options import RNNLogicOptions
 from kgprobe.models.rules.ground import Grounder
-from kgprobe.train.rules.rnnlogic_search import RuleSearch
+from kgprobe.train.rules.rnnlogic.search import RuleSearch
 from rnnlogic_oracle import adjacency_of
 
 OPTIONS = RNNLogicOptions(

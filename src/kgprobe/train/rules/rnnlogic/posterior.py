@@ -6,9 +6,9 @@ import torch
 from torch import Tensor
 
 from kgprobe.models.rnnlogic.model import RNNLogic
-from kgprobe.train.rules.rnnlogic_chunk import Chunk
-from kgprobe.train.rules.rnnlogic_queries import TrainingQueries
-from kgprobe.train.rules.rnnlogic_ragged import ranges
+from kgprobe.train.rules.rnnlogic.chunk import Chunk
+from kgprobe.train.rules.rnnlogic.queries import TrainingQueries
+from kgprobe.train.rules.rnnlogic.ragged import ranges
 
 
 @torch.no_grad()

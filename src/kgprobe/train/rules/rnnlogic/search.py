@@ -20,9 +20,9 @@ from kgprobe.models.rules.ground import Grounder
 from kgprobe.models.rules.measure import Measure
 from kgprobe.models.rules.mine import mine
 from kgprobe.models.rules.rule import Rules
-from kgprobe.train.rules.rnnlogic_fit import fit_epoch, scores_at_once
-from kgprobe.train.rules.rnnlogic_posterior import explained
-from kgprobe.train.rules.rnnlogic_queries import Amount, training_queries
+from kgprobe.train.rules.rnnlogic.fit import fit_epoch, scores_at_once
+from kgprobe.train.rules.rnnlogic.posterior import explained
+from kgprobe.train.rules.rnnlogic.queries import Amount, training_queries
 
 _STARTS = 500
 """From so many entities at most a rule is followed to measure it."""

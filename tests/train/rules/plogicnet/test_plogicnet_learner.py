@@ -10,7 +10,7 @@ from kgprobe.metrics import evaluate
 from kgprobe.models.markov_logic.logic import Logic
 from kgprobe.predict import Model, Resources, Setting, rank_in
 from kgprobe.train.rules.plogicnet import PLogicNetLearner, open_run
-from kgprobe.train.rules.plogicnet_choice import Choice
+from kgprobe.train.rules.plogicnet.choice import Choice
 from rule_trainings import family, quick_rules
 
 CPU = torch.device("cpu")

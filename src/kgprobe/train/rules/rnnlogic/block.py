@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from kgprobe.models.rules.ground import Grounder
 from kgprobe.models.rules.grounding import Grounding
 from kgprobe.models.rules.rule import Rules
-from kgprobe.train.rules.rnnlogic_ragged import Ragged
+from kgprobe.train.rules.rnnlogic.ragged import Ragged
 
 _MOST_PATHS = 32_767
 """More paths of a rule than this count as this many: they take two bytes."""

@@ -16,9 +16,9 @@ from kgprobe.models.rnnlogic.scorer import RNNLogicScorer
 from kgprobe.models.rules.ground import Grounder
 from kgprobe.models.rules.rule import Rules
 from kgprobe.train.learner import Watch
-from kgprobe.train.rules.rnnlogic_embedding import EMBEDDING, Embedding
-from kgprobe.train.rules.rnnlogic_reasoner import RULES, Reasoner
-from kgprobe.train.rules.rnnlogic_search import RuleSearch
+from kgprobe.train.rules.rnnlogic.embedding import EMBEDDING, Embedding
+from kgprobe.train.rules.rnnlogic.reasoner import RULES, Reasoner
+from kgprobe.train.rules.rnnlogic.search import RuleSearch
 from kgprobe.train.rules.tensors import prefixed, under
 from kgprobe.train.settings import Settings
 

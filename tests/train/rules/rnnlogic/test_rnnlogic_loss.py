@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from kgprobe.models.rules.ground import Grounder
 from kgprobe.models.rules.rule import Rules
-from kgprobe.train.rules.rnnlogic_chunk import Chunk, scored
-from kgprobe.train.rules.rnnlogic_loss import fact_losses
-from kgprobe.train.rules.rnnlogic_queries import Amount, TrainingQueries, shares, training_queries
+from kgprobe.train.rules.rnnlogic.chunk import Chunk, scored
+from kgprobe.train.rules.rnnlogic.loss import fact_losses
+from kgprobe.train.rules.rnnlogic.queries import Amount, TrainingQueries, shares, training_queries
 from rnnlogic_oracle import adjacency_of, dense_losses, every_rule, random_facts, random_model
 
 

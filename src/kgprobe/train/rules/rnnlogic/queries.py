@@ -14,8 +14,8 @@ from torch import Tensor
 from kgprobe.graph.sorted_keys import Ints
 from kgprobe.models.rules.ground import Grounder
 from kgprobe.models.rules.rule import Rules
-from kgprobe.train.rules.rnnlogic_block import Block, Facts, block_of
-from kgprobe.train.rules.rnnlogic_ragged import Ragged
+from kgprobe.train.rules.rnnlogic.block import Block, Facts, block_of
+from kgprobe.train.rules.rnnlogic.ragged import Ragged
 
 _FIRST = 64
 """So many queries of a relation are grounded first, to see how much the others will take."""

@@ -10,7 +10,7 @@ import torch
 from kgprobe.models.rules.rule import Rules
 from kgprobe.train.resolve import resolve
 from kgprobe.train.rules.rnnlogic import RNNLogicLearner
-from kgprobe.train.rules.rnnlogic_prior import Prior
+from kgprobe.train.rules.rnnlogic.prior import Prior
 from kgprobe.train.settings import Settings
 from kgprobe.train.sources import from_values
 from rnnlogic_oracle import random_model

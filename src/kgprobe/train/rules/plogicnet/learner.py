@@ -13,9 +13,9 @@ from kgprobe.models.markov_logic.logic import Logic
 from kgprobe.models.plogicnet import PLogicNet
 from kgprobe.train.embedding import open_run as open_embedding
 from kgprobe.train.learner import Watch
-from kgprobe.train.rules.plogicnet_choice import Choice
-from kgprobe.train.rules.plogicnet_reason import Reasoner
-from kgprobe.train.rules.plogicnet_run import EMBEDDING, LOGIC_WEIGHT, Run, embedding_settings
+from kgprobe.train.rules.plogicnet.choice import Choice
+from kgprobe.train.rules.plogicnet.reason import Reasoner
+from kgprobe.train.rules.plogicnet.run import EMBEDDING, LOGIC_WEIGHT, Run, embedding_settings
 from kgprobe.train.rules.tensors import under
 from kgprobe.train.settings import Settings
 

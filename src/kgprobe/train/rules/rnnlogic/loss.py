@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from kgprobe.train.rules.rnnlogic_chunk import Chunk, Scored
+from kgprobe.train.rules.rnnlogic.chunk import Chunk, Scored
 
 _NOTHING = 1e-300
 """Where nothing is left to compare with, its logarithm still is a number."""

@@ -9,9 +9,9 @@ from torch import Tensor
 
 from kgprobe.models.noise import Noise
 from kgprobe.models.rnnlogic.model import RNNLogic
-from kgprobe.train.rules.rnnlogic_chunk import Chunk, scored
-from kgprobe.train.rules.rnnlogic_loss import fact_losses
-from kgprobe.train.rules.rnnlogic_queries import TrainingQueries
+from kgprobe.train.rules.rnnlogic.chunk import Chunk, scored
+from kgprobe.train.rules.rnnlogic.loss import fact_losses
+from kgprobe.train.rules.rnnlogic.queries import TrainingQueries
 
 _ON_CPU, _ON_GPU = 1 << 17, 1 << 20
 

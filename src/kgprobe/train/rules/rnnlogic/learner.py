@@ -20,15 +20,15 @@ from kgprobe.models.rules.rule import Rules
 from kgprobe.train.embedding import EmbeddingLearner
 from kgprobe.train.embedding import open_run as open_embedding
 from kgprobe.train.learner import Watch
-from kgprobe.train.rules.rnnlogic_embedding import (
+from kgprobe.train.rules.rnnlogic.embedding import (
     EMBEDDING,
     EMBEDDING_WEIGHT,
     Embedding,
     EmbeddingChoice,
     embedding_settings,
 )
-from kgprobe.train.rules.rnnlogic_reasoner import MODEL, RULES, new_predictor
-from kgprobe.train.rules.rnnlogic_run import Run
+from kgprobe.train.rules.rnnlogic.reasoner import MODEL, RULES, new_predictor
+from kgprobe.train.rules.rnnlogic.run import Run
 from kgprobe.train.rules.tensors import prefixed, under
 from kgprobe.train.settings import Settings
 
