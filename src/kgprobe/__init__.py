@@ -34,6 +34,7 @@ from kgprobe.predict import (
 from kgprobe.ranks import RankFile, Ranks, RanksInfo, concatenate, merge_seeds, read_ranks
 from kgprobe.report import Report, compare
 from kgprobe.train.fit import Fitted, fit
+from kgprobe.train.rules.explain import explain
 from kgprobe.train.run.source import register_trained
 
 if TYPE_CHECKING:
@@ -89,6 +90,7 @@ __all__ = [
     "decision_map",
     "estimate_closed",
     "evaluate",
+    "explain",
     "fit",
     "line_up",
     "load_graph",

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 import kgprobe as kp
+from kgprobe import explain
 from kgprobe.report.page.container import unpack
-from kgprobe.train.rules.explain import explain
 from rule_runs import MODELS, family, kept_run
 
 every_model = pytest.mark.parametrize("model", MODELS)

@@ -8,7 +8,7 @@ import typer
 
 from kgprobe.cli.options import FormatOption
 from kgprobe.cli.output import Format, print_rows
-from kgprobe.cli.rules import RunArgument, RunGraphOption, RunSeedOption, RunSelectOption, require_models
+from kgprobe.cli.rules import RunArgument, RunGraphOption, RunSeedOption, RunSelectOption
 
 
 def explain(
@@ -43,7 +43,6 @@ def explain(
     score is the sum of what is shown. Below it stand the strongest rules that lead to the answer, by how much the score
     would fall without each, and the facts along one path.
     """
-    require_models(run)
     from kgprobe.train.rules.explain import explain as explained
 
     found = explained(

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
+from kgprobe.errors import UsageError
 from kgprobe.graph import KnowledgeGraph
-from kgprobe.models.rules.answers import Answers
-from kgprobe.models.rules.question import Vocabulary
-from kgprobe.models.rules.why import Explainer
-from kgprobe.train.run.rules import open_rules
+
+if TYPE_CHECKING:
+    from kgprobe.models.rules.answers import Answers
 
 
 def explain(
@@ -38,9 +39,15 @@ def explain(
         new: Whether the best are looked for among answers that are not known.
 
     Raises:
-        UsageError: The run has no rules, or the query names what the graph does not know.
+        UsageError: The run has no rules, the query names what the graph does not know, or torch is not installed.
         DataError: The run is damaged, or has learned another graph.
     """
+    try:
+        from kgprobe.models.rules.question import Vocabulary
+        from kgprobe.models.rules.why import Explainer
+        from kgprobe.train.run.rules import open_rules
+    except ModuleNotFoundError as error:
+        raise UsageError(f"{run}: it needs {error.name}", remedy="pip install 'kgprobe[models]'") from None
     opened = open_rules(run, graph, select=select, seed=seed)
     words = Vocabulary(opened.graph)
     question = words.question(query)
