@@ -36,7 +36,7 @@ class RNNLogicOptions:
     pretraining_steps: int = option(500, "steps in which the generator learns the mined rules", least=0)
     generator_steps: int = option(100, "steps of the generator in an iteration", least=0)
     generator_rate: float = option(1e-3, "step size of the generator's steps", above=0)
-    mined_rules: int = option(500, "best mined rules of each relation that the generator begins with", least=1)
+    mined_rules: int = option(200, "best mined rules of each relation that the generator begins with", least=1)
     mined_facts: int = option(200, "facts of each relation whose longer paths are looked at in mining", least=1)
 
     predictor: str = option(
