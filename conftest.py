@@ -2,4 +2,4 @@
 
 from importlib.util import find_spec
 
-collect_ignore = [] if find_spec("triton") else ["src/kgprobe/models/drawn_kernels.py"]
+collect_ignore = [] if find_spec("triton") else ["src/kgprobe/models/sampled_scores_triton.py"]

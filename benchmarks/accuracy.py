@@ -30,11 +30,10 @@ import numpy as np
 import kgprobe as kp
 from kgprobe.files import replacing
 from kgprobe.models.registry import model_kind
-from kgprobe.train.configs import packaged
-from kgprobe.train.sources import MEASURED
-from kgprobe.train.toml import read_toml, toml_text
+from kgprobe.train.setting_sources import MEASURED, packaged, read_toml, toml_text
 
 TARGETS = ("PROBE(alpha=1,beta=0)", "PROBE(alpha=0,beta=0)", "PROBE(alpha=-1,beta=0)", "PROBE(alpha=1,beta=0.8)")
+
 PAPER = {  # Table RQ1 of the PROBE paper at alpha = 1, beta = 0: mean of three seeds
     "rotate": {"fb15k-237": 0.3140, "wn18rr": 0.4641, "family": 0.9487, "umls": 0.7784, "kinship": 0.6336},
     "complex": {"fb15k-237": 0.3146, "wn18rr": 0.4754, "family": 0.9434, "umls": 0.6046, "kinship": 0.5394},
@@ -43,6 +42,7 @@ PAPER = {  # Table RQ1 of the PROBE paper at alpha = 1, beta = 0: mean of three 
     "plogicnet": {"fb15k-237": 0.3241, "wn18rr": 0.4957, "family": 0.8119, "umls": 0.5781, "kinship": 0.3771},
     "rnnlogic": {"fb15k-237": 0.3197, "wn18rr": 0.4807, "family": 0.9737, "umls": 0.7942, "kinship": 0.6417},
 }
+
 OWN = {  # the models' own papers or code, plain MRR
     "rotate": {"fb15k-237": 0.337, "wn18rr": 0.477},
     "complex": {"fb15k-237": 0.35, "wn18rr": 0.47},

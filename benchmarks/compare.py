@@ -14,13 +14,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 import kgprobe as kp
-from kgprobe.compare import Lineup, line_up
-from kgprobe.compare.comparison import compare_models
-from kgprobe.compare.critical import critical_value
+from kgprobe.comparison import Lineup, line_up
+from kgprobe.comparison.critical_values import critical_value
+from kgprobe.comparison.model_comparison import compare_models
 from machine import describe, peak_memory
 
 Floats = NDArray[np.float64]
+
 ONE = "PROBE(alpha=1,beta=0.4)"
+
 EIGHT = [
     *("MRR", "Hits@1", "Hits@10", "AMRI", ONE),
     *("PROBE(alpha=-1,beta=0.4)", "PROBE(alpha=0,beta=0.8)", "ZPROBE(alpha=1,beta=0)"),

@@ -12,14 +12,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 import kgprobe as kp
-from kgprobe.compare import Lineup, line_up
-from kgprobe.compare.decision import decide, decision_map
-from kgprobe.compare.estimator import difference, estimator
-from kgprobe.metrics.popularity import Probe
+from kgprobe.comparison import Lineup, line_up
+from kgprobe.comparison.estimators import difference, estimator
+from kgprobe.decision import decide, decision_map
+from kgprobe.metrics.popularity_metrics import Probe
 from machine import best_of, describe, peak_allocation
 
 ALPHAS, BETAS = np.linspace(-1, 1, 41), np.linspace(0, 0.8, 33)
+
 _LOOPED = 10
+
 """Points at which the loop is measured."""
 
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 import kgprobe as kp
 from kgprobe.predict import Model, Setting, rank_in
-from kgprobe.predict.similarity import Similarity
+from kgprobe.predict.scorers import Similarity
 from machine import describe
 
 DIMENSION = 256

@@ -13,17 +13,17 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from kgprobe.compare.bootstrap import bootstrap
-from kgprobe.compare.estimator import Estimator
-from kgprobe.compare.family import Family, family
-from kgprobe.compare.inference import Plan, Question, about_the_method, about_these_runs
-from kgprobe.compare.interval import Interval, tails
-from kgprobe.compare.parts import MeanPart
-from kgprobe.metrics.plain import MRR
+from kgprobe.comparison.estimator_families import Family, bootstrap, family
+from kgprobe.comparison.estimators import Estimator, MeanPart
+from kgprobe.comparison.intervals import Interval, tails
+from kgprobe.comparison.model_comparison import Plan, Question, about_the_method, about_these_runs
+from kgprobe.metrics.rank_metrics import MRR
 from machine import describe
 
 Floats = NDArray[np.float64]
+
 ENTITIES = 10_000
+
 SCORES: dict[str, Callable[[Floats], Floats]] = {
     "alpha = 1": lambda rank: (1 / rank - 1 / ENTITIES) / (1 - 1 / ENTITIES),
     "alpha = 0": lambda rank: 1 - np.log(rank) / math.log(ENTITIES),

@@ -15,6 +15,7 @@ import numpy as np
 import psutil
 
 T = TypeVar("T")
+
 MIB = 1 << 20
 
 

@@ -19,10 +19,11 @@ from torch.nn import functional
 from torch.utils.data import DataLoader, Dataset, get_worker_info
 
 import kgprobe as kp
-from kgprobe.predict.scorer import Side
+from kgprobe.predict.scorers import Side
 from training_task import Clock, Task
 
 FIRST_COUNT = 4
+
 """What the first fact of a query counts in the weights of subsampling."""
 
 

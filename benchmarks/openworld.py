@@ -30,13 +30,14 @@ from torch import Tensor
 
 import kgprobe as kp
 from kgprobe.graph.family_tree import family_tree
-from kgprobe.openworld.files import read_world
-from kgprobe.openworld.pair import RankPair, pair_paths, rank_worlds
-from kgprobe.openworld.split import split_world
-from kgprobe.openworld.task import Task, tail_task
+from kgprobe.openworld.splits import split_world
+from kgprobe.openworld.tasks import Task, tail_task
 from kgprobe.openworld.world import OpenWorld
-from kgprobe.predict import Model, Resources
-from kgprobe.train.keep import MemoryKeep
+from kgprobe.openworld.world_files import read_world
+from kgprobe.openworld.world_ranks import RankPair, pair_paths, rank_worlds
+from kgprobe.predict import Model
+from kgprobe.resources import Resources
+from kgprobe.train.checkpoints import MemoryKeep
 from kgprobe.train.learners import trained_run
 from kgprobe.train.settings import Settings
 from kgprobe.train.trainer import TrainingResources, train

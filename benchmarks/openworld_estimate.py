@@ -23,14 +23,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kgprobe.metrics import RankAccumulator
-from kgprobe.openworld.estimate import estimate_closed
+from kgprobe.openworld import estimate_closed
 from kgprobe.ranks import Ranks
 from machine import describe
-
-sys.path.append(str(Path(__file__).parents[1] / "tests"))
 from simulated_worlds import Gaussian, Learned, Scored, simulate
 
+sys.path.append(str(Path(__file__).parents[1] / "tests"))
+
 Floats = NDArray[np.float64]
+
 METRICS = {
     "MRR": "MRR",
     "PROBE 0.5": "PROBE(alpha=0.5,beta=0)",
@@ -39,15 +40,20 @@ METRICS = {
     "Hits@1": "Hits@1",
     "Hits@10": "Hits@10",
 }
+
 MODELS: Mapping[str, Scored] = {
     "learned 0.5": Learned(0.5),
     "learned 0.9": Learned(0.9),
     "Gaussian": Gaussian(3.5),
     "Gaussian, queries differ": Gaussian(2.5, between=1.0),
 }
+
 HARDER: Mapping[str, Scored] = {"Gaussian, worse where answers are many": Gaussian(4.0, hardness=0.5)}
+
 KINDS = {"family": "11 to 49", "few": "few", "mixed": "mixed"}
+
 RATES = (0.1, 0.2, 0.35)
+
 ODDS = (2.0, 4.0, 10.0)
 
 

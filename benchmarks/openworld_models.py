@@ -118,5 +118,7 @@ SCALED = (
     _complex(4, 256, 128, Scaled(200, 100), 0.5, Scaled(1e-3, 5e-4), epochs=30),
     _complex(5, 512, 256, Scaled(500, 250), 1.0, Scaled(1e-3, 3e-3), epochs=24),
 )
+
 """The paper's table in its order."""
+
 CONFIGURATIONS: Mapping[str, Configuration] = {configuration.name: configuration for configuration in SCALED}

@@ -18,9 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 import kgprobe as kp
-from kgprobe.openworld.bench import find_pairs
-from kgprobe.openworld.estimate import estimate_closed
-from kgprobe.openworld.pair import RankPair
+from kgprobe.openworld import estimate_closed
+from kgprobe.openworld.benches import find_pairs
+from kgprobe.openworld.world_ranks import RankPair
 from machine import describe
 
 METRICS = ("Hits@1", "MRR", "PROBE(alpha=0.5,beta=0)", "PROBE(alpha=0,beta=0)", "PROBE(alpha=-0.5,beta=0)", "Hits@10")

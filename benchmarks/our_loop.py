@@ -8,13 +8,13 @@ from typing import Any
 import kgprobe as kp
 from kgprobe.models.complex import ComplExOptions
 from kgprobe.models.rotate import RotatEOptions
-from kgprobe.train.keep import MemoryKeep
-from kgprobe.train.progress import Progress
+from kgprobe.train.checkpoints import MemoryKeep
 from kgprobe.train.settings import Settings
-from kgprobe.train.trainer import TrainingResources, train
+from kgprobe.train.trainer import Progress, TrainingResources, train
 from training_task import Clock, Task
 
 EPOCHS = 1_000_000
+
 """More than the clock ever lets it do."""
 
 

@@ -17,7 +17,9 @@ from kgprobe.graph import Popularity
 from machine import describe
 
 RELATIONS = 500
+
 SUBSAMPLE = 20
+
 """The dictionaries get one in so many of the triples; their time is scaled up by as much, which favours them."""
 
 

@@ -20,7 +20,9 @@ from official_loop import workers
 from training_task import Clock, Task
 
 MODELS = {"RotatE": RotatE, "ComplEx": ComplEx}
+
 EPOCHS = 1_000_000
+
 """More than the clock ever lets it do."""
 
 

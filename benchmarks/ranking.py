@@ -23,15 +23,19 @@ from pykeen.triples import CoreTriplesFactory
 
 import kgprobe as kp
 from kgprobe.predict import Setting, rank_in
-from kgprobe.predict.arithmetic import arithmetic_for
-from kgprobe.predict.model import model_of
-from kgprobe.predict.sources.embeddings import write_embeddings
+from kgprobe.predict.adapters.embedding_files import write_embeddings
+from kgprobe.predict.adapters.opening import model_of
+from kgprobe.predict.backends.backend import arithmetic_for
 from machine import MIB, best_of, describe
 
 REPEATS = 5
+
 THREADS = 2
+
 BROADCAST = 32
+
 """Queries at a time in a broadcast: PyKEEN's automatic batch size on a CPU."""
+
 NORMS: list[tuple[str, kp.GroupNorm, Callable[[torch.Tensor], torch.Tensor]]] = [
     ("groups of 1 (TransE, L1)", kp.GroupNorm(1), lambda difference: difference.abs().sum(dim=-1)),
     (
@@ -46,7 +50,9 @@ NORMS: list[tuple[str, kp.GroupNorm, Callable[[torch.Tensor], torch.Tensor]]] = 
     ),
     ("one group (TransE, L2)", kp.GroupNorm(None), lambda difference: difference.norm(dim=-1)),
 ]
+
 PRODUCT_ROWS = 4096
+
 _MEASURED = """
 import sys
 sys.path.append(sys.argv[3])

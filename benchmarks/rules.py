@@ -20,19 +20,21 @@ from typing import ParamSpec, TypeVar
 import numpy as np
 
 import kgprobe as kp
-from kgprobe.models.rules.adjacency import Adjacency
-from kgprobe.models.rules.ground import Grounder
-from kgprobe.models.rules.matrices import one_hot
-from kgprobe.models.rules.mine import mine
-from kgprobe.models.rules.rule import Rules
+from kgprobe.models.rules.groundings import Grounder
+from kgprobe.models.rules.mining import mine
+from kgprobe.models.rules.paths import Adjacency, one_hot
+from kgprobe.models.rules.rule_table import Rules
 from machine import describe, peak_of_process
 
 GRAPHS = ["umls", "kinship", "family", "wn18rr", "fb15k-237", "yago3-10_quarter"]
+
 COLUMNS = [
     *("graph", "rules up to 2", "mined, s", "longer rules", "mined, s", "grounded rules", "queries", "paths, s"),
     *("pairs", "pairs x rules", "own, s", "own pairs x rules", "plain, s", "peak, MiB"),
 ]
+
 T = TypeVar("T")
+
 P = ParamSpec("P")
 
 

@@ -21,12 +21,11 @@ import numpy as np
 
 import kgprobe as kp
 from kgprobe.errors import KgprobeError
+from kgprobe.train.checkpoints import MemoryKeep
 from kgprobe.train.defaults import Size, defaults
-from kgprobe.train.keep import MemoryKeep
-from kgprobe.train.progress import Progress
-from kgprobe.train.resolve import resolve
-from kgprobe.train.sources import from_values
-from kgprobe.train.trainer import TrainingResources, train
+from kgprobe.train.setting_sources import from_values
+from kgprobe.train.settings import resolve
+from kgprobe.train.trainer import Progress, TrainingResources, train
 from search_spaces import draw
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 SMALL = ("umls", "kinship", "nations", "family", "codex-s", "family-tree")
+
 Values = dict[str, Any]
 
 

@@ -21,22 +21,27 @@ from typing import TypeAlias
 import torch
 
 import kgprobe as kp
-from kgprobe.metrics.popularity import Probe
+from kgprobe.metrics.popularity_metrics import Probe
 from kgprobe.models.complex import ComplExOptions
-from kgprobe.predict import Resources
-from kgprobe.train.embedding import EmbeddingLearner
-from kgprobe.train.keep import MemoryKeep
-from kgprobe.train.ranking import rank_best
-from kgprobe.train.selection import Best, Selection
+from kgprobe.resources import Resources
+from kgprobe.train.checkpoints import MemoryKeep
+from kgprobe.train.embedding_learner import EmbeddingLearner
+from kgprobe.train.fitting import rank_best
 from kgprobe.train.settings import Settings
 from kgprobe.train.trainer import TrainingResources, train
+from kgprobe.train.validation import Best, Selection
 from machine import describe
 
 POINTS = [Probe(alpha=alpha, beta=beta) for alpha, beta in ((1, 0), (0, 0), (-1, 0), (1, 0.8))]
+
 FROM_THE_START = [{"regularisation": weight} for weight in (0.0001, 0.0003, 0.003, 0.01, 0.03, 0.06)]
+
 GOING_ON = [{"regularisation": weight, "learning_rate": rate} for weight in (0.003, 0.03) for rate in (0.001, 0.005)]
+
 """What is chosen from on the validation facts."""
+
 COLUMNS = ("plain", "soft", "plain, then plain", "plain, then soft")
+
 EPOCHS_GOING_ON = 14
 
 
@@ -64,6 +69,7 @@ class Outcome:
 
 
 Beginning: TypeAlias = tuple[Outcome, Probe]
+
 """Where a training begins: another, and the point by which its checkpoints are the best."""
 
 

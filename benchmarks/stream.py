@@ -20,6 +20,7 @@ from kgprobe.ranks.schema import RanksInfo
 from machine import MIB, describe, peak_memory
 
 METRICS = ["MRR", "Hits@10", "AMRI", "PROBE(alpha=0.5,beta=0.4)", "PROBE(alpha=0,beta=0.8)", "ZPROBE(alpha=1,beta=0)"]
+
 _PART = 1 << 20
 
 

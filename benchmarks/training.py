@@ -20,9 +20,13 @@ from machine import describe
 from training_task import TASKS, Clock, Enough, Task
 
 CONTENDERS = {"ours": "our_loop", "official": "official_loop", "pykeen": "pykeen_loop"}
+
 """The module of each, loaded when it is wanted: PyKEEN need not be there for the others."""
+
 ENOUGH_TO_FALL = 100
+
 """Fewer steps are too few to tell whether a loss falls."""
+
 Run = Callable[[Task, kp.KnowledgeGraph, Clock], None]
 
 

@@ -6,11 +6,11 @@ import contextlib
 import io
 from pathlib import Path
 
-from kgprobe.cli.output import Format
+from kgprobe.cli.console import Format
 from kgprobe.cli.properties import properties
 from kgprobe.files import replacing
-from kgprobe.metrics.reference import reference_page
-from kgprobe.train.reference import settings_page
+from kgprobe.metrics.catalogue import reference_page
+from kgprobe.train.settings import settings_page
 
 HERE = Path(__file__).parent
 

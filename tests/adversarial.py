@@ -7,7 +7,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 Floats: TypeAlias = NDArray[np.float32]
+
 Draw: TypeAlias = Callable[[np.random.Generator, int, int], Floats]
+
 """Makes [rows, dimension] vectors."""
 
 
@@ -100,6 +102,7 @@ TABLES: dict[str, Draw] = {
     "some infinite": _some_infinite,
     "mixed": _mixed,
 }
+
 QUERIES: dict[str, Draw] = {
     "one ulp apart": lambda rng, rows, dimension: np.repeat(normal(rng, 1, dimension), rows, axis=0),
     "permuted": lambda rng, rows, dimension: np.full((rows, dimension), 0.1, dtype=np.float32),
@@ -112,4 +115,5 @@ QUERIES: dict[str, Draw] = {
     "close": _close,
     "mixed": _mixed,
 }
+
 """The queries that go with a table, where they are not random."""

@@ -7,13 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from kgprobe import Ranks, RanksInfo
 from kgprobe.metrics import parse_all
-from kgprobe.openworld.bench import Points
-from kgprobe.openworld.pair import RankPair
+from kgprobe.openworld.bench_points import Points
+from kgprobe.openworld.world_ranks import RankPair
+from kgprobe.ranks import Ranks, RanksInfo
 
 KNOWN, MISSING, ENTITIES = 4, 4, 400
+
 SPLIT = {"name": "made-up", "density": 0.75, "seed": 0}
+
 SMALL = ("MRR", "Hits@10", "pMRR(p=0.25)", "PROBE(alpha=1)", "PROBE(alpha=-1)", "MR")
 
 

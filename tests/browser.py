@@ -14,15 +14,17 @@ import pyarrow as pa
 import pytest
 
 import kgprobe as kp
-from kgprobe.compare import line_up
-from kgprobe.compare.comparison import compare_models
-from kgprobe.report.page.build import write_page
+from kgprobe.comparison import line_up
+from kgprobe.comparison.model_comparison import compare_models
+from kgprobe.report.page.page_file import write_page
 from kgprobe.report.page.payload import About
 
 if TYPE_CHECKING:
     from playwright.sync_api import BrowserContext, Page
 
+
 MINUS = "\u2212"
+
 """The sign that the page writes before a negative number."""
 
 FLAGS = (

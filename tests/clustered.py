@@ -8,12 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kgprobe import Ranks, concatenate
-from kgprobe.compare import Lineup, line_up
-from kgprobe.compare.estimator import Estimator
-from kgprobe.compare.family import Family, family
-from kgprobe.compare.parts import MeanPart
-from kgprobe.metrics.plain import MRR
+from kgprobe.comparison import Lineup, line_up
+from kgprobe.comparison.estimator_families import Family, family
+from kgprobe.comparison.estimators import Estimator, MeanPart
+from kgprobe.metrics.rank_metrics import MRR
+from kgprobe.ranks import Ranks, concatenate
 
 Floats = NDArray[np.float64]
 
@@ -26,6 +25,7 @@ SMOOTH = [
         "StratMRR(beta_e=0.5,beta_r=0.5)",
     ),
 ]
+
 STEPS = ["MedianRank", "MADRank"]
 
 

@@ -7,7 +7,9 @@ from hypothesis import HealthCheck, settings
 # A landing must not hang on how busy the machine is, nor on a lucky draw: look for new counterexamples with
 # `pytest --hypothesis-profile=explore`.
 settings.register_profile("explore", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+
 settings.register_profile("repeatable", parent=settings.get_profile("explore"), derandomize=True)
+
 settings.load_profile("repeatable")
 
 

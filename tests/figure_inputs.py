@@ -6,13 +6,17 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from kgprobe import KnowledgeGraph, Ranks, merge_seeds
-from kgprobe.compare import Lineup, line_up
+from kgprobe.comparison import Lineup, line_up
+from kgprobe.graph import KnowledgeGraph
+from kgprobe.ranks import Ranks, merge_seeds
 from kgprobe.report.figures import Inputs, Offer
 
 ENTITIES, RELATIONS, TEST = 14, 3, 30
+
 CANDIDATES = 5000
+
 """Entities of the graph; all but the first few have no triple."""
+
 HOSTILE = (
     "$x_1$ ^2_3",
     "<script>alert('&')</script>",

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 import torch
 
-from kgprobe.models.drawn import Projection, drawn_scores
-from kgprobe.predict.similarity import Dot, GroupNorm, Similarity
+from kgprobe.models.embedding_rows import Projection, drawn_scores
+from kgprobe.predict.scorers import Dot, GroupNorm, Similarity
 
 
 @dataclass(frozen=True)

@@ -28,21 +28,25 @@ LOADED = [
     "pyarrow.parquet",
     "kgprobe.cli.main",
     "kgprobe.models.complex",
-    "kgprobe.predict.arithmetic.kernels",
-    "kgprobe.train.configs",
+    "kgprobe.predict.backends.numba_kernels",
+    "kgprobe.train.setting_sources",
     "kgprobe.train.rules.plogicnet",
     "kgprobe.train.rules.rnnlogic",
-    "kgprobe.train.run.finish",
+    "kgprobe.train.fitting",
     "kgprobe.train.trainer",
     "killing",
     "warmed",
 ]
+
 """What takes long to load, and is loaded once for all processes."""
 
 
 _MOST_WRITTEN = 200
+
 """So often a file is written at most, should nobody be left to kill the process."""
+
 _LONGEST = 30
+
 """So many seconds a file is watched at most."""
 
 
@@ -118,7 +122,7 @@ def write_in_turn(path: Path, times: int = _MOST_WRITTEN) -> None:
     """Write two files of tensors in turn under one name."""
     import torch
 
-    from kgprobe.train.run.tensors import write_tensors
+    from kgprobe.train.checkpoints import write_tensors
 
     for number in range(times):
         own = torch.full((4_000_000,), float(number % 2))
@@ -145,11 +149,11 @@ class _Counter:
     """Counts calls by the part of the work that they belong to, and sends the signal when its moment has come."""
 
     def __init__(self, moment: Moment | None) -> None:
-        from kgprobe.train.embedding import EmbeddingLearner
-        from kgprobe.train.rules.plogicnet import PLogicNetLearner
-        from kgprobe.train.rules.rnnlogic import RNNLogicLearner
-        from kgprobe.train.run.directory import RunDirectory
-        from kgprobe.train.run.finish import finish
+        from kgprobe.train.embedding_learner import EmbeddingLearner
+        from kgprobe.train.fitting import finish
+        from kgprobe.train.plogicnet_learner import PLogicNetLearner
+        from kgprobe.train.rnnlogic.rnnlogic_learner import RNNLogicLearner
+        from kgprobe.train.run_directory import RunDirectory
 
         self.moment, self.counts = moment, Counter[str]()
         self._parts = {

@@ -17,9 +17,9 @@ import pytest
 from scipy import stats
 
 import kgprobe as kp
-from kgprobe import Ranks
-from kgprobe.compare import Lineup, line_up
-from kgprobe.report.page.build import computing_script
+from kgprobe.comparison import Lineup, line_up
+from kgprobe.ranks import Ranks
+from kgprobe.report.page.page_file import computing_script
 from kgprobe.report.page.payload import About, payload
 
 _ASK = """
@@ -30,6 +30,7 @@ const answer = (({{ {names} }}) => {{ {body} }})(page);
 const plain = (_, value) => (ArrayBuffer.isView(value) ? Array.from(value) : value);
 process.stdout.write(JSON.stringify(answer, plain));
 """
+
 _NAMES = "scores, differences, surface, histogram, breakdown, query, queryCount, reasonsAt, sortQueries"
 
 

@@ -8,8 +8,8 @@ from collections import defaultdict
 import numpy as np
 from numpy.typing import NDArray
 
-from kgprobe import Ranks, merge_seeds
-from kgprobe.compare import Lineup, line_up
+from kgprobe.comparison import Lineup, line_up
+from kgprobe.ranks import Ranks, merge_seeds
 
 Floats = NDArray[np.float64]
 

@@ -7,10 +7,9 @@ import numpy as np
 import pyarrow as pa
 
 import kgprobe as kp
-from kgprobe.compare.audit import Finding, audit_files
-from kgprobe.models.least_squares.cp import fit_cp
-from kgprobe.models.least_squares.rescal import fit_rescal
+from kgprobe.audit import Finding, audit_files
 from kgprobe.ranks import Ranks
+from least_squares import fit_cp, fit_rescal
 
 HONEST = {
     "frequency": lambda graph: "relation-frequency",

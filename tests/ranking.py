@@ -11,25 +11,25 @@ from numpy.typing import NDArray
 
 from adversarial import QUERIES, TABLES, Floats, normal
 from kgprobe.graph import KnowledgeGraph
-from kgprobe.predict.arithmetic import Arithmetic
-from kgprobe.predict.arithmetic.compiled import CompiledArithmetic
-from kgprobe.predict.arithmetic.plain import PlainArithmetic
-from kgprobe.predict.arithmetic.torch_ import TorchArithmetic
-from kgprobe.predict.candidate_sets import CandidateSets, QueryCandidates, RelationCandidates
-from kgprobe.predict.counts import Counts
-from kgprobe.predict.engine import Task
-from kgprobe.predict.engine.embedding import count_embedding
-from kgprobe.predict.engine.matrix import count_matrix
-from kgprobe.predict.facts import Facts
-from kgprobe.predict.filter import KnownFilter, Wanted
-from kgprobe.predict.resources import Resources
-from kgprobe.predict.scorer import SIDES, EmbeddingScorer, RelationEmbeddingScorer, Side
-from kgprobe.predict.similarity import Dot, GroupNorm, Similarity
+from kgprobe.predict.backends.backend import Arithmetic
+from kgprobe.predict.backends.numba_backend import CompiledArithmetic
+from kgprobe.predict.backends.numpy_backend import PlainArithmetic
+from kgprobe.predict.backends.torch_backend import TorchArithmetic
+from kgprobe.predict.candidates import CandidateSets, QueryCandidates, RelationCandidates
+from kgprobe.predict.engine import count_embedding, count_matrix
+from kgprobe.predict.filters import KnownFilter, Wanted
+from kgprobe.predict.queries import Facts
+from kgprobe.predict.scorers import SIDES, Dot, EmbeddingScorer, GroupNorm, RelationEmbeddingScorer, Side, Similarity
+from kgprobe.predict.tasks import Counts, Task
 from kgprobe.ranks import Ranks
+from kgprobe.resources import Resources
 
 Triple = tuple[int, int, int]
+
 Rows = dict[tuple[int, int, int, Side], tuple[float, int, int]]
+
 """Rank, ties and candidates of every triple and side."""
+
 Allowed = Callable[[Triple, Side], set[int]]
 
 ARITHMETICS: dict[str, Callable[[], Arithmetic]] = {
@@ -37,6 +37,7 @@ ARITHMETICS: dict[str, Callable[[], Arithmetic]] = {
     "compiled": CompiledArithmetic,
     "torch": lambda: TorchArithmetic("cpu"),
 } | ({"cuda": lambda: TorchArithmetic("cuda")} if torch.cuda.is_available() else {})
+
 SIMILARITIES = [Dot(), GroupNorm(1, gamma=12.0), GroupNorm(2), GroupNorm(3, gamma=-0.5), GroupNorm(None, gamma=9.0)]
 
 

@@ -1,5 +1,4 @@
 """What tests of tables share: names that try to break out of a cell, tables that hold them, and LaTeX."""
-# ruff: noqa: RUF001 (names that look like others are among them)
 
 import math
 import shutil
@@ -11,11 +10,12 @@ from pathlib import Path
 import pytest
 from hypothesis import strategies as st
 
-from kgprobe.compare.interval import Interval
-from kgprobe.compare.outcome import Comparison, Difference, Estimate, Settings
+from kgprobe.comparison.intervals import Interval
+from kgprobe.comparison.results import Comparison, Difference, Estimate, Settings
 from kgprobe.metrics import parse
-from kgprobe.report.render.grid import Cell, Column, Grid, Line
-from kgprobe.report.render.text import one_line
+from kgprobe.report.render.grid import Cell, Column, Grid, Line, one_line
+
+# ruff: noqa: RUF001 (names that look like others are among them)
 
 HOSTILE = (
     r"R&D 50% $5 #1 a_b {x} ~y ^z \input{/etc/passwd}",

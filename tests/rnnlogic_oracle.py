@@ -8,11 +8,11 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from kgprobe.models.base import Sizes
-from kgprobe.models.noise import Noise
+from kgprobe.models.embedding_model import Sizes
+from kgprobe.models.random_streams import Noise
 from kgprobe.models.rnnlogic import RNNLogic, RNNLogicOptions
-from kgprobe.models.rules.adjacency import Adjacency
-from kgprobe.models.rules.rule import Rules
+from kgprobe.models.rules.paths import Adjacency
+from kgprobe.models.rules.rule_table import Rules
 
 
 def random_facts(seed: int, entities: int = 9, relations: int = 2, count: int = 30) -> NDArray[Any]:

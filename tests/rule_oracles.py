@@ -9,11 +9,12 @@ from itertools import product
 import numpy as np
 from hypothesis import strategies as st
 
-from kgprobe.models.rules.adjacency import Adjacency
-from kgprobe.models.rules.grounding import Grounding
-from kgprobe.models.rules.rule import Rules
+from kgprobe.models.rules.groundings import Grounding
+from kgprobe.models.rules.paths import Adjacency
+from kgprobe.models.rules.rule_table import Rules
 
 Fact = tuple[int, int, int]
+
 Statistics = tuple[float, float, float, float]
 
 

@@ -14,14 +14,17 @@ import numpy as np
 import kgprobe as kp
 from kgprobe.graph import KnowledgeGraph, write_graph
 from kgprobe.graph.family_tree import family_tree
-from kgprobe.models.rules.explain import RuleScorer
-from kgprobe.train.run.rules import open_rules
+from kgprobe.models.rules.explanations import RuleScorer
+from kgprobe.train.trained_models import open_rules
 from rule_trainings import QUICK
 from runs import TARGETS
 
 RELATIONS = ("parentOf", "childOf", "siblingOf", "grandchildOf", "brotherOf")
+
 MODELS = ("rnnlogic", "plogicnet")
+
 SEEDS = (3, 8)
+
 _LEARNED = {
     "rnnlogic": {"epochs": 8, "learning_rate": 0.02, "rules_per_relation": 12, "sampled_rules": 12},
     "plogicnet": {"epochs": 4, "learning_rate": 0.01},

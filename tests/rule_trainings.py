@@ -8,9 +8,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from kgprobe.graph import KnowledgeGraph
-from kgprobe.train.resolve import resolve
-from kgprobe.train.settings import Settings
-from kgprobe.train.sources import from_values
+from kgprobe.train.setting_sources import from_values
+from kgprobe.train.settings import Settings, resolve
 from runs import TARGETS
 
 QUICK: dict[str, dict[str, Any]] = {
@@ -40,6 +39,7 @@ QUICK: dict[str, dict[str, Any]] = {
         "hidden": 4,
     },
 }
+
 """What makes a training of each model short."""
 
 
@@ -85,4 +85,5 @@ LITTLE: dict[str, KnowledgeGraph] = {
     "a loop": of_facts([[0, 0, 0], [0, 1, 1]], [[1, 0, 1]], [[1, 1, 0]], entities=3),
     "a fact twice": of_facts([*_CHAIN, _CHAIN[0]], [[0, 0, 2]], [[0, 0, 3]]),
 }
+
 """Graphs that lack something."""

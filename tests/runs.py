@@ -11,12 +11,10 @@ import pyarrow.parquet as pq
 import torch
 
 from kgprobe.graph import KnowledgeGraph
-from kgprobe.train.resolve import resolve
-from kgprobe.train.run.directory import RunDirectory
-from kgprobe.train.run.environment import environment
-from kgprobe.train.run.log import Log
-from kgprobe.train.settings import Settings
-from kgprobe.train.sources import from_values
+from kgprobe.train.run_directory import RunDirectory
+from kgprobe.train.run_records import Log, environment
+from kgprobe.train.setting_sources import from_values
+from kgprobe.train.settings import Settings, resolve
 
 TARGETS = ("PROBE(alpha=1,beta=0)", "MRR")
 

@@ -14,7 +14,9 @@ from scipy.special import expit, logit
 from kgprobe.ranks import Ranks, RanksInfo
 
 Floats = NDArray[np.float64]
+
 Flags = NDArray[np.bool_]
+
 Ints = NDArray[np.int64]
 
 ANSWERS: Mapping[str, Callable[[np.random.Generator, int], Ints]] = {
@@ -23,6 +25,7 @@ ANSWERS: Mapping[str, Callable[[np.random.Generator, int], Ints]] = {
     "mixed": lambda rng, queries: np.maximum(1, np.round(np.exp(rng.normal(1.5, 1.2, queries)))).astype(np.int64),
     "thirty": lambda rng, queries: np.full(queries, 30),
 }
+
 """How many true answers queries have: as those tested in the family tree, few, very different numbers, all alike."""
 
 

@@ -11,19 +11,21 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from kgprobe.models.base import EmbeddingModel, Sizes
 from kgprobe.models.complex import ComplExOptions
 from kgprobe.models.distmult import DistMultOptions
+from kgprobe.models.embedding_model import EmbeddingModel, Sizes
 from kgprobe.models.house import HousEOptions
-from kgprobe.models.noise import Noise
+from kgprobe.models.random_streams import Noise
 from kgprobe.models.registry import build
 from kgprobe.models.rotate import RotatEOptions
 from kgprobe.models.transe import TransEOptions
 from kgprobe.models.tucker import TuckEROptions
-from kgprobe.predict.scorer import SIDES, Side
+from kgprobe.predict.scorers import SIDES, Side
 
 Doubles = NDArray[np.float64]
+
 Tables = dict[str, Doubles]
+
 """The parameters and buffers of a single run."""
 
 KINDS: dict[str, tuple[str, Any]] = {
@@ -37,6 +39,7 @@ KINDS: dict[str, tuple[str, Any]] = {
     "HousE-2": ("HousE", HousEOptions(dimension=6, block=3, reflections=3, projections=2, threshold=0.4)),
     "TuckER": ("TuckER", TuckEROptions(dimension=4, relation_dimension=3)),
 }
+
 """Every model in its variants, small enough for loops, large enough for all of their parts to differ."""
 
 

@@ -11,10 +11,12 @@ import numpy as np
 import pyarrow as pa
 from hypothesis import strategies as st
 
-from kgprobe import METRICS, Metric, Ranks
-from kgprobe.metrics.popularity import Probe
+from kgprobe.metrics import METRICS, Metric
+from kgprobe.metrics.popularity_metrics import Probe
+from kgprobe.ranks import Ranks
 
 DISPERSION = ("VarRank", "StdRank", "MADRank")
+
 """Not measures of quality: moving a rank forward may raise or lower them."""
 
 EVERYTHING = [
@@ -23,6 +25,7 @@ EVERYTHING = [
     *(f"{kind}(alpha={alpha},beta=0.6)" for kind in ("PROBE", "APROBE", "ZPROBE") for alpha in (1, 0, -0.5, "inf")),
     *("PROBE(alpha=0.5,beta_e=0.3)", "rawPROBE(alpha=-1,beta=0.4)", "PROBE(alpha=0,beta=0.5,eps=0.01)"),
 ]
+
 """Every metric, those with parameters in several settings."""
 
 
@@ -93,7 +96,9 @@ def tables(draw: st.DrawFn, *, smallest: int = 2, most_rows: int = 12, runs: int
 
 
 _NUMBER = st.floats(-100, 100) | st.sampled_from([0.0, 0.5, -1.0, 1e-300])
+
 _BETA = st.floats(-2, 2)
+
 _EPS = st.floats(0, 1)
 
 

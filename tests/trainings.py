@@ -10,18 +10,17 @@ import numpy as np
 import torch
 
 from kgprobe.graph import KnowledgeGraph
-from kgprobe.models.base import EmbeddingModel, Sizes
-from kgprobe.models.noise import Noise
-from kgprobe.predict.scorer import Side
-from kgprobe.predict.similarity import Dot
-from kgprobe.train.embedding import EmbeddingLearner
-from kgprobe.train.keep import MemoryKeep
-from kgprobe.train.progress import Progress, Trained, Watch
+from kgprobe.models.embedding_model import EmbeddingModel, Sizes
+from kgprobe.models.random_streams import Noise
+from kgprobe.predict.scorers import Dot, Side
+from kgprobe.train.checkpoints import MemoryKeep
+from kgprobe.train.embedding_learner import EmbeddingLearner
 from kgprobe.train.settings import Settings
-from kgprobe.train.trainer import TrainingResources, train
+from kgprobe.train.trainer import Progress, Trained, TrainingResources, Watch, train
 from runs import bits, quick_settings, small_graph
 
 CPU = torch.device("cpu")
+
 ONE_THREAD = TrainingResources(threads=1)
 
 OBJECTIVES: dict[str, dict[str, Any]] = {
@@ -34,6 +33,7 @@ OBJECTIVES: dict[str, dict[str, Any]] = {
     "soft_probe": {"objective": "one_vs_all", "loss": "soft_probe", "loss_beta": 0.5},
     "soft_sampled": {"objective": "negative_sampling", "loss": "soft_probe", "loss_alpha": -0.5},
 }
+
 """Every objective with every loss that it takes."""
 
 MODELS = ("transe", "distmult", "complex", "rotate", "house", "tucker")

@@ -8,11 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kgprobe.graph import KnowledgeGraph
-from kgprobe.openworld.split import split_world
+from kgprobe.openworld.splits import split_world
 from kgprobe.openworld.world import OpenWorld
 from kgprobe.ranks import Ranks
 
 Fact = tuple[int, int, int]
+
 Row = tuple[int, int, int, str]
 
 

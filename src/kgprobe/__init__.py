@@ -12,7 +12,9 @@ Example:
 from typing import TYPE_CHECKING
 
 from kgprobe.aggregate import Geometry, Surface, surface
-from kgprobe.compare import Lineup, audit_files, decide, decision_map, line_up
+from kgprobe.audit import audit_files
+from kgprobe.comparison import Lineup, line_up
+from kgprobe.decision import decide, decision_map
 from kgprobe.errors import DataError, KgprobeError, UsageError
 from kgprobe.graph import KnowledgeGraph, Popularity, load_graph
 from kgprobe.metrics import METRICS, Metric, RankAccumulator, Score, evaluate, parse, scores
@@ -25,7 +27,6 @@ from kgprobe.predict import (
     QueryCandidates,
     RelationCandidates,
     RelationEmbeddingScorer,
-    Resources,
     Scorer,
     Setting,
     open_model,
@@ -33,9 +34,9 @@ from kgprobe.predict import (
 )
 from kgprobe.ranks import RankFile, Ranks, RanksInfo, concatenate, merge_seeds, read_ranks
 from kgprobe.report import Report, compare
-from kgprobe.train.fit import Fitted, fit
-from kgprobe.train.rules.explain import explain
-from kgprobe.train.run.source import register_trained
+from kgprobe.resources import Resources
+from kgprobe.train.fitting import Fitted, fit
+from kgprobe.train.trained_models import explain, register_trained
 
 if TYPE_CHECKING:
     from kgprobe.openworld import OpenWorld, estimate_closed, read_world, sensitivity, split_world

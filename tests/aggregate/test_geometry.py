@@ -4,8 +4,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kgprobe import DataError, Geometry, evaluate, parse, scores
-from kgprobe.aggregate import CandidateWeight, PopularityWeight, Uniform
+from kgprobe.aggregate import CandidateWeight, Geometry, PopularityWeight, Uniform
+from kgprobe.errors import DataError
+from kgprobe.metrics import evaluate, parse, scores
 from kgprobe.transform import AffinePower, Power
 from support import random_ranks, tables, with_columns
 

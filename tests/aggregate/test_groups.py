@@ -5,8 +5,10 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 
-from kgprobe import DataError, RankAccumulator, RankFile, UsageError, scores
 from kgprobe.aggregate import parse_grouping, parse_groupings
+from kgprobe.errors import DataError, UsageError
+from kgprobe.metrics import RankAccumulator, scores
+from kgprobe.ranks import RankFile
 from support import random_ranks, tables, take, with_columns
 
 

@@ -149,6 +149,7 @@ def test_a_file_given_twice_is_looked_at_once(kgprobe, ranks_file: Path) -> None
 
 
 FOR_PROGRAMS = ["ranks", "model", "severity", "kind", "finding", "rows"]
+
 FOR_PEOPLE = ["file", "severity", "kind", "finding", "rows"]
 
 

@@ -10,6 +10,7 @@ import kgprobe as kp
 from planes import queries_of, ranked
 
 QUICK = ("--replicates", "200")
+
 TRIPLES = 400
 
 

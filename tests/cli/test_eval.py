@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from kgprobe import Ranks
+from kgprobe.ranks import Ranks
 
 ROW = ["ranks", "model", "metric", "value", "std", "seeds", "queries"]
 

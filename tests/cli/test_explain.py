@@ -10,12 +10,14 @@ from pathlib import Path
 import pytest
 
 import kgprobe as kp
-from kgprobe import explain
-from kgprobe.report.page.container import unpack
+from kgprobe.report.page.payload import unpack
+from kgprobe.train.trained_models import explain
 from rule_runs import MODELS, family, kept_run
 
 every_model = pytest.mark.parametrize("model", MODELS)
+
 GRANDCHILD, _, GRANDPARENT = next(fact for fact in family().triples("test").tolist() if fact[1] == 3)
+
 CHILD_NAME, PARENT_NAME = family().entity_label([GRANDCHILD, GRANDPARENT])
 
 

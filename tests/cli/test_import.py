@@ -11,6 +11,7 @@ from kgprobe.errors import DataError, KgprobeError, UsageError
 from kgprobe.ranks import read_ranks
 
 app = typer.Typer()
+
 app.command("import")(import_ranks)
 
 CSV = "h,r,t,side,rank\nAda,knows,Cy,tail,1\nAda,knows,Cy,head,2\n"

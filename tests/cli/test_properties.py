@@ -10,6 +10,7 @@ from kgprobe.cli.properties import properties
 from kgprobe.errors import UsageError
 
 app = typer.Typer()
+
 app.command()(properties)
 
 

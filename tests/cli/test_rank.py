@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import kgprobe as kp
-from kgprobe.predict.sources.embeddings import write_embeddings
+from kgprobe.predict.adapters.embedding_files import write_embeddings
 from terminal import run_on_terminal
 
 
@@ -176,6 +176,7 @@ def test_a_full_disk_leaves_the_old_file(graph_dir: Path, tmp_path: Path) -> Non
 
 
 SLOW = ["rank", "random", "--graph", "family-tree", "--batch", "1"]
+
 """A minute of work."""
 
 

@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 
 import kgprobe as kp
-from kgprobe.report.page.container import unpack
+from kgprobe.report.page.payload import unpack
 from pages import made_up
 
 Command = Callable[..., Any]
+
 Queries = Callable[..., dict[str, Any]]
 
 

@@ -12,6 +12,7 @@ from rule_runs import MODELS, SEEDS, family, kept_run
 from runs import TARGETS
 
 every_model = pytest.mark.parametrize("model", MODELS)
+
 HEADINGS = ["relation", "rule", "predicts", "tail weight", "head weight", "confidence", "support"]
 
 

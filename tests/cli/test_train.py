@@ -11,7 +11,7 @@ import pytest
 
 import kgprobe as kp
 from kgprobe.graph import write_graph
-from kgprobe.train.resolve import read_settings
+from kgprobe.train.settings import read_settings
 from runs import small_graph
 from terminal import run_on_terminal
 

@@ -1,15 +1,16 @@
 import random
 import re
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kgprobe import METRICS, UsageError, evaluate, parse
-from kgprobe.metrics import parse_all
-from kgprobe.metrics.catalogue import usage
-from kgprobe.metrics.plain import MRR, HitsAtK
-from kgprobe.metrics.popularity import Probe
+from kgprobe.errors import UsageError
+from kgprobe.metrics import METRICS, evaluate, parse, parse_all
+from kgprobe.metrics.catalogue import CITATIONS, reference_page, usage
+from kgprobe.metrics.popularity_metrics import Probe
+from kgprobe.metrics.rank_metrics import MRR, HitsAtK
 from support import metrics, random_ranks
 
 
@@ -174,3 +175,17 @@ def test_a_whole_float_is_a_cut_off_too():
 @pytest.mark.parametrize("metric", METRICS, ids=lambda metric: metric.name)
 def test_every_parameter_has_a_default_so_that_usage_can_show_it(metric):
     assert parse(usage(metric)) == metric()
+
+
+def test_the_page_in_the_documentation_is_current() -> None:
+    page = Path(__file__).parents[2] / "docs" / "metrics.md"
+    assert page.read_text() == reference_page(), "run 'make docs'"
+
+
+def test_every_metric_has_a_section() -> None:
+    titles = [line[3:] for line in reference_page().splitlines() if line.startswith("## ")]
+    assert titles == [*(usage(metric) for metric in METRICS), "References"]
+
+
+def test_every_reference_is_cited_in_full_and_no_other() -> None:
+    assert {metric.facts.reference for metric in METRICS} == set(CITATIONS)

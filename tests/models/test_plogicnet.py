@@ -5,21 +5,24 @@ import numpy as np
 import pytest
 import torch
 
-from kgprobe.models.markov_logic.network import Conclusions, Network
+from kgprobe.models.markov_network import Conclusions, Network
 from kgprobe.models.options import problems
 from kgprobe.models.plogicnet import PLogicNet, PLogicNetOptions
 from kgprobe.models.registry import model_kind
-from kgprobe.models.rules.adjacency import Adjacency
-from kgprobe.models.rules.ground import Grounder
-from kgprobe.models.rules.rule import Rules
+from kgprobe.models.rules.groundings import Grounder
+from kgprobe.models.rules.paths import Adjacency
+from kgprobe.models.rules.rule_table import Rules
 from kgprobe.models.transe import TransEOptions
-from kgprobe.predict.model import FunctionScorer
-from kgprobe.train.resolve import resolve
-from kgprobe.train.sources import from_values
+from kgprobe.predict.adapters.opening import FunctionScorer
+from kgprobe.train.setting_sources import from_values
+from kgprobe.train.settings import resolve
 
 FACTS = np.array([[0, 0, 1], [1, 0, 2], [0, 0, 3], [3, 0, 2], [2, 1, 0], [4, 0, 4], [1, 1, 4]])
+
 ENTITIES, RELATIONS = 6, 2
+
 RULES = Rules.from_bodies(RELATIONS, [0, 1, 1, 1], [[3, -1], [0, 0], [2, 2], [2, -1]])
+
 WEIGHTS = np.array([0.5, 2.0, 1.0, -0.25])
 
 

@@ -3,10 +3,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kgprobe import DataError
+from kgprobe.errors import DataError
 from kgprobe.graph import KnowledgeGraph
 from kgprobe.openworld.world import PARTS, OpenWorld
-from kgprobe.predict.filter import KnownFilter
+from kgprobe.predict.filters import KnownFilter
 from worlds import as_set, random_world
 
 

@@ -11,10 +11,11 @@ from scipy import stats
 from kgprobe.errors import DataError
 from kgprobe.graph import KnowledgeGraph, TrainCounts, load_graph
 from kgprobe.predict.baselines import BASELINES, EntityFrequency, RandomScores, RelationFrequency
-from kgprobe.predict.rank import rank
-from kgprobe.predict.scorer import SIDES, Scorer, Side
+from kgprobe.predict.ranking import rank
+from kgprobe.predict.scorers import SIDES, Scorer, Side
 
 triples = st.lists(st.tuples(st.integers(0, 4), st.integers(0, 2), st.integers(0, 4)), min_size=1, max_size=30)
+
 Queries = tuple[np.ndarray, np.ndarray]
 
 

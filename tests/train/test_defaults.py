@@ -4,8 +4,8 @@ from hypothesis import strategies as st
 
 from kgprobe.models.registry import MODELS
 from kgprobe.train.defaults import RECIPES, Size, defaults
-from kgprobe.train.resolve import resolve
-from kgprobe.train.sources import from_values
+from kgprobe.train.setting_sources import from_values
+from kgprobe.train.settings import resolve
 
 SIZES = [
     Size(2, 1, 0),

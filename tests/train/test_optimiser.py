@@ -1,4 +1,9 @@
-"""The optimisers against torch's own plain loops and the formula, the schedules in closed form, states to the bit."""
+"""The optimisers against torch's own plain loops and the formula, the schedules in closed form, states to the bit.
+
+Precision of matrix products: what was set before comes back, and a CPU stays as it is.
+"""
+
+from __future__ import annotations
 
 import math
 from collections.abc import Iterator
@@ -8,14 +13,16 @@ import numpy as np
 import pytest
 import torch
 
-from kgprobe.models.base import EmbeddingModel, Sizes
-from kgprobe.train.keep import copied
-from kgprobe.train.optimiser import Optimiser, learning_rate
+from kgprobe.models.embedding_model import EmbeddingModel, Sizes
+from kgprobe.train.checkpoints import copied
+from kgprobe.train.optimiser import Optimiser, learning_rate, mixed, products_in
 from runs import bits, quick_settings
 from slow_models import fresh
 
 RATE = 0.03
+
 PLAIN: dict[str, Any] = {"adam": torch.optim.Adam, "adagrad": torch.optim.Adagrad}
+
 both = pytest.mark.parametrize("name", list(PLAIN))
 
 
@@ -150,3 +157,17 @@ def test_rates_never_rise_nor_vanish(schedule: str) -> None:
     assert rates == sorted(rates, reverse=True)
     assert rates[0] == 0.2
     assert rates[-1] > 0
+
+
+@pytest.mark.parametrize(("precision", "wanted"), [("float32", "highest"), ("tf32", "high"), ("bfloat16", "high")])
+def test_what_was_set_before_comes_back(precision: str, wanted: str) -> None:
+    before = torch.get_float32_matmul_precision()
+    with products_in(precision):
+        assert torch.get_float32_matmul_precision() == wanted
+    assert torch.get_float32_matmul_precision() == before
+
+
+@pytest.mark.parametrize("precision", ["float32", "tf32", "bfloat16"])
+def test_products_on_a_cpu_stay_long(precision: str) -> None:
+    with mixed(precision, torch.device("cpu")):
+        assert (torch.ones(2, 2) @ torch.ones(2, 2)).dtype == torch.float32

@@ -1,6 +1,10 @@
-"""Whole trainings in memory: what is kept, when they stop, and how they go on."""
+"""Memory that is short: real requests that no machine can grant, and errors that have nothing to do with it.
+
+Whole trainings in memory: what is kept, when they stop, and how they go on.
+"""
 
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -14,13 +18,12 @@ from kgprobe.graph import KnowledgeGraph
 from kgprobe.graph.family_tree import family_tree
 from kgprobe.metrics import parse
 from kgprobe.models.complex import ComplExOptions
-from kgprobe.models.reciprocal import ranked_run
-from kgprobe.predict import Resources
-from kgprobe.train.embedding import build_model
-from kgprobe.train.keep import MemoryKeep
-from kgprobe.train.progress import Progress
+from kgprobe.models.embedding_model import ranked_run
+from kgprobe.resources import Resources
+from kgprobe.train.checkpoints import MemoryKeep
+from kgprobe.train.embedding_learner import build_model
 from kgprobe.train.settings import Settings
-from kgprobe.train.trainer import train
+from kgprobe.train.trainer import Progress, naming_what_to_lower, train
 from kgprobe.train.validation import Validation
 from runs import bits, quick_settings, small_graph
 from trainings import (
@@ -35,7 +38,57 @@ from trainings import (
     trained,
 )
 
+# Dense enough to be beyond any machine, in all the ways that torch says so.
+SIZES = [10**13, 10**15, 10**18, 10**20]
+
+
+@pytest.mark.parametrize("size", SIZES, ids=str)
+def test_too_many_negatives(size: int) -> None:
+    with pytest.raises(DataError, match="not enough memory") as error:
+        trained(settings_of("complex", "self_adversarial", negatives=size))
+    assert error.value.problems == [
+        "batch_size is 32",
+        f"negatives is {size}",
+        "dimension is 4",
+        "2 seeds are trained at once",
+    ]
+    assert re.search("batch_size.*negatives.*dimension", error.value.remedy)
+
+
+@pytest.mark.parametrize("size", SIZES, ids=str)
+@pytest.mark.parametrize("kind", ["one", "all_binary"])
+def test_too_many_coordinates(size: int, kind: str) -> None:
+    with pytest.raises(DataError, match="not enough memory") as error:
+        trained(settings_of("complex", kind, dimension=size, seeds=(0,)))
+    assert error.value.problems == ["batch_size is 32", f"dimension is {size}"]
+    assert "negatives" not in error.value.remedy
+
+
+@pytest.mark.parametrize(
+    "shortage",
+    [
+        torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 3.81 TiB."),
+        MemoryError(),
+        RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`"),
+        RuntimeError("CUDA error: out of memory"),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+def test_the_ways_in_which_a_device_says_it(shortage: Exception) -> None:
+    with pytest.raises(DataError, match="not enough memory") as error, naming_what_to_lower(quick_settings()):
+        raise shortage
+    assert error.value.__cause__ is shortage
+
+
+@pytest.mark.parametrize("other", [RuntimeError("shapes do not match"), TypeError("no"), KeyError("x")], ids=str)
+def test_other_errors_are_left_alone(other: Any) -> None:
+    with pytest.raises(type(other)) as error, naming_what_to_lower(quick_settings()):
+        raise other
+    assert error.value is other
+
+
 GRAPH = small_graph()
+
 PERSPECTIVES = ("PROBE(alpha=1,beta=0)", "PROBE(alpha=-1,beta=0.8)", "MR", "Hits@1")
 
 

@@ -2,10 +2,10 @@
 
 from kgprobe.aggregate.geometry import Geometry
 from kgprobe.aggregate.groups import Grouping, parse_grouping, parse_groupings
-from kgprobe.aggregate.keyed import KeyedSums, distinct, sum_by
-from kgprobe.aggregate.surface import Surface, surface
-from kgprobe.aggregate.ties import Tie, tied_rank, tied_score
+from kgprobe.aggregate.surfaces import Surface, surface
+from kgprobe.aggregate.weighted_mean import KeyedSums, Tie, tied_rank, tied_score
 from kgprobe.aggregate.weights import CandidateWeight, PopularityWeight, StratumWeight, Uniform, Weighting
+from kgprobe.arrays import distinct, sum_by
 
 __all__ = [
     "CandidateWeight",

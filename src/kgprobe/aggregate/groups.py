@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from kgprobe.aggregate.keyed import KeyedSums
+from kgprobe.aggregate.weighted_mean import KeyedSums
 from kgprobe.errors import DataError, UsageError
 from kgprobe.ranks import RankFile, Ranks
 
@@ -76,6 +76,7 @@ class ByColumn(Grouping):
 
 
 _IDS = ("head", "relation", "tail", "seed")
+
 _NOT_RECORDED = -1.0
 
 

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from kgprobe.cli.console import Format, note, print_rows, watching
 from kgprobe.cli.options import FormatOption, GraphOption, RanksArgument, load
-from kgprobe.cli.output import Format, Row, note, print_rows
-from kgprobe.cli.progress import watching
 from kgprobe.errors import DataError
+from kgprobe.report.render.grid import Record
 
 if TYPE_CHECKING:
-    from kgprobe.compare.audit import Finding
+    from kgprobe.audit import Finding
     from kgprobe.ranks import RankFile
 
 
@@ -25,7 +25,7 @@ def check(
     format: FormatOption = Format.table,  # noqa: A002
 ) -> None:
     """Look for faults in rank files and for what makes them incomparable; exit 0 when they are clean, else 1."""
-    from kgprobe.compare.audit import audit_files, gravest_first
+    from kgprobe.audit import audit_files, gravest_first
 
     knowledge = load(graph)
     with watching(max(ranks, key=_size)) as watch:
@@ -44,7 +44,7 @@ def check(
         raise typer.Exit(1)
 
 
-def _for_people(row: Row) -> Row:
+def _for_people(row: Record) -> Record:
     """Without the path of a file that its model's name stands for."""
     return {"file": row["model"] or row["ranks"], **{key: row[key] for key in ("severity", "kind", "finding", "rows")}}
 
@@ -55,7 +55,7 @@ def _size(path: Path) -> int:
 
 def _opened(paths: list[Path], watch: Callable[[int], None] | None) -> tuple[dict[str, RankFile], list[Finding]]:
     """The files by the name of their model, or by their path where several have the same; and what cannot be read."""
-    from kgprobe.compare.audit import unreadable
+    from kgprobe.audit import unreadable
     from kgprobe.ranks import RankFile
 
     files: list[RankFile] = []
@@ -69,7 +69,7 @@ def _opened(paths: list[Path], watch: Callable[[int], None] | None) -> tuple[dic
     return {str(file.info.model if often[file.info.model] == 1 else file.path): file for file in files}, findings
 
 
-def _row(finding: Finding, paths: Mapping[str, str]) -> Row:
+def _row(finding: Finding, paths: Mapping[str, str]) -> Record:
     return {
         "ranks": ", ".join(paths.get(model, model) for model in finding.models),
         "model": ", ".join(model for model in finding.models if paths.get(model, model) != model) or None,

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kgprobe.aggregate.ties import Tie
+from kgprobe.aggregate.weighted_mean import Tie
+from kgprobe.cli.console import Format, counting, note, print_rows, print_terminal
 from kgprobe.cli.options import (
     ByOption,
     Cluster,
@@ -26,15 +27,15 @@ from kgprobe.cli.options import (
     load,
     read_models,
 )
-from kgprobe.cli.output import Format, Row, note, print_rows, print_terminal
-from kgprobe.cli.progress import counting
-from kgprobe.report.render.text import as_text
+from kgprobe.report.render.grid import Record, as_text
 
 if TYPE_CHECKING:
-    from kgprobe.compare.outcome import Difference
-    from kgprobe.report.report import Report
+    from kgprobe.comparison.results import Difference
+    from kgprobe.report.comparison_report import Report
+
 
 _MOST_NOTES = 12
+
 """More remarks than this are no help."""
 
 
@@ -71,10 +72,10 @@ def compare(
     ] = None,
 ) -> None:
     """Compare models on the same queries: intervals, paired differences, and which are beyond noise."""
-    from kgprobe.compare.lineup import named_files
+    from kgprobe.comparison.lineup import named_files
     from kgprobe.metrics import parse_all
-    from kgprobe.report import report as reports
-    from kgprobe.report.write import require_writing
+    from kgprobe.report import comparison_report as reports
+    from kgprobe.report.comparison_report import require_writing
 
     metrics = parse_all(metric) if metric else None
     if output is not None:
@@ -126,7 +127,7 @@ def _print(report: Report, format: Format, pairs: bool) -> None:  # noqa: A002
             note(line)
 
 
-def _pairs(report: Report) -> list[Row]:
+def _pairs(report: Report) -> list[Record]:
     """Differences without what is the same in all of them or is said in the notes."""
     hidden = {"kind", "level", "method", "remark"}
     rows = [row for row in report.to_rows() if row["kind"] == "difference"]
@@ -137,7 +138,7 @@ def _pairs(report: Report) -> list[Row]:
 
 def _leads(report: Report) -> Iterator[str]:
     """For every metric, how far the best model is ahead of the second best."""
-    from kgprobe.report.standing import question
+    from kgprobe.report.standings import question
 
     if len(report.standings) > _MOST_NOTES:
         yield f"--pairs shows {len(report.comparison.differences):,} differences of two models"
@@ -160,7 +161,7 @@ def _asked(difference: Difference) -> str:
 
 
 def _lead(report: Report, difference: Difference, best: str) -> str:
-    from kgprobe.report.standing import beyond_noise
+    from kgprobe.report.standings import beyond_noise
 
     second = difference.second if best == difference.first else difference.first
     ahead = 1 if (best == difference.first) == difference.metric.higher_is_better else -1

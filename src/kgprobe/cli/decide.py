@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kgprobe.aggregate.ties import Tie
+from kgprobe.aggregate.weighted_mean import Tie
+from kgprobe.cli.console import Format, counting, note, print_rows
 from kgprobe.cli.options import (
     Cluster,
     ClusterOption,
@@ -22,14 +23,15 @@ from kgprobe.cli.options import (
     load,
     read_models,
 )
-from kgprobe.cli.output import Format, Row, note, print_rows
-from kgprobe.cli.progress import counting
 from kgprobe.cli.surface import parse_axis
+from kgprobe.report.render.grid import Record
 
 if TYPE_CHECKING:
-    from kgprobe.compare.decision import Decision, DecisionMap
+    from kgprobe.decision import Decision, DecisionMap
+
 
 _REPLICATES, _REPLICATES_OF_MAP = 10_000, 2_000
+
 _DATA = (Format.json, Format.csv)
 
 
@@ -60,10 +62,10 @@ def decide(
     High alpha asks for sharp predictions, where only the top of a ranking counts; high beta for rare entities and
     relations. Models whose lead is within noise are named together.
     """
-    from kgprobe.compare.decision import decide as decide_at
-    from kgprobe.compare.decision import decision_map
-    from kgprobe.compare.lineup import line_up
-    from kgprobe.compare.remarks import remarks
+    from kgprobe.comparison.lineup import line_up
+    from kgprobe.comparison.results import remarks
+    from kgprobe.decision import decide as decide_at
+    from kgprobe.decision import decision_map
 
     alphas, betas = parse_axis("alpha", alpha), parse_axis("beta", beta)
     knowledge = load(graph)
@@ -104,7 +106,7 @@ def _print_decision(decision: Decision, format: Format) -> None:  # noqa: A002
     print_rows(rows if format in _DATA else _for_people(rows), format)
 
 
-def _for_people(rows: Sequence[Row]) -> list[Row]:
+def _for_people(rows: Sequence[Record]) -> list[Record]:
     """Without the perspective, which is said in the answer, and without what is the same everywhere and known."""
     uninteresting = {
         "alpha": True,
@@ -121,7 +123,7 @@ def _for_people(rows: Sequence[Row]) -> list[Row]:
 def _print_map(plane: DecisionMap, format: Format) -> None:  # noqa: A002
     models, crossings = _models(plane), list(_crossings(plane))
     if format in _DATA:
-        records: dict[str, Sequence[Row]] = {"point": plane.to_rows(), "model": models, "crossing": crossings}
+        records: dict[str, Sequence[Record]] = {"point": plane.to_rows(), "model": models, "crossing": crossings}
         print_rows([{"record": record, **row} for record, rows in records.items() for row in rows], format)
         return
     print_rows(_places(plane), format)
@@ -133,7 +135,7 @@ def _print_map(plane: DecisionMap, format: Format) -> None:  # noqa: A002
     _explain(plane)
 
 
-def _places(plane: DecisionMap) -> list[Row]:
+def _places(plane: DecisionMap) -> list[Record]:
     """The place of every model, alpha and model down, beta across; in brackets the places that noise leaves open."""
     places, (best, worst) = plane.places(), plane.place_ranges()
 
@@ -149,7 +151,7 @@ def _places(plane: DecisionMap) -> list[Row]:
     ]
 
 
-def _models(plane: DecisionMap) -> list[Row]:
+def _models(plane: DecisionMap) -> list[Record]:
     won, surely = plane.share(), plane.share(beyond_noise=True)
     best, possible = plane.pareto(), plane.pareto(beyond_noise=True)
     return [
@@ -164,7 +166,7 @@ def _models(plane: DecisionMap) -> list[Row]:
     ]
 
 
-def _crossings(plane: DecisionMap) -> Iterator[Row]:
+def _crossings(plane: DecisionMap) -> Iterator[Record]:
     """Where models that win somewhere change their order: along alpha for every beta, or along beta alone."""
     winners = [model for model, share in plane.share().items() if share > 0]
     for first, second in combinations(winners, 2):
@@ -177,7 +179,7 @@ def _crossings(plane: DecisionMap) -> Iterator[Row]:
                 yield {"first": first, "second": second, "beta": beta, "alpha": plane.alphas.item()}
 
 
-def _across(crossings: list[Row]) -> list[Row]:
+def _across(crossings: list[Record]) -> list[Record]:
     """The same, one row for each pair of models, beta across, and every alpha at which they are equal."""
     rows: dict[tuple[str, str], dict[str, str]] = {}
     for crossing in crossings:

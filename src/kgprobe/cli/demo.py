@@ -9,17 +9,22 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from kgprobe.cli.output import Format, Row, note, print_rows
+from kgprobe.cli.console import Format, note, print_rows
 from kgprobe.cli.rank import rank
 from kgprobe.cli.train import train
+from kgprobe.report.render.grid import Record
 
 if TYPE_CHECKING:
     from kgprobe.graph import KnowledgeGraph
     from kgprobe.ranks import Ranks
 
+
 MODELS = {"ComplEx": "complex", "TuckER": "tucker"}
+
 BASELINE = "relation frequency"
+
 TARGETS = ["PROBE(alpha=1,beta=0)", "PROBE(alpha=1,beta=0.8)"]
+
 """The perspectives that select: all queries count the same, and those with unpopular answers count most."""
 
 METRICS = [
@@ -47,7 +52,7 @@ def demo(
     """
     from kgprobe.aggregate import surface
     from kgprobe.cli.surface import matrix
-    from kgprobe.report.report import compare
+    from kgprobe.report.comparison_report import compare
 
     folder = output / "family-tree"
     graph = _make_graph(folder, trees, seed)
@@ -96,7 +101,7 @@ def _make_graph(folder: Path, trees: int, seed: int) -> KnowledgeGraph:
 def _train(model: str, graph: Path, run: Path, threads: int | None) -> dict[str, Ranks]:
     """The test ranks of the best checkpoint by every target."""
     from kgprobe.ranks import read_ranks
-    from kgprobe.train.run.names import ranks_path
+    from kgprobe.train.run_directory import ranks_path
 
     targets = " ".join(f'--select "{target}"' for target in TARGETS)
     note(f"   kgprobe train {model} --graph {graph} {targets} -o {run}")
@@ -114,7 +119,7 @@ def _baseline(graph: Path, output: Path, threads: int | None) -> Ranks:
     return read_ranks(path)
 
 
-def _choices(model: str, tables: Mapping[str, Ranks]) -> list[Row]:
+def _choices(model: str, tables: Mapping[str, Ranks]) -> list[Record]:
     """The test scores by every target of the checkpoints that each of them chose."""
     from kgprobe.metrics import evaluate
 
@@ -125,20 +130,20 @@ def _choices(model: str, tables: Mapping[str, Ranks]) -> list[Row]:
 
 
 def _epoch(ranks: Ranks) -> int:
-    from kgprobe.train.ranking import CHECKPOINTS
+    from kgprobe.train.fitting import CHECKPOINTS
 
     epoch: int = ranks.info.settings[CHECKPOINTS][0]["epoch"]
     return epoch
 
 
-def _values(tables: Mapping[str, Ranks]) -> list[Row]:
+def _values(tables: Mapping[str, Ranks]) -> list[Record]:
     from kgprobe.metrics import evaluate
 
     values = {model: evaluate(ranks, METRICS) for model, ranks in tables.items()}
     return [{"metric": metric} | {model: value[metric] for model, value in values.items()} for metric in METRICS]
 
 
-def _groups(tables: Mapping[str, Ranks], graph: KnowledgeGraph, by: str) -> list[Row]:
+def _groups(tables: Mapping[str, Ranks], graph: KnowledgeGraph, by: str) -> list[Record]:
     """MRR of every model in every group."""
     from kgprobe.metrics import scores
 

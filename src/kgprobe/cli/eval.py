@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from kgprobe.aggregate.ties import Tie
+from kgprobe.aggregate.weighted_mean import Tie
+from kgprobe.cli.console import Format, note, print_rows, watching
 from kgprobe.cli.options import (
     ByOption,
     FormatOption,
@@ -20,15 +21,17 @@ from kgprobe.cli.options import (
     each_file,
     load,
 )
-from kgprobe.cli.output import Format, Row, note, print_rows
-from kgprobe.cli.progress import watching
+from kgprobe.report.render.grid import Record
 
 if TYPE_CHECKING:
     from kgprobe.graph import KnowledgeGraph
     from kgprobe.metrics import Metric, Score
 
+
 DEFAULT_METRICS = ["PROBE(alpha=1,beta=0)", "PROBE(alpha=0,beta=0)", "MRR", "Hits@1", "Hits@3", "Hits@10", "MR", "AMRI"]
+
 _FEW = 0.05
+
 """Below this share of effective queries a score deserves a remark."""
 
 
@@ -47,7 +50,7 @@ def evaluate(
 
     metrics = parse_all(metric or DEFAULT_METRICS)
     knowledge = load(graph)
-    rows: list[Row] = []
+    rows: list[Record] = []
     for path, found in each_file(ranks, lambda path: _evaluate(path, metrics, knowledge, by or [], macro, tie, weight)):
         model, scores = found
         rows += [_row(path, model, score, tie, macro, knowledge) for score in scores]
@@ -97,7 +100,7 @@ def _row(
     }
 
 
-def _for_people(rows: list[Row]) -> list[Row]:
+def _for_people(rows: list[Record]) -> list[Record]:
     """Without what says nothing: columns that are the same everywhere and known, digits of effective queries."""
     settled = not any(row["low"] < row["high"] for row in rows)
     uninteresting = {
@@ -116,7 +119,7 @@ def _for_people(rows: list[Row]) -> list[Row]:
     return [row | whole | _blanks(row) for row, whole in zip(kept, rounded, strict=True)]
 
 
-def _blanks(row: Row) -> dict[str, None]:
+def _blanks(row: Record) -> dict[str, None]:
     """Nothing, where intervals leave nothing to say."""
     columns = [column for column in ("value", "low", "high") if column in row and row.get("intervals")]
     return {column: None for column in columns if math.isnan(row[column])}

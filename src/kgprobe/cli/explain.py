@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
+from kgprobe.cli.console import Format, print_rows
 from kgprobe.cli.options import FormatOption
-from kgprobe.cli.output import Format, print_rows
 from kgprobe.cli.rules import RunArgument, RunGraphOption, RunSeedOption, RunSelectOption
 
 
@@ -43,7 +43,7 @@ def explain(
     score is the sum of what is shown. Below it stand the strongest rules that lead to the answer, by how much the score
     would fall without each, and the facts along one path.
     """
-    from kgprobe.train.rules.explain import explain as explained
+    from kgprobe.train.trained_models import explain as explained
 
     found = explained(
         run,

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from kgprobe.cli.console import note
 from kgprobe.cli.options import CommonOption, GraphOption, load, read_models
-from kgprobe.cli.output import note
 from kgprobe.cli.surface import parse_axis
 from kgprobe.errors import KgprobeError, UsageError, nearest
 from kgprobe.files import require_writable
@@ -18,7 +18,9 @@ from kgprobe.report.figures import ENDINGS, FIGURES, FigureKind, Inputs, Offer, 
 if TYPE_CHECKING:
     from kgprobe.ranks import RankFile
 
+
 EVERY = "all"
+
 _NAMES = ", ".join([*FIGURES, EVERY])
 
 
@@ -92,7 +94,7 @@ def figure(
 
 def _chosen(paths: Sequence[Path], models: Sequence[str]) -> dict[str, RankFile]:
     """The rank files by model, of those that are wanted."""
-    from kgprobe.compare import named_files
+    from kgprobe.comparison import named_files
 
     files = named_files(paths)
     wanted = [name for text in models for name in ([text] if text in files else text.split(","))]
@@ -114,7 +116,7 @@ def _refuse_unused(kind: FigureKind, given: Mapping[str, str | None]) -> None:
 
 
 def _read(files: Mapping[str, RankFile], graph: str | None, offer: Offer, common: bool) -> Inputs:
-    from kgprobe.compare import line_up
+    from kgprobe.comparison import line_up
 
     knowledge = load(graph)
     tables = read_models([file.path for file in files.values()])

@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
+from kgprobe.cli.console import Format, print_rows
 from kgprobe.cli.options import FormatOption
-from kgprobe.cli.output import Format, print_rows
 
 app = typer.Typer(no_args_is_help=True)
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from kgprobe.cli.console import note
 from kgprobe.cli.options import GraphOption, load
-from kgprobe.cli.output import note
 from kgprobe.errors import UsageError, nearest
 
 if TYPE_CHECKING:
@@ -46,8 +46,8 @@ def import_ranks(
     subject/object, lhs/rhs or head-batch/tail-batch.
     """
     from kgprobe.ranks.importers import IMPORTERS
-    from kgprobe.ranks.importers.columns import mapping_problems
-    from kgprobe.ranks.importers.given import option_problems
+    from kgprobe.ranks.importers.column_mapping import mapping_problems
+    from kgprobe.ranks.importers.drafts import option_problems
 
     importer = IMPORTERS.get(format)
     columns, problems = _mapping(map or [])

@@ -12,6 +12,7 @@ import typer
 from kgprobe.cli import graph, openworld
 from kgprobe.cli.check import check
 from kgprobe.cli.compare import compare
+from kgprobe.cli.console import note
 from kgprobe.cli.decide import decide
 from kgprobe.cli.demo import demo
 from kgprobe.cli.eval import evaluate
@@ -19,7 +20,6 @@ from kgprobe.cli.explain import explain
 from kgprobe.cli.figure import figure
 from kgprobe.cli.import_ import import_ranks
 from kgprobe.cli.metrics import metrics
-from kgprobe.cli.output import note
 from kgprobe.cli.properties import properties
 from kgprobe.cli.rank import rank
 from kgprobe.cli.report import report
@@ -34,22 +34,39 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+
 app.command("eval")(evaluate)
+
 app.command("surface")(surface)
+
 app.command("compare")(compare)
+
 app.command("decide")(decide)
+
 app.command("report")(report)
+
 app.command("figure")(figure)
+
 app.command("check")(check)
+
 app.command("train")(train)
+
 app.command("rank")(rank)
+
 app.command("rules")(rules)
+
 app.command("explain")(explain)
+
 app.command("import")(import_ranks)
+
 app.command("metrics")(metrics)
+
 app.command("properties")(properties)
+
 app.command("demo")(demo)
+
 app.add_typer(graph.app, name="graph")
+
 app.add_typer(openworld.app, name="openworld")
 
 

@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
+from kgprobe.cli.console import Format, print_rows
 from kgprobe.cli.options import FormatOption
-from kgprobe.cli.output import Format, print_rows
 
 
 def metrics(
@@ -16,7 +16,7 @@ def metrics(
 ) -> None:
     """List the metrics with range, direction and reference."""
     from kgprobe.metrics import METRICS, parse_all
-    from kgprobe.metrics.reference import reference_row
+    from kgprobe.metrics.catalogue import reference_row
 
     wanted = [type(metric) for metric in parse_all(name)] if name else METRICS
     print_rows([reference_row(metric) for metric in wanted], format)

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
-from kgprobe.aggregate.ties import Tie
-from kgprobe.cli.output import Format
-from kgprobe.cli.progress import watching
+from kgprobe.aggregate.weighted_mean import Tie
+from kgprobe.cli.console import Format, watching
 from kgprobe.errors import DataError
 
 if TYPE_CHECKING:
     from kgprobe.graph import KnowledgeGraph
     from kgprobe.ranks import Ranks
+
 
 Found = TypeVar("Found")
 
@@ -38,26 +38,35 @@ class Seeds(StrEnum):
 
 
 RanksArgument = Annotated[list[Path], typer.Argument(metavar="RANKS", help="Rank files (Parquet).")]
+
 GraphOption = Annotated[
     str | None,
     typer.Option("--graph", "-g", metavar="GRAPH", help="Directory or name of the graph; gives the popularity."),
 ]
+
 MetricOption = Annotated[
     list[str] | None, typer.Option("--metric", "-m", help="Metrics; 'kgprobe metrics' lists all. May be repeated.")
 ]
+
 ByOption = Annotated[
     list[str] | None,
     typer.Option(help="Groups: relation, side, popularity:5, candidates:4, a label column; comma-separated."),
 ]
+
 TieOption = Annotated[Tie, typer.Option(help="How ties are scored.")]
+
 ClusterOption = Annotated[Cluster, typer.Option(help="What queries share that makes them vary together.")]
+
 SeedsOption = Annotated[
     Seeds | None, typer.Option(help="Training runs: a random sample, or fixed.", show_default="by their number")
 ]
+
 CommonOption = Annotated[
     bool, typer.Option("--common", help="Compare on the queries that all models have, instead of refusing others.")
 ]
+
 DrawOption = Annotated[int, typer.Option("--seed", help="Repeats the same draws.")]
+
 FormatOption = Annotated[Format, typer.Option("--format", "-f", help="How results are written.")]
 
 
@@ -88,9 +97,8 @@ def each_file(paths: Sequence[Path], work: Callable[[Path], Found]) -> Iterator[
 
 def read_models(paths: Sequence[Path]) -> dict[str, Ranks]:
     """The ranks of every file by the name of its model."""
-    from kgprobe.compare.lineup import named_files
+    from kgprobe.comparison.lineup import named_files, whole_table
     from kgprobe.ranks import RankFile
-    from kgprobe.report.report import whole_table
 
     def read(path: Path) -> Ranks:
         with watching(path) as watch:

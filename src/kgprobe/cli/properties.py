@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from kgprobe.cli.console import Format, print_rows
 from kgprobe.cli.options import FormatOption
-from kgprobe.cli.output import Format, print_rows
 
 if TYPE_CHECKING:
     from kgprobe.metrics.properties import PropertyResult
+
 
 _LEGEND = """
 yes  no counterexample in {searched:,} comparisons    no  see the counterexamples
@@ -26,7 +27,7 @@ def properties(
     format: FormatOption = Format.table,  # noqa: A002
 ) -> None:
     """Test metrics for the paper's six properties by search for counterexamples."""
-    from kgprobe.metrics.properties import check_properties
+    from kgprobe.metrics.property_search import check_properties
 
     results = check_properties(metric or None)
     if format is Format.table:

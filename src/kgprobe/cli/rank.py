@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kgprobe.cli.output import note
-from kgprobe.cli.progress import counting
+from kgprobe.cli.console import counting, note
 from kgprobe.files import require_writable
 
 if TYPE_CHECKING:
@@ -72,9 +71,9 @@ def rank(
     batch and shards change how long it takes, never the ranks.
     """
     from kgprobe.graph import load_graph
-    from kgprobe.predict import Opening, Resources, Setting, open_model, rank_in
-    from kgprobe.predict.resources import parse_memory
-    from kgprobe.predict.sources.top_k import Unlisted
+    from kgprobe.predict import Opening, Setting, open_model, rank_in
+    from kgprobe.predict.adapters.top_k import Unlisted
+    from kgprobe.resources import Resources, parse_memory
 
     resources = Resources(device, threads, parse_memory(memory), batch, shards=shards)
     how = Unlisted(unlisted)

@@ -11,31 +11,39 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from kgprobe.cli.console import counting, note
 from kgprobe.cli.options import CommonOption, GraphOption, RanksArgument, load, read_models
-from kgprobe.cli.output import note
-from kgprobe.cli.progress import counting
 from kgprobe.cli.rules import require_models
 from kgprobe.errors import UsageError
 
 if TYPE_CHECKING:
-    from kgprobe.compare import Lineup
-    from kgprobe.compare.audit import Finding
-    from kgprobe.compare.outcome import Comparison
+    from kgprobe.audit import Finding
+    from kgprobe.comparison import Lineup
+    from kgprobe.comparison.results import Comparison
     from kgprobe.graph import KnowledgeGraph
     from kgprobe.metrics import Metric
-    from kgprobe.openworld.bench import Bench
+    from kgprobe.openworld import Bench
     from kgprobe.ranks import Ranks
+    from kgprobe.report.page.entries import Reasons
     from kgprobe.report.page.payload import About
-    from kgprobe.report.page.reasons import Reasons
+
 
 _MOST_QUERIES = 300_000
+
 _SKIPPED = "Other metrics and their tests are left out, for so many queries take minutes: ask for them with --metric."
+
 _FEW_MODELS, _FEW_QUERIES = 6, 100_000
+
 """Beyond these only the best model of every metric is tested against the others."""
+
 _LEAST_DRAWS, _MOST_DRAWS = 1_000, 10_000
+
 _MOST_PRODUCTS = 2_500_000_000
+
 """Replicates times queries times pairs of models: a few seconds for all metrics."""
+
 _SWAPS_PER_TEST = 40
+
 """The smallest p value that so many random swaps can give stays below 0.025 when it is corrected for all tests."""
 
 
@@ -93,11 +101,11 @@ def report(
     It has sliders for alpha and beta, the decision map, intervals, rank histograms, groups, all queries, tested
     differences, the audit's findings, and the protocol.
     """
-    from kgprobe.compare.audit import audit_files
-    from kgprobe.compare.lineup import line_up, named_files
+    from kgprobe.audit import audit_files
+    from kgprobe.comparison.lineup import line_up, named_files
     from kgprobe.metrics import parse_all
+    from kgprobe.report.comparison_report import ending_of, require_writing
     from kgprobe.report.page.payload import About
-    from kgprobe.report.write import ending_of, require_writing
 
     require_writing(output)
     is_page = ending_of(output) == ".html"
@@ -132,7 +140,8 @@ def report(
 def _benches(folders: Sequence[Path]) -> dict[str, Bench]:
     if not folders:
         return {}
-    from kgprobe.openworld.bench import find_pairs, read_bench
+    from kgprobe.openworld import read_bench
+    from kgprobe.openworld.benches import find_pairs
 
     with counting("evaluating", len(find_pairs(folders)), "checkpoints") as watch:
         return read_bench(folders, watch=watch)
@@ -146,9 +155,9 @@ def _reasons(
         return []
     for run in runs:
         require_models(run)
-    from kgprobe.models.rules.why import Explainer
-    from kgprobe.report.page.reasons import explain_queries, explained_rows
-    from kgprobe.train.run.matching import rule_runs
+    from kgprobe.models.rules.explanations import Explainer
+    from kgprobe.report.page.entries import explain_queries, explained_rows
+    from kgprobe.train.trained_models import rule_runs
 
     found = rule_runs(runs, tables, graph)
     with counting("explaining", len(found) * len(explained_rows(lineup)), "queries") as watch:
@@ -159,13 +168,13 @@ def _reasons(
 
 
 def _write_page(path: Path, lineup: Lineup, tables: Mapping[str, Ranks], about: About) -> list[str]:
-    from kgprobe.report.page.build import write_page
+    from kgprobe.report.page.page_file import write_page
 
     return write_page(path, lineup, about)
 
 
 def _write_table(path: Path, lineup: Lineup, tables: Mapping[str, Ranks], about: About) -> list[str]:
-    from kgprobe.report.report import Report
+    from kgprobe.report.comparison_report import Report
 
     assert about.comparison is not None
     report = Report(about.comparison, lineup, tables, about.graph, files=about.files)
@@ -174,8 +183,8 @@ def _write_table(path: Path, lineup: Lineup, tables: Mapping[str, Ranks], about:
 
 
 def _compared(lineup: Lineup, asked: list[Metric] | None, level: float, replicates: int | None) -> Comparison:
-    from kgprobe.compare.comparison import compare_models
-    from kgprobe.report.report import default_metrics
+    from kgprobe.comparison.model_comparison import compare_models
+    from kgprobe.report.comparison_report import default_metrics
 
     metrics = asked or default_metrics(lineup)
     models = len(lineup.models)

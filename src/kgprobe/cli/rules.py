@@ -9,24 +9,28 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from kgprobe.cli.console import Format, note, print_rows
 from kgprobe.cli.options import FormatOption
-from kgprobe.cli.output import Format, note, print_rows
 from kgprobe.errors import UsageError
 
 if TYPE_CHECKING:
-    from kgprobe.graph.sorted_keys import Ints
+    from kgprobe.arrays import Ints
+
 
 RunArgument = Annotated[
     Path, typer.Argument(metavar="RUN", help="A run of a model of rules, or a checkpoint in it.", show_default=False)
 ]
+
 RunGraphOption = Annotated[
     str | None,
     typer.Option("--graph", "-g", metavar="GRAPH", help="Directory or name of its graph.", show_default="by its name"),
 ]
+
 RunSelectOption = Annotated[
     str | None,
     typer.Option("--select", metavar="METRIC", help="The metric that chose the checkpoint.", show_default="the first"),
 ]
+
 RunSeedOption = Annotated[
     int | None, typer.Option("--seed", metavar="N", help="The seed of the run.", show_default="the first")
 ]
@@ -68,9 +72,9 @@ def rules(
     it that are training facts.
     """
     require_models(run)
-    from kgprobe.models.rules.listing import rule_rows
-    from kgprobe.models.rules.question import Vocabulary
-    from kgprobe.train.run.rules import open_rules
+    from kgprobe.models.rules.explanations import rule_rows
+    from kgprobe.models.rules.written_queries import Vocabulary
+    from kgprobe.train.trained_models import open_rules
 
     opened = open_rules(run, graph, select=select, seed=seed)
     wanted = list(dict.fromkeys(Vocabulary(opened.graph).relations(relation))) if relation else None

@@ -8,16 +8,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kgprobe.aggregate.ties import Tie
+from kgprobe.aggregate.weighted_mean import Tie
+from kgprobe.cli.console import Format, print_rows, watching
 from kgprobe.cli.options import FormatOption, GraphOption, RanksArgument, TieOption, each_file, load
-from kgprobe.cli.output import Format, Row, print_rows
-from kgprobe.cli.progress import watching
 from kgprobe.errors import UsageError
-from kgprobe.ranks.intervals import End
+from kgprobe.ranks.rank_files import End
+from kgprobe.report.render.grid import Record
 
 if TYPE_CHECKING:
     from kgprobe.aggregate import Surface
     from kgprobe.graph import KnowledgeGraph
+
 
 _MOST_VALUES = 10_000
 
@@ -38,7 +39,7 @@ def surface(
     """PROBE(alpha, beta) over a grid."""
     alphas, betas = parse_axis("alpha", alpha), parse_axis("beta", beta)
     knowledge = load(graph)
-    rows: list[Row] = []
+    rows: list[Record] = []
     for path, (model, grid) in each_file(ranks, lambda p: _surface(p, alphas, betas, knowledge, tie, eps_e, eps_r, at)):
         if format in (Format.json, Format.csv):
             rows += [
@@ -82,9 +83,9 @@ def _surface(
         return file.info.model, surface(source, alphas, betas, tie=tie, eps_e=eps_e, eps_r=eps_r)
 
 
-def matrix(model: str | None, alphas: list[float], betas: list[float], grid: Surface) -> list[Row]:
+def matrix(model: str | None, alphas: list[float], betas: list[float], grid: Surface) -> list[Record]:
     """A surface as rows for people: alpha down, beta across, the effective number of queries below."""
-    lines: list[Row] = [
+    lines: list[Record] = [
         {"model": model, "alpha": f"{a:g}"} | {f"beta={b:g}": float(grid[i, j]) for j, b in enumerate(betas)}
         for i, a in enumerate(alphas)
     ]

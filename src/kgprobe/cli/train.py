@@ -10,22 +10,22 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from kgprobe.cli.console import Format, counting, note, print_rows
 from kgprobe.cli.options import FormatOption
-from kgprobe.cli.output import Format, note, print_rows
-from kgprobe.cli.progress import counting
-from kgprobe.cli.trained import result_rows, tied_share
-from kgprobe.cli.training import training_bar
+from kgprobe.cli.training_output import result_rows, tied_share, training_bar
 from kgprobe.errors import DataError, UsageError
 from kgprobe.models.registry import MODELS, model_kind
 
 if TYPE_CHECKING:
     from kgprobe.graph import KnowledgeGraph
-    from kgprobe.train.resolve import Resolved
-    from kgprobe.train.run.directory import RunDirectory
-    from kgprobe.train.sources import Source
+    from kgprobe.train.run_directory import RunDirectory
+    from kgprobe.train.setting_sources import Source
+    from kgprobe.train.settings import Resolved
     from kgprobe.train.trainer import TrainingResources
 
+
 _SETTING = "Settings"
+
 """The panel of help that holds the settings that people change most."""
 
 
@@ -75,13 +75,13 @@ def train(
     checkpoint, one for each metric of --select; test facts are ranked once, at the end.
     """
     from kgprobe.graph import load_graph
-    from kgprobe.train.configs import known_settings
+    from kgprobe.train.setting_sources import known_settings
 
     kind = model_kind(model)
     kind.load()  # before what needs it, and before anything that takes time: torch may not be installed
-    from kgprobe.train.resolve import resolve
-    from kgprobe.train.run.directory import RunDirectory
-    from kgprobe.train.run.environment import environment
+    from kgprobe.train.run_directory import RunDirectory
+    from kgprobe.train.run_records import environment
+    from kgprobe.train.settings import resolve
 
     common = {
         "select": select,
@@ -120,7 +120,7 @@ def train(
 
 def _from_options(pairs: Sequence[str], common: Mapping[str, str | list[str] | None]) -> Source:
     """What the command line says of settings, with all that cannot be read of it."""
-    from kgprobe.train.sources import from_command_line
+    from kgprobe.train.setting_sources import from_command_line
 
     strange = [f"--set {pair}" for pair in pairs if not re.fullmatch(r"\s*\w+\s*=.*", pair, re.DOTALL)]
     if strange:
@@ -149,7 +149,7 @@ def _resources(device: str, threads: int | None) -> TrainingResources:
     """The device that is asked for, if it can be used."""
     import torch
 
-    from kgprobe.predict.arithmetic import arithmetic_for
+    from kgprobe.predict.backends.backend import arithmetic_for
     from kgprobe.train.trainer import TrainingResources
 
     chosen = device if device != "auto" else "cuda" if torch.cuda.is_available() else "cpu"
@@ -172,8 +172,7 @@ def _check_facts(graph: KnowledgeGraph) -> None:
 
 
 def _print_settings(found: Resolved, measured: Mapping[str, Any]) -> None:
-    from kgprobe.train.sources import MEASURED
-    from kgprobe.train.toml import toml_text
+    from kgprobe.train.setting_sources import MEASURED, toml_text
 
     tables = {MEASURED: measured} if measured else {}
     sys.stdout.write(toml_text(found.settings.flat() | tables, found.origins))
@@ -181,9 +180,8 @@ def _print_settings(found: Resolved, measured: Mapping[str, Any]) -> None:
 
 def _given_again(model: str, config: Path | None, given: Source) -> dict[str, Any]:
     """The settings that are given for a run that has its own already."""
-    from kgprobe.train.resolve import resolve
-    from kgprobe.train.sources import from_file
-    from kgprobe.train.toml import read_toml
+    from kgprobe.train.setting_sources import from_file, read_toml
+    from kgprobe.train.settings import resolve
 
     file = [] if config is None else [from_file(read_toml(config))]
     return resolve(model, [*file, given]).given
@@ -192,8 +190,8 @@ def _given_again(model: str, config: Path | None, given: Source) -> dict[str, An
 def _resumed(
     folder: Path, graph: KnowledgeGraph, given: Mapping[str, Any], resources: TrainingResources
 ) -> RunDirectory:
-    from kgprobe.train.run.directory import RunDirectory
-    from kgprobe.train.run.environment import changes, environment
+    from kgprobe.train.run_directory import RunDirectory
+    from kgprobe.train.run_records import changes, environment
 
     run = RunDirectory.resume(folder, graph, given)
     now = environment(graph, resources.device, resources.ranking(0).workers)
@@ -204,7 +202,7 @@ def _resumed(
 
 def _train(run: RunDirectory, graph: KnowledgeGraph, resources: TrainingResources) -> None:
     """Train and rank; a run that is stopped by hand says how to go on."""
-    from kgprobe.train.run.finish import finish, ranking_queries
+    from kgprobe.train.fitting import finish, ranking_queries
     from kgprobe.train.trainer import train
 
     ranking = resources.ranking(graph.num_entities)

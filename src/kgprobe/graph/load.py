@@ -1,18 +1,73 @@
-"""Find a graph by directory or by name, and load it."""
+"""Find a graph by directory or by name, recognise its format, and load it."""
 
 from __future__ import annotations
 
 import difflib
 import os
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kgprobe.errors import DataError
+from kgprobe.graph import parquet_graph, triple_files
 
 if TYPE_CHECKING:
-    from kgprobe.graph.graph import KnowledgeGraph
+    from collections.abc import Callable
+
+    from kgprobe.graph.knowledge_graph import KnowledgeGraph
+
+
+@dataclass(frozen=True)
+class Reader:
+    """One format: what it looks like, whether a directory is in it, and how to read that."""
+
+    files: str
+    recognises: Callable[[Path], bool]
+    read: Callable[[Path, str], KnowledgeGraph]
+
+
+READERS = (
+    Reader(
+        "train/valid/test/entities/relations.parquet", parquet_graph.is_parquet_graph, parquet_graph.read_parquet_graph
+    ),
+    Reader("train2id.txt, entity2id.txt, relation2id.txt (OpenKE)", triple_files.is_openke, triple_files.read_openke),
+    Reader("train.txt or train.tsv (labels, perhaps .gz)", triple_files.is_labelled, triple_files.read_labelled),
+)
+
+"""In order of preference, where a directory holds a graph in several formats."""
+
+
+def find_reader(directory: Path) -> Reader | None:
+    """The reader of the format that a directory is in, or None."""
+    return next((reader for reader in READERS if reader.recognises(directory)), None)
+
+
+def read_directory(directory: Path, name: str) -> KnowledgeGraph:
+    """Read a graph in whichever of the known formats it is."""
+    reader = find_reader(directory)
+    if reader is None:
+        raise DataError(
+            f"{directory}: no graph in a known format",
+            [*_contents(directory), *(f"not there: {reader.files}" for reader in READERS)],
+            "name a directory that has the files of one of these formats",
+        )
+    return reader.read(directory, name)
+
+
+def _contents(directory: Path) -> list[str]:
+    try:
+        entries = sorted(directory.iterdir())
+    except OSError as error:
+        return [f"cannot be listed ({error})"]
+    files = [path.name for path in entries if not path.is_dir()]
+    inside = [path.name for path in entries if path.is_dir() and find_reader(path)]
+    shown = ", ".join(files[:10]) + (f" and {len(files) - 10:,} more" if len(files) > 10 else "")
+    found = [f"files found: {shown or 'none'}"]
+    return [*found, f"graphs one directory below: {', '.join(inside[:10])}"] if inside else found
+
 
 FAMILY_TREE = "family-tree"
+
 """The name of the graph that is generated and needs no file."""
 
 
@@ -38,7 +93,6 @@ def load_graph(source: str | os.PathLike[str]) -> KnowledgeGraph:
 
 
 def _load(source: str | os.PathLike[str]) -> KnowledgeGraph:
-    from kgprobe.graph.readers.detect import read_directory
 
     tried = places(source)
     directory = next((place for place in tried if place.is_dir()), None)
@@ -70,7 +124,6 @@ def _roots() -> list[Path]:
 
 
 def _known_names() -> list[str]:
-    from kgprobe.graph.readers.detect import find_reader
 
     folders = [folder for root in _roots() for folder in (root, root / "graphs") if folder.is_dir()]
     names = {path.name for folder in folders for path in folder.iterdir() if path.is_dir() and find_reader(path)}

@@ -10,13 +10,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from kgprobe.models.base import AskedSide, EmbeddingModel, Sizes, by_side, grouped, uniform
-from kgprobe.models.drawn import Projection
-from kgprobe.models.noise import Noise
+from kgprobe.models.embedding_model import AskedSide, EmbeddingModel, Sizes, by_side, grouped, uniform
+from kgprobe.models.embedding_rows import Projection, rows
 from kgprobe.models.options import option
-from kgprobe.models.tables import rows
-from kgprobe.predict.scorer import Side
-from kgprobe.predict.similarity import GroupNorm
+from kgprobe.models.random_streams import Noise
+from kgprobe.predict.scorers import GroupNorm, Side
 
 
 @dataclass(frozen=True)

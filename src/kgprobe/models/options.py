@@ -1,4 +1,4 @@
-"""A setting declared where it is used: its default, what it means, and which values make sense."""
+"""A setting declared where it is used: default, meaning, and allowed values."""
 
 from __future__ import annotations
 

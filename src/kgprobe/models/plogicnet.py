@@ -11,20 +11,20 @@ import torch
 from scipy.sparse import csr_array, eye_array
 from torch import Tensor
 
-from kgprobe.graph.sorted_keys import Ints
-from kgprobe.models.markov_logic.likelihood import Floats
-from kgprobe.models.markov_logic.network import Conclusions, Network
-from kgprobe.models.markov_logic.pairs import COMBINATIONS, joined_pairs
+from kgprobe.arrays import Ints
+from kgprobe.models.markov_network import COMBINATIONS, Conclusions, Floats, Network, joined_pairs
 from kgprobe.models.options import option
-from kgprobe.models.rules.ground import Grounder
-from kgprobe.models.rules.rule import Rules
+from kgprobe.models.rules.groundings import Grounder
+from kgprobe.models.rules.rule_table import Rules
 from kgprobe.models.transe import TransEOptions
-from kgprobe.predict.scorer import Scorer, Side
+from kgprobe.predict.scorers import Scorer, Side
 
 if TYPE_CHECKING:
-    from kgprobe.models.rules.explain import Explanation
+    from kgprobe.models.rules.explanations import Explanation
+
 
 _AT_ONCE = 1 << 28
+
 """Numbers that the embeddings of some queries may take at a time, where no kernel reads them in place."""
 
 
@@ -87,8 +87,8 @@ class PLogicNet:
         logic_weight: How much rules count beside TransE.
 
     Example:
-        >>> from kgprobe.models.rules.adjacency import Adjacency
-        >>> from kgprobe.predict.model import FunctionScorer
+        >>> from kgprobe.models.rules.paths import Adjacency
+        >>> from kgprobe.predict.adapters.opening import FunctionScorer
         >>> grounder = Grounder(Adjacency(np.array([[0, 0, 1], [1, 0, 2]]), entities=3, relations=2))
         >>> network = Network(Rules.from_bodies(2, [1], [[0, 0]]), np.array([3.0]), np.zeros(2))
         >>> alike = FunctionScorer(lambda side, given, relation: torch.zeros(len(given), 3))
@@ -181,7 +181,7 @@ class _Raised:
 
     def explanation(self, candidate: int, score: float, parts: dict[str, float], number: Ints) -> Explanation:
         """All of it, with the numbers that the rules have among all rules."""
-        from kgprobe.models.rules.explain import Explanation
+        from kgprobe.models.rules.explanations import Explanation
 
         order = np.argsort(-self.gain, kind="stable")
         rule = number[self.rule[order]]

@@ -1,4 +1,4 @@
-"""The models that can be trained, by name."""
+"""The trainable models by name, and the declaration of their settings."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 from kgprobe.errors import UsageError, nearest
 
 if TYPE_CHECKING:
-    from kgprobe.models.base import EmbeddingModel, Sizes
-    from kgprobe.models.noise import Noise
+    from kgprobe.models.embedding_model import EmbeddingModel, Sizes
+    from kgprobe.models.random_streams import Noise
 
 
 class Trainable(Protocol):
@@ -82,6 +82,7 @@ _OF_EMBEDDINGS = frozenset(
         "precision",
     )
 )
+
 """What is there to be chosen of the training of embeddings alone."""
 
 _KINDS = (
@@ -96,6 +97,7 @@ _KINDS = (
 )
 
 MODELS: Mapping[str, ModelKind] = MappingProxyType({kind.key: kind for kind in _KINDS})
+
 """All models, by their names in commands."""
 
 
@@ -125,8 +127,8 @@ def build(name: str, sizes: Sizes, options: Any, noise: Noise) -> EmbeddingModel
         noise: Where its parameters are drawn from, and what it drops out as it trains.
 
     Example:
-        >>> from kgprobe.models.base import Sizes
-        >>> from kgprobe.models.noise import Noise
+        >>> from kgprobe.models.embedding_model import Sizes
+        >>> from kgprobe.models.random_streams import Noise
         >>> options = model_kind("distmult").load().Options(dimension=4)
         >>> model = build("DistMult", Sizes(entities=3, relations=2), options, Noise([0, 1], "cpu"))
         >>> model.entity.shape

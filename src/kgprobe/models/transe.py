@@ -6,12 +6,11 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from kgprobe.models.base import EmbeddingModel, Sizes, uniform
-from kgprobe.models.noise import Noise
+from kgprobe.models.embedding_model import EmbeddingModel, Sizes, uniform
+from kgprobe.models.embedding_rows import rows
 from kgprobe.models.options import option
-from kgprobe.models.tables import rows
-from kgprobe.predict.scorer import Side
-from kgprobe.predict.similarity import GroupNorm
+from kgprobe.models.random_streams import Noise
+from kgprobe.predict.scorers import GroupNorm, Side
 
 
 @dataclass(frozen=True)

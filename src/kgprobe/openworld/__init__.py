@@ -6,28 +6,28 @@ Everything here is loaded when it is first asked for: some of it needs scipy, wh
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from kgprobe.openworld.bench import Bench, read_bench
-    from kgprobe.openworld.estimate import Estimation, estimate_closed
-    from kgprobe.openworld.files import read_world, write_world
-    from kgprobe.openworld.metrics import OPEN_WORLD_METRICS
-    from kgprobe.openworld.pair import RankPair, rank_worlds, read_pairs
-    from kgprobe.openworld.split import split_world
-    from kgprobe.openworld.task import Task, all_task, tail_task
-    from kgprobe.openworld.theory import Sensitivity, check_claims, sensitivity
-    from kgprobe.openworld.world import OpenWorld
+    from kgprobe.openworld.benches import Bench, read_bench
+    from kgprobe.openworld.claims import check_claims
+    from kgprobe.openworld.closed_estimates import Estimation, estimate_closed
+    from kgprobe.openworld.sensitivities import Sensitivity, sensitivity
+    from kgprobe.openworld.splits import split_world
+    from kgprobe.openworld.tasks import Task, all_task, tail_task
+    from kgprobe.openworld.world import OPEN_WORLD_METRICS, OpenWorld
+    from kgprobe.openworld.world_files import read_world, write_world
+    from kgprobe.openworld.world_ranks import RankPair, rank_worlds, read_pairs
 else:
     from importlib import import_module
 
     _PLACES = {
-        "bench": ("Bench", "read_bench"),
-        "estimate": ("Estimation", "estimate_closed"),
-        "files": ("read_world", "write_world"),
-        "metrics": ("OPEN_WORLD_METRICS",),
-        "pair": ("RankPair", "rank_worlds", "read_pairs"),
-        "split": ("split_world",),
-        "task": ("Task", "all_task", "tail_task"),
-        "theory": ("Sensitivity", "check_claims", "sensitivity"),
-        "world": ("OpenWorld",),
+        "benches": ("Bench", "read_bench"),
+        "closed_estimates": ("Estimation", "estimate_closed"),
+        "world_files": ("read_world", "write_world"),
+        "world_ranks": ("RankPair", "rank_worlds", "read_pairs"),
+        "splits": ("split_world",),
+        "tasks": ("Task", "all_task", "tail_task"),
+        "sensitivities": ("Sensitivity", "sensitivity"),
+        "claims": ("check_claims",),
+        "world": ("OPEN_WORLD_METRICS", "OpenWorld"),
     }
 
     def __getattr__(name):

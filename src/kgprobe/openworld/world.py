@@ -1,7 +1,8 @@
-"""A graph that is taken as complete, and the part of it that an evaluator sees."""
+"""OpenWorld: a graph that is taken as complete, and the part of it that an evaluator sees."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -11,15 +12,40 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from kgprobe.arrays import Ints, codes_of
 from kgprobe.errors import DataError
 from kgprobe.graph import KnowledgeGraph, KnownAnswers
-from kgprobe.graph.check import id_problems, triple_problems
-from kgprobe.graph.labels import Labels
-from kgprobe.graph.sorted_keys import Ints
-from kgprobe.openworld.codes import codes_of
-from kgprobe.predict.filter import KnownFilter
+from kgprobe.graph.identifiers import Labels, id_problems, triple_problems
+from kgprobe.metrics import parse_all
+from kgprobe.predict.filters import KnownFilter
+
+
+def natural(name: str) -> list[tuple[bool, int, str]]:
+    """A key by which epoch-5 stands before epoch-10.
+
+    Example:
+        >>> sorted(["epoch-10", "epoch-5", "final"], key=natural)
+        ['epoch-5', 'epoch-10', 'final']
+    """
+    return [(not part.isdigit(), int(part) if part.isdigit() else 0, part) for part in re.split(r"(\d+)", name)]
+
+
+OPEN_WORLD_METRICS = tuple(
+    parse_all(
+        [
+            "MRR",
+            *(f"pMRR(p={p})" for p in (1, 0.67, 0.5, 0.33, 0.25)),
+            "logMRR",
+            *(f"Hits@{k}" for k in (1, 3, 10)),
+            *(f"PROBE(alpha={alpha},beta=0)" for alpha in (2, 1, 0.5, 0, -0.5, -1)),
+        ]
+    )
+)
+
+"""What is compared where nothing else is asked for."""
 
 PARTS = ("train", "valid", "known", "missing")
+
 """The parts of a world; each fact is in one of them."""
 
 

@@ -1,13 +1,10 @@
 """Step 1, prediction: a scorer and a graph become ranks."""
 
-from kgprobe.predict.candidate_sets import QueryCandidates, RelationCandidates
-from kgprobe.predict.model import Model
-from kgprobe.predict.rank import rank, rank_in
-from kgprobe.predict.resources import Resources
-from kgprobe.predict.scorer import EmbeddingScorer, RelationEmbeddingScorer, Scorer
-from kgprobe.predict.setting import Setting
-from kgprobe.predict.similarity import Dot, GroupNorm
-from kgprobe.predict.sources.open import Opening, open_model
+from kgprobe.predict.adapters.opening import Model, Opening, open_model
+from kgprobe.predict.candidates import QueryCandidates, RelationCandidates
+from kgprobe.predict.ranking import Setting, rank, rank_in
+from kgprobe.predict.scorers import Dot, EmbeddingScorer, GroupNorm, RelationEmbeddingScorer, Scorer
+from kgprobe.resources import Resources
 
 __all__ = [
     "Dot",

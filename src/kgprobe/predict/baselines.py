@@ -8,20 +8,24 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from kgprobe.arrays import Ints
 from kgprobe.errors import DataError
 from kgprobe.graph import KnowledgeGraph
-from kgprobe.graph.sorted_keys import Ints
-from kgprobe.graph.train_counts import entity_degrees
-from kgprobe.predict.scorer import Scorer, Side
+from kgprobe.graph.popularity import entity_degrees
+from kgprobe.predict.scorers import Scorer, Side
 
 if TYPE_CHECKING:
     from scipy import sparse
 
+
 Scores: TypeAlias = NDArray[np.float32] | NDArray[np.float64]
+
 Words: TypeAlias = NDArray[np.uint64]
 
 _HEAD, _RELATION, _TAIL = range(3)
+
 _STEP = np.uint64(0x9E3779B97F4A7C15)
+
 _BLOCK_CELLS = 1 << 15
 
 
@@ -137,6 +141,7 @@ def _train(graph: KnowledgeGraph) -> Ints:
 
 
 Baseline: TypeAlias = Callable[[KnowledgeGraph, int], tuple[str, Scorer]]
+
 """Makes a name for reports and a scorer, from a graph and a seed."""
 
 BASELINES: Mapping[str, Baseline] = {
@@ -144,4 +149,5 @@ BASELINES: Mapping[str, Baseline] = {
     "entity-frequency": lambda graph, _seed: ("entity frequency", EntityFrequency(graph)),
     "relation-frequency": lambda graph, _seed: ("relation frequency", RelationFrequency(graph)),
 }
+
 """The baselines by name."""

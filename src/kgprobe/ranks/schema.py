@@ -13,12 +13,14 @@ import pyarrow as pa
 from kgprobe.errors import DataError
 
 SIDES = pa.dictionary(pa.int8(), pa.string())
+
 _MOST_SIDES = 127
 
 SIDE_NAMES = {
     **dict.fromkeys(("head", "h", "s", "subject", "lhs", "head-batch", "head_batch"), "head"),
     **dict.fromkeys(("tail", "t", "o", "object", "rhs", "tail-batch", "tail_batch"), "tail"),
 }
+
 """What other programs call the side that is predicted, in small letters."""
 
 REQUIRED: dict[str, pa.DataType] = {
@@ -29,6 +31,7 @@ REQUIRED: dict[str, pa.DataType] = {
     "rank": pa.float64(),
     "candidates": pa.int64(),
 }
+
 OPTIONAL: dict[str, pa.DataType] = {
     "ties": pa.int64(),
     "worst_rank": pa.float64(),
@@ -36,10 +39,13 @@ OPTIONAL: dict[str, pa.DataType] = {
     "relation_popularity": pa.float64(),
     "seed": pa.int64(),
 }
+
 COLUMNS = REQUIRED | OPTIONAL
+
 POPULARITY = ("entity_popularity", "relation_popularity")
 
 SCHEMA_VERSION = 1
+
 _METADATA_KEY = b"kgprobe"
 
 

@@ -1,5 +1,5 @@
 """Results for people: tables, figures and the one-file page."""
 
-from kgprobe.report.report import Report, compare
+from kgprobe.report.comparison_report import Report, compare
 
 __all__ = ["Report", "compare"]

@@ -9,10 +9,15 @@ from typing import Any, TypeAlias
 from kgprobe.graph import KnowledgeGraph
 
 _TINY = 300
+
 """Up to so many entities, training against all of them costs no more than drawing some."""
+
 _VALIDATIONS = 40
+
 """Into so many validations a training is cut, unless an epoch is longer than that."""
+
 _VALIDATION_FACTS = 5000
+
 """So many validation facts tell checkpoints apart; more take longer than they are worth."""
 
 
@@ -40,6 +45,7 @@ class Size:
 
 
 Values: TypeAlias = dict[str, Any]
+
 Recipe: TypeAlias = Callable[[Size], Values]
 
 
@@ -137,6 +143,7 @@ RECIPES: Mapping[str, Recipe] = {
     "plogicnet": _plogicnet,
     "rnnlogic": _rnnlogic,
 }
+
 """How each model is trained best, as far as is known of graphs in general."""
 
 

@@ -1,15 +1,44 @@
-"""How parameters follow the gradient, and how the size of a step falls."""
+"""Optimisers, learning-rate schedules, and the precision of matrix products."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor, nn
 
 from kgprobe.train.settings import Settings
+
+PRODUCTS = {"float32": "highest", "tf32": "high", "bfloat16": "high"}
+
+"""What torch calls the precision of products of float32 numbers."""
+
+
+@contextmanager
+def products_in(precision: str) -> Iterator[None]:
+    """Products of float32 matrices in a precision, whatever it was before.
+
+    Example:
+        >>> with products_in("tf32"):
+        ...     torch.get_float32_matmul_precision()
+        'high'
+    """
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision(PRODUCTS[precision])
+    try:
+        yield
+    finally:
+        torch.set_float32_matmul_precision(before)
+
+
+def mixed(precision: str, device: torch.device) -> torch.autocast:
+    """A context in which matrices are short for products on a GPU, and sums and parameters stay long."""
+    wanted = precision == "bfloat16" and device.type == "cuda"
+    return torch.autocast(device.type, dtype=torch.bfloat16, enabled=wanted)
+
 
 Rate: TypeAlias = Callable[[Settings, int], float]
 

@@ -1,13 +1,13 @@
-"""Training: epochs, validations, and what is kept of them."""
+"""The trainer: epochs, validations, early stopping, and checkpoints."""
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
 
 import torch
 
@@ -15,20 +15,118 @@ from kgprobe.errors import DataError, UsageError
 from kgprobe.graph import KnowledgeGraph
 from kgprobe.metrics import parse
 from kgprobe.models.options import problems, problems_of_each
-from kgprobe.predict import Resources
-from kgprobe.train.keep import Keep
+from kgprobe.resources import Resources
+from kgprobe.train.checkpoints import Keep
 from kgprobe.train.learners import learner_of
-from kgprobe.train.optimiser import learning_rate
-from kgprobe.train.precision import products_in
-from kgprobe.train.progress import Progress, Trained, Watch
-from kgprobe.train.selection import Best, Selection
+from kgprobe.train.optimiser import learning_rate, products_in
 from kgprobe.train.settings import Settings
-from kgprobe.train.shortage import naming_what_to_lower
-from kgprobe.train.validation import DivergedError, Validation
+from kgprobe.train.validation import Best, DivergedError, Selection, Validation
+
+
+@dataclass
+class Progress:
+    """How far a training is.
+
+    Attributes:
+        epochs: Epochs that there will be at most.
+        steps_an_epoch: Steps in an epoch.
+        phase: "training", "validating", or what else is being done, such as "mining" rules.
+        epoch: Epochs that are done.
+        step: Steps of the present epoch that are done.
+        steps_a_second: Speed of the last epoch.
+        loss: The last mean loss of each run.
+        last: The last validation: the score of each run by target.
+        best: The best validation so far, likewise.
+    """
+
+    epochs: int
+    steps_an_epoch: int
+    phase: str = "training"
+    epoch: int = 0
+    step: int = 0
+    steps_a_second: float = 0.0
+    loss: list[float] = field(default_factory=list)
+    last: dict[str, list[float]] = field(default_factory=dict)
+    best: dict[str, list[Best | None]] = field(default_factory=dict)
+
+
+Watch: TypeAlias = Callable[[Progress], None]
+
+
+@dataclass(frozen=True)
+class Trained:
+    """What a training found.
+
+    Attributes:
+        best: For every target, by canonical name, the best validation of each run.
+        epochs: Epochs that were trained.
+        seconds: How long it took, validations included; over all sessions where it was resumed.
+        training_seconds: How long the steps alone took.
+        rows: What was found at each validation.
+    """
+
+    best: dict[str, list[Best]]
+    epochs: int
+    seconds: float
+    training_seconds: float
+    rows: list[dict[str, Any]]
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """What the result of a run says about its training."""
+        return {"epochs": self.epochs, "seconds": self.seconds, "training_seconds": self.training_seconds}
+
+
+_SIGNS = (
+    "can't allocate memory",
+    "not enough memory",
+    "out of memory",
+    "ALLOC_FAILED",
+    "size calculation overflowed",
+    "Overflow when unpacking",
+)
+
+"""How torch says that memory is short, or that a size is beyond all memory, where it has no error of its own for it."""
+
+
+@contextmanager
+def naming_what_to_lower(settings: Settings) -> Iterator[None]:
+    """Turns a lack of memory into an error that names the settings that decide how much is needed."""
+    try:
+        yield
+    except (torch.OutOfMemoryError, MemoryError, RuntimeError, TypeError) as error:
+        if not _is_shortage(error):
+            raise
+        known = settings.flat()
+        first, *more = matters = [name for name in _matters(settings) if name in known]
+        values = [f"{name} is {known[name]}" for name in matters]
+        seeds = [f"{len(settings.seeds)} seeds are trained at once"] if len(settings.seeds) > 1 else []
+        raise DataError(
+            "there is not enough memory for a step of this size",
+            [*values, *seeds],
+            f"lower {first} first; then {', '.join(more)}" if more else f"lower {first}",
+        ) from error
+
+
+def _matters(settings: Settings) -> Iterator[str]:
+    """The settings that decide how much memory a step takes, where the model has them."""
+    yield "batch_size"
+    if settings.objective == "negative_sampling":
+        yield "negatives"
+    yield from getattr(settings.options, "MEMORY", ("dimension",))
+
+
+def _is_shortage(error: BaseException) -> bool:
+    known = isinstance(error, torch.OutOfMemoryError | MemoryError)
+    return known or any(sign in str(error) for sign in _SIGNS)
+
 
 _STATE_SHARE = 0.1
+
 """Keeping states may take this share of the time: large ones are kept less often."""
+
 _MANY = 2000
+
 """From so many entities on a GPU ranks faster than a CPU."""
 
 
@@ -73,7 +171,7 @@ def train(
 
     Example:
         >>> from kgprobe.models.complex import ComplExOptions
-        >>> from kgprobe.train.keep import MemoryKeep
+        >>> from kgprobe.train.checkpoints import MemoryKeep
         >>> settings = Settings("complex", ComplExOptions(dimension=2), epochs=1, validate_every=1)
         >>> graph = KnowledgeGraph.from_triples(train=[[0, 0, 1], [1, 0, 2]], valid=[[2, 0, 3]], test=[[0, 0, 2]])
         >>> train(settings, graph, MemoryKeep()).epochs

@@ -4,9 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from safetensors.torch import load, save
 
-from kgprobe.models.rules.adjacency import Adjacency
-from kgprobe.models.rules.rule import Rules
-from kgprobe.models.rules.text import rule_text
+from kgprobe.models.rules.paths import Adjacency
+from kgprobe.models.rules.rule_table import Rules, rule_text
 from rule_oracles import World, by_rule, worlds
 
 NAMES = ["grandparent", "parent", "spouse"]

@@ -7,9 +7,10 @@ import pytest
 from benches import SMALL, made_pairs, made_points
 from figure_inputs import HOSTILE
 from kgprobe.errors import UsageError
-from kgprobe.openworld.bench import Points, ranking
-from kgprobe.report.figures.openworld import draw_rank_connections, draw_worlds
-from kgprobe.report.figures.save import save
+from kgprobe.openworld.bench_points import Points
+from kgprobe.openworld.consistency import ranking
+from kgprobe.report.figures.openworld_figures import draw_rank_connections, draw_worlds
+from kgprobe.report.figures.style import save
 
 
 @pytest.fixture(scope="module")

@@ -13,13 +13,15 @@ from matplotlib.figure import Figure
 from matplotlib.text import Text
 
 from figure_inputs import HOSTILE, everything, small_graph
-from kgprobe.compare import Lineup
+from kgprobe.comparison import Lineup
 from kgprobe.errors import DataError, UsageError
 from kgprobe.report.figures import FIGURES, Inputs, Offer, find, save
 from kgprobe.report.figures.style import plain
 
 NAMES = sorted(FIGURES)
+
 NOTHING = Offer()
+
 WHOLE = Offer(models=("one", "other"), popularity=True, graph=True)
 
 

@@ -1,12 +1,125 @@
+import os
+import subprocess
 import sys
 from itertools import pairwise
+from pathlib import Path
 
 import matplotlib
+import numpy as np
 import pytest
 from matplotlib.colors import to_rgb
+from matplotlib.figure import Figure
 
-from kgprobe.errors import UsageError
-from kgprobe.report.figures.style import in_style, looks, panels, plain, power_of_ten, refuse_many, scientific, setting
+from kgprobe.errors import DataError, UsageError
+from kgprobe.report.figures.function_figures import draw_transformers
+from kgprobe.report.figures.style import (
+    ENDINGS,
+    ending_of,
+    grid_axis,
+    in_style,
+    log_axis,
+    looks,
+    panels,
+    place_of_zero,
+    plain,
+    power_of_ten,
+    refuse_many,
+    save,
+    scientific,
+    setting,
+)
+
+
+def _ticks(low: float, high: float, zero_at: float | None = None) -> dict[float, str]:
+    axes = Figure().add_subplot()
+    log_axis(axes, "y", low, high, zero_at=zero_at)
+    return {tick: label.get_text() for tick, label in zip(axes.get_yticks(), axes.get_yticklabels(), strict=True)}
+
+
+def test_a_long_axis_names_some_powers_and_always_one() -> None:
+    assert _ticks(1e-7, 1) == {1e-6: "10⁻⁶", 1e-4: "10⁻⁴", 1e-2: "10⁻²", 1.0: "1"}
+
+
+def test_zero_stands_below_the_smallest_value() -> None:
+    values = np.array([0.0, 0.02, 0.5])
+    zero = place_of_zero(values)
+    assert zero == pytest.approx(0.02 / 3)
+    assert list(_ticks(0.005, 1, zero).values()) == ["0", "10⁻¹", "1"]
+
+
+def test_zero_has_no_place_where_nothing_is_zero_or_all_is() -> None:
+    assert place_of_zero(np.array([0.1, 0.2])) is None
+    assert place_of_zero(np.array([0.0, 0.0])) is None
+
+
+@pytest.mark.parametrize(("count", "shown"), [(5, 5), (10, 10), (41, 5)])
+def test_a_grid_names_all_cells_or_some(count: int, shown: int) -> None:
+    axes = Figure().add_subplot()
+    grid_axis(axes, "x", np.linspace(-1, 1, count).tolist())
+    assert len(axes.get_xticks()) == shown
+    assert axes.get_xticklabels()[0].get_text() == "\N{MINUS SIGN}1"
+
+
+MAGIC = {"pdf": b"%PDF-", "svg": b"<?xml", "png": b"\x89PNG\r\n\x1a\n"}
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_the_ending_decides_the_kind_of_file(ending: str, tmp_path: Path) -> None:
+    path = tmp_path / f"curves.{ending}"
+    save(draw_transformers(), path)
+    assert path.read_bytes().startswith(MAGIC[ending])
+    assert [file.name for file in tmp_path.iterdir()] == [path.name]
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_equal_figures_are_equal_files(ending: str, tmp_path: Path) -> None:
+    paths = [tmp_path / f"{name}.{ending}" for name in "ab"]
+    for path in paths:
+        save(draw_transformers(), path)
+    assert paths[0].read_bytes() == paths[1].read_bytes()
+
+
+def test_files_do_not_depend_on_the_process(tmp_path: Path) -> None:
+    program = (
+        "import sys; from kgprobe.report.figures.style import save\n"
+        "from kgprobe.report.figures.function_figures import draw_transformers\n"
+        "figure = draw_transformers()\n"
+        "for path in sys.argv[1:]: save(figure, path)"
+    )
+    files = {seed: [tmp_path / f"{seed}.{ending}" for ending in ENDINGS] for seed in (1, 2)}
+    for seed, paths in files.items():
+        environment = os.environ | {"PYTHONHASHSEED": str(seed)}
+        subprocess.run([sys.executable, "-c", program, *map(str, paths)], check=True, env=environment)
+    for one, other in zip(*files.values(), strict=True):
+        assert one.read_bytes() == other.read_bytes()
+
+
+def test_a_pdf_has_true_fonts_and_no_date(tmp_path: Path) -> None:
+    save(draw_transformers(), tmp_path / "curves.pdf")
+    written = (tmp_path / "curves.pdf").read_bytes()
+    assert b"/FontFile2" in written
+    assert b"/Type3" not in written
+    assert b"CreationDate" not in written
+
+
+def test_text_in_an_svg_is_text(tmp_path: Path) -> None:
+    save(draw_transformers([1.0]), tmp_path / "curves.svg")
+    written = (tmp_path / "curves.svg").read_text(encoding="utf-8")
+    assert ">rank r</text>" in written
+    assert "<dc:date>" not in written
+
+
+def test_other_endings_are_refused() -> None:
+    for name in ("figure", "figure.bmp", "pdf"):
+        with pytest.raises(UsageError, match="kind of file") as error:
+            ending_of(name)
+        assert error.value.remedy == "end its name in .pdf, .svg, .png"
+
+
+def test_a_place_that_cannot_be_written_is_reported(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("", encoding="utf-8")
+    with pytest.raises(DataError, match="cannot be written"):
+        save(draw_transformers(), tmp_path / "file" / "curves.pdf")
 
 
 def _brightness(colour: str) -> float:
@@ -73,7 +186,7 @@ def test_a_failing_figure_leaves_the_settings_alone() -> None:
 
 
 def test_without_matplotlib_one_line_names_the_install_command(monkeypatch: pytest.MonkeyPatch) -> None:
-    from kgprobe.report.figures.transformers import draw_transformers
+    from kgprobe.report.figures.function_figures import draw_transformers
 
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(UsageError) as error:

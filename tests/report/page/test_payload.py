@@ -1,18 +1,71 @@
+import gzip
 import json
 
 import numpy as np
 import pytest
 
 import kgprobe as kp
-from kgprobe.compare import line_up
-from kgprobe.compare.audit import Finding
-from kgprobe.compare.comparison import compare_models
-from kgprobe.compare.decision import map_band
-from kgprobe.ranks.schema import package_version
+from kgprobe.audit import Finding
+from kgprobe.comparison import line_up
+from kgprobe.comparison.model_comparison import compare_models
+from kgprobe.decision import map_band
+from kgprobe.ranks.schema import RanksInfo, package_version
 from kgprobe.report.page import payload as module
-from kgprobe.report.page.container import unpack
-from kgprobe.report.page.payload import About, payload
+from kgprobe.report.page.payload import About, pack, payload, protocol, remarks, unpack
 from pages import lined_up, made_up
+from support import with_columns
+
+
+@pytest.mark.parametrize(
+    ("largest", "kind"), [(0, "u1"), (255, "u1"), (256, "u2"), (65535, "u2"), (65536, "u4"), (2**32 - 1, "u4")]
+)
+def test_whole_numbers_take_as_few_bytes_as_they_need(largest: int, kind: str) -> None:
+    packed = pack({}, {"numbers": np.array([0, largest])})
+    content = gzip.decompress(packed)
+    header = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])
+    assert header["arrays"]["numbers"] == [kind, 0, 2, False]
+    assert unpack(packed)[1]["numbers"].tolist() == [0, largest]
+
+
+def test_doubles_keep_every_bit() -> None:
+    numbers = np.random.default_rng(0).random(100) * 10.0 ** np.arange(-50, 50)
+    assert unpack(pack({}, {"numbers": numbers}))[1]["numbers"].tobytes() == numbers.tobytes()
+
+
+def test_every_array_begins_where_its_numbers_may() -> None:
+    arrays = {name: np.arange(length) for name, length in (("one", 1), ("three", 3), ("many", 300), ("none", 0))}
+    arrays["doubles"] = np.array([0.5])
+    packed = pack({"text": "odd"}, arrays)
+    content = gzip.decompress(packed)
+    start = 8 + int.from_bytes(content[:8], "little")
+    places = json.loads(content[8:start])["arrays"]
+    assert start % 8 == 0
+    assert all(offset % 8 == 0 for _, offset, _, _ in places.values())
+    assert {name: array.tolist() for name, array in unpack(packed)[1].items()} == {
+        name: array.tolist() for name, array in arrays.items()
+    }
+
+
+def test_steps_come_back_as_the_values_and_cost_nothing_where_they_repeat() -> None:
+    sides = np.tile(np.arange(100_000), 2)
+    packed = pack({}, {"triple": sides}, frozenset({"triple"}))
+    assert np.array_equal(unpack(packed)[1]["triple"], sides)
+    assert len(packed) < 2_000 < 100_000 < len(pack({}, {"triple": sides}))
+
+
+def test_the_same_content_is_the_same_bytes() -> None:
+    packed = pack({"a": 1}, {"b": np.arange(5)})
+    assert packed == pack({"a": 1}, {"b": np.arange(5)})
+    assert packed[4:8] == bytes(4), "the time of writing must not be in it"
+
+
+def test_text_that_is_no_text_does_not_stop_it() -> None:
+    assert unpack(pack({"file": "caf\udce9.parquet"}, {}))[0] == {"file": "caf?.parquet"}
+
+
+def test_no_number_is_refused_rather_than_written_as_invalid_json() -> None:
+    with pytest.raises(ValueError, match="JSON"):
+        pack({"value": float("nan")}, {})
 
 
 def _header(**about: object) -> dict[str, object]:
@@ -144,7 +197,7 @@ def test_names_that_take_too_much_room_make_it_smaller(monkeypatch: pytest.Monke
     whole = payload(lineup, About(graph=graph)).packed
     assert unpack(whole)[0]["exact"]
     monkeypatch.setattr(module, "MOST_BYTES", len(whole) // 2)
-    monkeypatch.setattr("kgprobe.report.page.compress.MOST_SAMPLED", rows)
+    monkeypatch.setattr("kgprobe.report.page.compression.MOST_SAMPLED", rows)
     less = payload(lineup, About(graph=graph)).packed
     assert len(less) <= len(whole) // 2
     assert not unpack(less)[0]["exact"]
@@ -157,3 +210,60 @@ def test_hostile_texts_stay_inside_the_packed_header() -> None:
     header, _ = unpack(packed)
     assert header["models"][0]["name"] == header["models"][0]["file"] == header["title"] == evil
     assert json.loads(json.dumps(header)) == header
+
+
+def test_a_file_that_says_nothing_of_itself_says_so() -> None:
+    (table,) = made_up(models=1).values()
+    said = dict(protocol([table.with_info(kgprobe="")]))
+    assert {key for key, text in said.items() if text == "not recorded"} == {
+        "graph",
+        "graph hash",
+        "split",
+        "filtered by",
+        "filter hash",
+        "ranked with",
+    }
+
+
+def test_what_a_file_says_is_shown_with_its_settings_and_seeds() -> None:
+    info = RanksInfo(
+        graph="umls", graph_hash="abc", split="test", filtered=(), filter_hash="def", settings={"p": 2, "a": "<b>"}
+    )
+    run = kp.Ranks.from_columns(
+        head=[0, 0],
+        relation=[0, 0],
+        tail=[1, 1],
+        side=["head", "tail"],
+        rank=[1.5, 2],
+        ties=[1, 0],
+        candidates=[9, 9],
+        info=info,
+    )
+    both = kp.merge_seeds({4: run, 7: run})
+    said = protocol(line_up({"mine": both}).runs["mine"])
+    assert said == [
+        ("graph", "umls"),
+        ("graph hash", "abc"),
+        ("split", "test"),
+        ("filtered by", "nothing"),
+        ("filter hash", "def"),
+        ("ranked with", f"kgprobe {package_version()}"),
+        ("a", "<b>"),
+        ("p", "2"),
+        ("seeds", "4, 7"),
+        ("queries", "2"),
+        ("candidates", "9"),
+        ("ties", "the mean rank of the tie group counts; 50.00% of the ranks are tied"),
+    ]
+
+
+def test_a_popularity_that_is_always_0_is_not_called_missing() -> None:
+    tables = made_up(rows=10)
+    tables["model 1"] = with_columns(tables["model 1"], relation_popularity=np.zeros(10))
+    assert remarks(line_up(tables), weighted=False) == [
+        "The relation popularity of all targets is recorded as 0 for model 1, so queries cannot be weighed by it."
+    ]
+
+
+def test_nothing_is_remarked_where_all_is_well() -> None:
+    assert remarks(line_up(made_up()), weighted=True) == []

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from kgprobe.cli.console import Format, counting, note, print_terminal
 from kgprobe.cli.options import DrawOption, FormatOption, MetricOption
-from kgprobe.cli.output import Format, note, print_terminal
-from kgprobe.cli.progress import counting
 
 if TYPE_CHECKING:
-    from kgprobe.openworld.bench import Bench
+    from kgprobe.openworld import Bench
+
 
 _ENDINGS = {Format.json: ".json", Format.csv: ".csv", Format.latex: ".tex", Format.markdown: ".md"}
 
@@ -55,11 +55,12 @@ def bench(
     one (they count as true) by 'kgprobe openworld evaluate'. A metric is consistent if both orders are the same, and
     of use only if it still tells models apart.
     """
-    from kgprobe.openworld.bench import Settings, find_pairs, read_bench
-    from kgprobe.openworld.metrics import OPEN_WORLD_METRICS
-    from kgprobe.report.figures.save import ending_of
-    from kgprobe.report.openworld import TEXTS, bench_grid, write_bench
-    from kgprobe.report.write import require_writing
+    from kgprobe.openworld import read_bench
+    from kgprobe.openworld.benches import Settings, find_pairs
+    from kgprobe.openworld.world import OPEN_WORLD_METRICS
+    from kgprobe.report.bench_report import TEXTS, bench_grid, write_bench
+    from kgprobe.report.comparison_report import require_writing
+    from kgprobe.report.figures.style import ending_of
 
     settings = Settings(late=late, replicates=replicates, seed=seed)
     if output is not None:
@@ -81,8 +82,8 @@ def bench(
 
 def _draw(benches: dict[str, Bench], folder: Path, ending: str) -> None:
     """The figures of every world, under its name where there are several."""
-    from kgprobe.report.figures.openworld import draw_rank_connections, draw_worlds
-    from kgprobe.report.figures.save import save
+    from kgprobe.report.figures.openworld_figures import draw_rank_connections, draw_worlds
+    from kgprobe.report.figures.style import save
 
     for world, one in benches.items():
         before = re.sub(r"[^\w.=-]+", "-", world).strip("-") + "-" if len(benches) > 1 else ""

@@ -6,14 +6,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from kgprobe.cli.console import Format, counting, note, print_rows
 from kgprobe.cli.options import DrawOption, FormatOption, MetricOption, RanksArgument, load, read_models
-from kgprobe.cli.output import Format, Row, note, print_rows
-from kgprobe.cli.progress import counting
 from kgprobe.cli.surface import parse_axis
 from kgprobe.errors import UsageError
+from kgprobe.report.render.grid import Record
 
 if TYPE_CHECKING:
-    from kgprobe.openworld.estimate import Estimation
+    from kgprobe.openworld import Estimation
+
 
 _DATA = (Format.json, Format.csv)
 
@@ -65,7 +66,8 @@ def estimate(
     like the known ones; --odds says what if those that a model ranks low (above 1) or high (below 1) are missing more
     often.
     """
-    from kgprobe.openworld.estimate import DEFAULT_METRICS, draws_needed, estimate_closed
+    from kgprobe.openworld import estimate_closed
+    from kgprobe.openworld.closed_estimates import DEFAULT_METRICS, draws_needed
 
     rate, stresses = parse_missing(missing), parse_axis("odds", odds)
     knowledge = load(graph)
@@ -128,7 +130,7 @@ def _print(found: list[Estimation], format: Format) -> None:  # noqa: A002
         note(str(order))
 
 
-def _without_unasked(rows: list[Row]) -> list[Row]:
+def _without_unasked(rows: list[Record]) -> list[Record]:
     """Without the columns that nothing was asked for."""
     asked = [name for name in rows[0] if any(row[name] is not None for row in rows)]
     return [{name: row[name] for name in asked} for row in rows]

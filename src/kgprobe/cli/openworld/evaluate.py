@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from kgprobe.cli.console import Format, counting, note, print_rows
 from kgprobe.cli.options import FormatOption, MetricOption
-from kgprobe.cli.output import Format, Row, note, print_rows
-from kgprobe.cli.progress import counting
 from kgprobe.errors import DataError
 from kgprobe.files import require_writable
+from kgprobe.report.render.grid import Record
 
 if TYPE_CHECKING:
-    from kgprobe.openworld.evaluate import Checkpoint
-    from kgprobe.openworld.pair import RankPair
-    from kgprobe.openworld.task import Task
+    from kgprobe.openworld.tasks import Task
     from kgprobe.openworld.world import OpenWorld
+    from kgprobe.openworld.world_ranks import Checkpoint, RankPair
+
 
 METRICS = ["MRR", "PROBE(alpha=0,beta=0)"]
 
@@ -72,12 +72,10 @@ def evaluate(
     ranked already is kept, so that a run that was stopped goes on.
     """
     from kgprobe.metrics.catalogue import parse_all
-    from kgprobe.openworld.evaluate import checkpoints_of
-    from kgprobe.openworld.files import read_world
-    from kgprobe.openworld.pair import RankPair
-    from kgprobe.openworld.task import all_task, tail_task
-    from kgprobe.predict import Resources
-    from kgprobe.predict.resources import parse_memory
+    from kgprobe.openworld.tasks import all_task, tail_task
+    from kgprobe.openworld.world_files import read_world
+    from kgprobe.openworld.world_ranks import RankPair, checkpoints_of
+    from kgprobe.resources import Resources, parse_memory
 
     names = [str(parsed) for parsed in parse_all(metric or METRICS)]
     resources = Resources(device, threads, parse_memory(memory))
@@ -89,7 +87,7 @@ def evaluate(
     if ranked:
         note(f"{len(ranked)} of {len(checkpoints)} checkpoints are ranked already")
     total = chosen.ranked * sum(len(found.runs) for found in checkpoints if found.path not in ranked)
-    rows: list[Row] = []
+    rows: list[Record] = []
     with counting("ranking", total, "queries") as watch:
         for found in checkpoints:
             kept = found.path in ranked
@@ -113,7 +111,7 @@ def _ranked_already(checkpoints: Sequence[Checkpoint], world: OpenWorld, task: T
     return ranked
 
 
-def _row(checkpoint: Checkpoint, pair: RankPair, metrics: Sequence[str]) -> Row:
+def _row(checkpoint: Checkpoint, pair: RankPair, metrics: Sequence[str]) -> Record:
     from kgprobe.metrics import evaluate
 
     values = {world: evaluate(getattr(pair, world), metrics) for world in ("open", "closed")}

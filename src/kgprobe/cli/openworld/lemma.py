@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from kgprobe.cli.console import Format, note, print_rows
 from kgprobe.cli.options import FormatOption
-from kgprobe.cli.output import Format, note, print_rows
 
 _WORST = "worst case"
+
 _SYMBOLS = (
     "r: rank; E: candidates; N: other true answers; gamma: missing rate; l: strength of the model; f*: the transformer "
     "of PROBE; unlearned: what an answer scores that the model has not learned (nothing, as in the paper; or a random "
@@ -17,7 +18,7 @@ def lemma(
     format: FormatOption = Format.table,  # noqa: A002
 ) -> None:
     """Try the paper's claims about missing facts, and those that replace them, on a grid of settings."""
-    from kgprobe.openworld.theory import check_claims
+    from kgprobe.openworld import check_claims
 
     rows = [claim.to_row() for claim in check_claims()]
     if format is not Format.table:

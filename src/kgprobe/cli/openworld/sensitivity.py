@@ -8,9 +8,10 @@ from typing import Annotated
 
 import typer
 
+from kgprobe.cli.console import Format, note, print_rows
 from kgprobe.cli.options import FormatOption, MetricOption
-from kgprobe.cli.output import Format, Row, note, print_rows
 from kgprobe.errors import UsageError
+from kgprobe.report.render.grid import Record
 
 _NAMES = {
     "slope": "slope open",
@@ -19,6 +20,7 @@ _NAMES = {
     "closed": "value closed",
     "chance": "chance open",
 }
+
 _MEANING = (
     "shown: the share of a true improvement that the score shows, slope open over slope closed; a slope is what a "
     "score is expected to gain per share of the answers that a model learns more, a value what it "
@@ -52,17 +54,17 @@ def sensitivity(
 ) -> None:
     """Tell how much of a true improvement each metric would show, from the answer counts of the graph alone."""
     from kgprobe.graph import load_graph
-    from kgprobe.openworld import theory
-    from kgprobe.openworld.metrics import OPEN_WORLD_METRICS
+    from kgprobe.openworld import expected_scores, sensitivities
+    from kgprobe.openworld.world import OPEN_WORLD_METRICS
 
-    found = theory.sensitivity(
+    found = sensitivities.sensitivity(
         load_graph(graph),
         _rates(missing),
         metric or OPEN_WORLD_METRICS,
         strength=strength,
         split=split,
         sides=sides,
-        unlearned=theory.Unlearned(unlearned),
+        unlearned=expected_scores.Unlearned(unlearned),
     )
     rows = found.to_rows()
     if format in (Format.json, Format.csv):
@@ -88,7 +90,7 @@ def _rates(texts: list[str]) -> list[float]:
     return list(rates)
 
 
-def _for_people(rows: Sequence[Row]) -> list[Row]:
+def _for_people(rows: Sequence[Record]) -> list[Record]:
     """Without what the warnings say, and columns in which every row says the same."""
     constant = {name for name in ("graph", "missing", "strength", "queries") if len({row[name] for row in rows}) == 1}
     return [{_NAMES.get(name, name): row[name] for name in row if name not in constant | {"flat"}} for row in rows]

@@ -8,14 +8,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from kgprobe.cli.console import Format, note, print_rows
 from kgprobe.cli.options import FormatOption
-from kgprobe.cli.output import Format, Row, note, print_rows
 from kgprobe.errors import DataError
+from kgprobe.report.render.grid import Record
 
 if TYPE_CHECKING:
     from kgprobe.graph import KnowledgeGraph
-    from kgprobe.openworld.scores import Floats
+    from kgprobe.openworld.splits import Floats
     from kgprobe.openworld.world import OpenWorld
+
 
 _POPULARITY = "popularity"
 
@@ -60,8 +62,8 @@ def split(
     on does not depend on --score: rank all hard facts of a split with a model, and give its ranks as the score.
     """
     from kgprobe.graph import load_graph
-    from kgprobe.openworld.files import require_free, write_world
-    from kgprobe.openworld.split import split_world
+    from kgprobe.openworld.splits import split_world
+    from kgprobe.openworld.world_files import require_free, write_world
 
     require_free(output)
     complete = load_graph(graph)
@@ -77,17 +79,17 @@ def split(
 
 
 def _scores(score: str, graph: KnowledgeGraph) -> Floats:
-    from kgprobe.openworld.scores import rank_scores, tail_popularity
+    from kgprobe.openworld.splits import rank_scores, tail_popularity
     from kgprobe.ranks import read_ranks
 
     return tail_popularity(graph) if score == _POPULARITY else rank_scores(read_ranks(score), graph)
 
 
-def _rows(world: OpenWorld) -> list[Row]:
+def _rows(world: OpenWorld) -> list[Record]:
     """Facts of each part, their share, and answers of the tail queries that would be ranked."""
-    from kgprobe.openworld.task import answers_per_query, tail_task
+    from kgprobe.openworld.tasks import answers_per_query, tail_task
 
-    rows: list[Row] = [
+    rows: list[Record] = [
         {"part": part, "facts": count, "share": world.shares[part]}
         for part, count in world.facts.items()
         if count or part != "valid"

@@ -5,20 +5,88 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from kgprobe.errors import UsageError, nearest
-from kgprobe.report.figures import case_studies, cases, geometry, groups, histogram, popularity, transformers, weights
-from kgprobe.report.figures.bands import draw_bands
-from kgprobe.report.figures.decision import draw_decision_map
-from kgprobe.report.figures.heat_maps import draw_heat_maps
-from kgprobe.report.figures.inputs import Axis, Inputs, Offer
+from kgprobe.report.figures import case_figures, function_figures, geometry_figures, popularity_figures, rank_figures
+from kgprobe.report.figures.plane_figures import draw_bands, draw_decision_map, draw_heat_maps
+from kgprobe.report.figures.style import Look, looks
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from kgprobe.compare import Lineup
-    from kgprobe.compare.decision import DecisionMap
+    from kgprobe.comparison import Lineup
+    from kgprobe.decision import DecisionMap
+    from kgprobe.graph import KnowledgeGraph
+
+
+Axis = tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class Offer:
+    """What a user gives to draw from, as far as it is known without reading it.
+
+    Attributes:
+        models: The names of the models whose ranks are given.
+        popularity: Whether the popularity of their queries is known, from their files or from a graph.
+        graph: Whether a graph is given.
+        alphas: Values of alpha, where they are given.
+        betas: Values of beta, likewise.
+        metric: The name of a metric, likewise.
+    """
+
+    models: tuple[str, ...] = ()
+    popularity: bool = False
+    graph: bool = False
+    alphas: Axis | None = None
+    betas: Axis | None = None
+    metric: str | None = None
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """What a user gives to draw from, read."""
+
+    offer: Offer
+    lineup: Lineup | None
+    graph: KnowledgeGraph | None
+
+    @cached_property
+    def looks(self) -> dict[str, Look]:
+        """One look for each model, the same in all figures."""
+        return looks(self.offer.models)
+
+    @property
+    def ranks(self) -> Lineup:
+        """The lined-up models, where a figure cannot be without."""
+        assert self.lineup is not None
+        return self.lineup
+
+    @property
+    def pair(self) -> tuple[str, str]:
+        """The first two models."""
+        first, second, *_ = self.offer.models
+        return first, second
+
+    @property
+    def pair_alone(self) -> Lineup:
+        """The first two models without the others."""
+        from kgprobe.comparison import Lineup
+
+        kept = self.pair
+        return Lineup(
+            {model: self.ranks.runs[model] for model in kept}, {model: self.ranks.left_out[model] for model in kept}
+        )
+
+    def alphas(self, default: Axis) -> Axis:
+        """Those that are given, or else the default."""
+        return self.offer.alphas or default
+
+    def betas(self, default: Axis) -> Axis:
+        """Those that are given, or else the default."""
+        return self.offer.betas or default
 
 
 class Popular(Enum):
@@ -93,81 +161,85 @@ def find(name: str) -> FigureKind:
     return FIGURES[name]
 
 
-def _popularities(inputs: Inputs) -> popularity.Popularities:
+def _popularities(inputs: Inputs) -> popularity_figures.Popularities:
     if inputs.lineup is not None:
-        return popularity.Popularities.of_queries(inputs.lineup.first)
+        return popularity_figures.Popularities.of_queries(inputs.lineup.first)
     assert inputs.graph is not None
-    return popularity.Popularities.of_graph(inputs.graph)
+    return popularity_figures.Popularities.of_graph(inputs.graph)
 
 
 def _decide(lineup: Lineup, alphas: Axis, betas: Axis) -> DecisionMap:
-    from kgprobe.compare.decision import decision_map
+    from kgprobe.decision import decision_map
 
     return decision_map(lineup, alphas, betas)
 
 
-def _by_popularity(inputs: Inputs) -> groups.GroupScores:
-    from kgprobe.compare.comparison import compare_models
+def _by_popularity(inputs: Inputs) -> rank_figures.GroupScores:
+    from kgprobe.comparison.model_comparison import compare_models
 
-    metric, by = inputs.offer.metric or groups.METRIC, f"popularity:{groups.BANDS}"
+    metric, by = inputs.offer.metric or rank_figures.METRIC, f"popularity:{rank_figures.BANDS}"
     # The figure shows intervals of values; tests of differences are not asked for.
     compared = compare_models(inputs.ranks, metric, by=[by], pairs="best", replicates=2_000, permutations=1)
-    return groups.compared_groups(compared)
+    return rank_figures.compared_groups(compared)
 
 
 def _geometry(inputs: Inputs) -> Figure:
-    lineup, eps = (inputs.lineup, None) if inputs.lineup else (geometry.paper_example(), geometry.PAPER_EPS)
-    alphas, betas = inputs.alphas(geometry.ALPHAS), inputs.betas(geometry.BETAS)
-    planes = [geometry.plane(lineup, alpha, beta, eps) for beta in betas for alpha in alphas]
-    return geometry.draw_geometry(planes, inputs.looks or None)
+    lineup, eps = (
+        (inputs.lineup, None) if inputs.lineup else (geometry_figures.paper_example(), geometry_figures.PAPER_EPS)
+    )
+    alphas, betas = inputs.alphas(geometry_figures.ALPHAS), inputs.betas(geometry_figures.BETAS)
+    planes = [geometry_figures.plane(lineup, alpha, beta, eps) for beta in betas for alpha in alphas]
+    return geometry_figures.draw_geometry(planes, inputs.looks or None)
 
 
 _PAPER_GRID: tuple[Axis, Axis] = (-1.0, -0.5, 0.0, 0.5, 1.0), (0.0, 0.2, 0.4, 0.6, 0.8)
+
 _FINE_GRID: tuple[Axis, Axis] = tuple(i / 20 for i in range(-20, 21)), tuple(i / 40 for i in range(33))
+
 _BAND_BETAS: Axis = (0.0, 0.4, 0.8)
 
 _ALL = (
     FigureKind(
         "transformers",
         "score by rank for several alpha, raw and affine",
-        lambda inputs: transformers.draw_transformers(inputs.alphas(transformers.ALPHAS)),
+        lambda inputs: function_figures.draw_transformers(inputs.alphas(function_figures.ALPHAS)),
         options=("alpha",),
     ),
     FigureKind(
         "weights",
         "weight by popularity for several beta",
-        lambda inputs: weights.draw_weights(inputs.betas(weights.BETAS)),
+        lambda inputs: function_figures.draw_weights(inputs.betas(function_figures.BETAS)),
         options=("beta",),
     ),
     FigureKind(
         "weight-surface",
         "weight of a triple over both popularities",
-        lambda inputs: weights.draw_weight_surface(inputs.betas(weights.SURFACE_BETAS)),
+        lambda inputs: function_figures.draw_weight_surface(inputs.betas(function_figures.SURFACE_BETAS)),
         options=("beta",),
     ),
     FigureKind(
         "crossing-lines",
         "a line for each query from entity to relation popularity",
-        lambda inputs: popularity.draw_crossing_lines(_popularities(inputs)),
+        lambda inputs: popularity_figures.draw_crossing_lines(_popularities(inputs)),
         popular=Popular.always,
     ),
     FigureKind(
         "popularity-density",
         "how many queries have which popularities",
-        lambda inputs: popularity.draw_popularity_density(_popularities(inputs)),
+        lambda inputs: popularity_figures.draw_popularity_density(_popularities(inputs)),
         popular=Popular.always,
     ),
     FigureKind(
         "rank-histogram",
         "ranks of two models in bins, and their difference",
-        lambda inputs: histogram.draw_rank_histogram(inputs.ranks, *inputs.pair, inputs.looks),
+        lambda inputs: rank_figures.draw_rank_histogram(inputs.ranks, *inputs.pair, inputs.looks),
         models=2,
         pair=True,
     ),
     FigureKind(
         "popularity-groups",
         "a metric by the popularity of the triple",
-        lambda inputs: groups.draw_popularity_groups(_by_popularity(inputs), inputs.looks),
+        lambda inputs: rank_figures.draw_popularity_groups(_by_popularity(inputs), inputs.looks),
         models=1,
         popular=Popular.always,
         options=("metric",),
@@ -215,8 +287,8 @@ _ALL = (
     FigureKind(
         "case-studies",
         "queries on which two models differ most, with the relations of their entities",
-        lambda inputs: case_studies.draw_case_studies(
-            cases.case_study(inputs.ranks, inputs.graph, *inputs.pair),  # type: ignore[arg-type]
+        lambda inputs: case_figures.draw_case_studies(
+            case_figures.case_study(inputs.ranks, inputs.graph, *inputs.pair),  # type: ignore[arg-type]
             inputs.looks,
         ),
         models=2,

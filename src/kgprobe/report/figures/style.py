@@ -1,30 +1,42 @@
-"""How every figure looks: sizes for print, colours and shapes that everybody can tell apart, and text that is text."""
+"""The look of every figure: sizes, colours, markers, axes, and saving."""
 
 from __future__ import annotations
 
+import math
 import unicodedata
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import wraps
-from typing import TYPE_CHECKING, Any, ParamSpec
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, ParamSpec
+
+import numpy as np
+from numpy.typing import NDArray
 
 from kgprobe.errors import UsageError
+from kgprobe.files import replacing
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+
 COLUMN, PAGE = 3.4, 7.0
+
 """Width in inches of a column and of a page of two columns."""
 
 ALPHA, BETA, MINUS = "\N{GREEK SMALL LETTER ALPHA}", "\N{GREEK SMALL LETTER BETA}", "\N{MINUS SIGN}"
+
 SHARPNESS, ROBUSTNESS = f"sharpness {ALPHA}", f"robustness {BETA}"
+
 """What axes of alpha and of beta are called."""
 
 HEAT = "cividis"
+
 """A colour map that is perceptually uniform, also for the colour-blind and in grey."""
 
 _SETTINGS: dict[str, Any] = {
@@ -67,8 +79,11 @@ class Look:
 
 # Okabe and Ito (2008), in an order in which neighbours differ in brightness too; yellow, too bright for lines, is last.
 _COLOURS = ("#0072B2", "#E69F00", "#009E73", "#56B4E9", "#D55E00", "#CC79A7", "#000000", "#F0E442")
+
 _LINES: tuple[Any, ...] = ("-", (0, (5, 1.5)), (0, (1, 1)), (0, (5, 1, 1, 1)), (0, (3, 1, 1, 1, 1, 1)))
+
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X")
+
 _HATCHES = ("", "////", "....", "\\\\\\\\", "xxxx", "----", "++++")
 
 
@@ -103,6 +118,7 @@ def plain(text: str, longest: int = 40) -> str:
 
 
 _REPLACED = {"Cc": " ", "Cs": "\ufffd", "Zl": " ", "Zp": " "}
+
 _NO_XML = "\ufffe\uffff"
 
 
@@ -213,3 +229,94 @@ def scientific(number: float) -> str:
     if number == 0 or int(exponent) >= -2:
         return f"{number:.2g}"
     return f"{digits.removesuffix('.0')}·{power_of_ten(int(exponent))}"
+
+
+Floats = NDArray[np.float64]
+
+Direction = Literal["x", "y"]
+
+_MOST_TICKS = 5
+
+_BELOW = 3.0
+
+"""On a logarithmic axis, 0 stands so many times below the smallest value that is not 0."""
+
+
+def log_axis(axes: Axes, direction: Direction, low: float, high: float, *, zero_at: float | None = None) -> None:
+    """A logarithmic axis from low to high whose ticks are powers of ten, and 0 where it has a place.
+
+    Example:
+        >>> from matplotlib.figure import Figure
+        >>> axes = Figure().add_subplot()
+        >>> log_axis(axes, "x", 1, 2000)
+        >>> [label.get_text() for label in axes.get_xticklabels()]
+        ['1', '10', '100', '1,000']
+    """
+    axes.set(**{f"{direction}scale": "log", f"{direction}lim": (low, high)})
+    first, last = math.ceil(math.log10(low) - 1e-9), math.floor(math.log10(high) + 1e-9)
+    step = max(1, math.ceil((last - first + 1) / _MOST_TICKS))
+    room = low if zero_at is None else zero_at * _BELOW / 1.5  # where 0 is written nothing else fits
+    exponents = [k for k in range(first, last + 1) if k % step == 0 and 10.0**k >= room * (1 - 1e-9)]
+    zero = [] if zero_at is None else [zero_at]
+    axis = axes.xaxis if direction == "x" else axes.yaxis
+    axis.set_ticks([*zero, *(10.0**k for k in exponents)], labels=[*("0" for _ in zero), *map(power_of_ten, exponents)])
+    axis.set_ticks([], minor=True)
+
+
+def place_of_zero(values: Floats) -> float | None:
+    """Where 0 stands on a logarithmic axis of these values; None where none is 0 or nothing else is there.
+
+    Example:
+        >>> place_of_zero(np.array([0.0, 0.3, 0.9])), place_of_zero(np.array([0.3]))
+        (0.09999999999999999, None)
+    """
+    positive = values[values > 0]
+    return float(positive.min()) / _BELOW if positive.size and positive.size < values.size else None
+
+
+def grid_axis(axes: Axes, direction: Direction, values: Sequence[float]) -> None:
+    """Ticks at the cells 0, 1, ... of a grid, named by their values; only some, where there are many."""
+    step = max(1, math.ceil(len(values) / _MOST_TICKS)) if len(values) > 2 * _MOST_TICKS else 1
+    axis = axes.xaxis if direction == "x" else axes.yaxis
+    axis.set_ticks(range(0, len(values), step), labels=[signed(value) for value in values[::step]])
+    axis.set_tick_params(length=0)
+
+
+# Neither dates nor versions, so that the bytes depend on the figure alone.
+_METADATA: dict[str, dict[str, str | None]] = {
+    "pdf": {"CreationDate": None, "Producer": None, "Creator": "kgprobe"},
+    "svg": {"Date": None, "Creator": "kgprobe"},
+    "png": {"Software": None},
+}
+
+ENDINGS = tuple(_METADATA)
+
+
+def ending_of(path: str | PathLike[str]) -> str:
+    """The kind of file that a name asks for.
+
+    Example:
+        >>> ending_of("ranks.PDF")
+        'pdf'
+    """
+    ending = Path(path).suffix.lower().removeprefix(".")
+    if ending not in _METADATA:
+        known = ", ".join(f".{known}" for known in ENDINGS)
+        raise UsageError(f"{path}: a figure cannot be written to this kind of file", remedy=f"end its name in {known}")
+    return ending
+
+
+def save(figure: Figure, path: str | PathLike[str]) -> None:
+    """Write a figure; the file appears under its name only when it is whole.
+
+    Example:
+        >>> import tempfile
+        >>> from kgprobe.report.figures.function_figures import draw_transformers
+        >>> path = Path(tempfile.mkdtemp()) / "curves.pdf"
+        >>> save(draw_transformers(), path)
+        >>> path.read_bytes()[:5]
+        b'%PDF-'
+    """
+    ending = ending_of(path)
+    with house_style(), replacing(path) as temporary:
+        figure.savefig(temporary, format=ending, metadata=_METADATA[ending])

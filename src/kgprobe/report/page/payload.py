@@ -1,7 +1,9 @@
-"""A line-up and what is known about it, as the bytes that a page carries."""
+"""The data of a page: a line-up and what is known about it, as bytes."""
 
 from __future__ import annotations
 
+import gzip
+import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,37 +13,213 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kgprobe.aggregate.weights import smallest_popularity
-from kgprobe.compare.decision import map_band, widened
-from kgprobe.compare.interval import FEWEST_QUERIES, FEWEST_VARYING
-from kgprobe.compare.lineup import Lineup
+from kgprobe.comparison.intervals import FEWEST_QUERIES, FEWEST_VARYING
+from kgprobe.comparison.lineup import Lineup
+from kgprobe.decision import map_band, widened
 from kgprobe.graph import KnowledgeGraph
 from kgprobe.ranks import Ranks
-from kgprobe.ranks.schema import POPULARITY, package_version
-from kgprobe.report.page.compress import compressed
-from kgprobe.report.page.container import pack
-from kgprobe.report.page.protocol import protocol, remarks, unweighed
-from kgprobe.report.page.queries import Content, has_popularity, query_content
-from kgprobe.report.page.reasons import Reasons, reasons_entry
-from kgprobe.report.page.results import difference_entry, estimate_entry, finding_entry
-from kgprobe.report.page.sample import draw_sample
-from kgprobe.report.page.worlds import world_entry
+from kgprobe.ranks.schema import POPULARITY, RanksInfo, package_version
+from kgprobe.report.page.compression import compressed
+from kgprobe.report.page.entries import (
+    Reasons,
+    difference_entry,
+    estimate_entry,
+    finding_entry,
+    reasons_entry,
+    world_entry,
+)
+from kgprobe.report.page.page_queries import Content, draw_sample, has_popularity, query_content
 
 if TYPE_CHECKING:
-    from kgprobe.compare.audit import Finding
-    from kgprobe.compare.outcome import Comparison
-    from kgprobe.openworld.bench.bench import Bench
+    from kgprobe.audit import Finding
+    from kgprobe.comparison.results import Comparison
+    from kgprobe.openworld.benches import Bench
+
+
+_ALIGNMENT = 8
+
+"""Bytes; a typed array of JavaScript begins at a multiple of the size of its numbers."""
+
+_LEVEL = 6
+
+
+def pack(header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], steps: frozenset[str] = frozenset()) -> bytes:
+    """A header and arrays as bytes that are the same whenever they are written.
+
+    Args:
+        header: Anything that JSON can say; the place of every array is added under ``arrays``.
+        arrays: Whole numbers of at least 0, which take as few bytes as they need, or doubles.
+        steps: Arrays that are stored as the steps from each value to the next: where these repeat, they cost nothing.
+
+    Example:
+        >>> packed = pack({"title": "mine"}, {"rank": np.array([1, 2]), "triple": np.array([4, 4, 5])}, {"triple"})
+        >>> header, arrays = unpack(packed)
+        >>> header, {name: (str(array.dtype), array.tolist()) for name, array in arrays.items()}
+        ({'title': 'mine'}, {'rank': ('uint8', [1, 2]), 'triple': ('int32', [4, 4, 5])})
+    """
+    stored = {name: _steps(array) if name in steps else _narrow(array) for name, array in arrays.items()}
+    places, body = {}, bytearray()
+    for name, array in stored.items():
+        places[name] = [array.dtype.str[1:], len(body), len(array), name in steps]
+        body += array.astype(array.dtype.newbyteorder("<")).tobytes()
+        body += bytes(-len(body) % _ALIGNMENT)
+    # The path of a file may hold bytes that are no text.
+    text = json.dumps({**header, "arrays": places}, ensure_ascii=False, allow_nan=False).encode(errors="replace")
+    text += b" " * (-(len(text) + _ALIGNMENT) % _ALIGNMENT)
+    return gzip.compress(len(text).to_bytes(_ALIGNMENT, "little") + text + bytes(body), _LEVEL, mtime=0)
+
+
+def unpack(packed: bytes) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+    """The header and the arrays of what `pack` made, as the page sees them."""
+    content = gzip.decompress(packed)
+    start = _ALIGNMENT + int.from_bytes(content[:_ALIGNMENT], "little")
+    header: dict[str, Any] = json.loads(content[_ALIGNMENT:start])
+    arrays = {}
+    for name, (kind, offset, length, stepped) in header.pop("arrays").items():
+        array = np.frombuffer(content, f"<{kind}", length, start + offset)
+        arrays[name] = np.cumsum(array, dtype=array.dtype) if stepped else array
+    return header, arrays
+
+
+def _narrow(array: NDArray[Any]) -> NDArray[Any]:
+    if array.dtype.kind == "f":
+        return array.astype(np.float64)
+    return array.astype(np.min_scalar_type(int(array.max(initial=0))))
+
+
+def _steps(array: NDArray[Any]) -> NDArray[Any]:
+    return np.diff(array, prepend=0).astype(np.int32)
+
+
+Pairs = list[tuple[str, str]]
+
+_NOT_RECORDED = "not recorded"
+
+
+def protocol(runs: Sequence[Ranks]) -> Pairs:
+    """What the file of a model says of itself, and what its ranks show, seed by seed.
+
+    Example:
+        >>> ranks = Ranks.from_columns(
+        ...     head=[0, 0], relation=[0, 0], tail=[1, 1], side=["head", "tail"], rank=[1, 2.5], candidates=[9, 8],
+        ...     info=RanksInfo(graph="tiny", filtered=("train", "test"), kgprobe="0.1"),
+        ... )
+        >>> for key, text in protocol([ranks]):
+        ...     print(f"{key}: {text}")
+        graph: tiny
+        graph hash: not recorded
+        split: not recorded
+        filtered by: train+test
+        filter hash: not recorded
+        ranked with: kgprobe 0.1
+        seeds: one run
+        queries: 2
+        candidates: 8 to 9
+        ties: the mean rank of the tie group counts; how many there are is not recorded
+    """
+    return [*_told(runs[0].info), *_shown(runs)]
+
+
+def remarks(lineup: Lineup, *, weighted: bool) -> list[str]:
+    """What a reader should know before any number: queries that do not count, and weights that are not known.
+
+    Example:
+        >>> from kgprobe.comparison import line_up
+        >>> ranks = Ranks.from_columns(head=[0], relation=[0], tail=[1], side=["tail"], rank=[1], candidates=[1])
+        >>> for remark in remarks(line_up({"mine": ranks}), weighted=False):
+        ...     print(remark)
+        mine: 1 query with a single candidate is left out of the scores.
+        Popularity is not recorded for all targets, so queries cannot be weighed by it.
+    """
+    found = []
+    for model, runs in lineup.runs.items():
+        single = max(int((run.candidates == 1).sum()) for run in runs)
+        if single:
+            found.append(f"{model}: {_queries(single)} with a single candidate {_are(single)} left out of the scores.")
+        if other := lineup.left_out.get(model, 0):
+            found.append(f"{model}: {_queries(other)} that not all models have {_are(other)} left out.")
+    if not weighted:
+        found.append(unweighed(lineup))
+    return found
+
+
+def unweighed(lineup: Lineup) -> str:
+    """Why queries cannot be weighed by popularity."""
+    counted = [(name, run.filter(run.candidates > 1)) for name, runs in lineup.runs.items() for run in runs]
+    zero = [
+        f"The {column.replace('_', ' ')} of all targets is recorded as 0 for {name}"
+        for name, run in counted
+        for column in POPULARITY
+        if len(run) and not run.numbers(column).any()
+    ]
+    reason = (zero or ["Popularity is not recorded for all targets"])[0]
+    return f"{reason}, so queries cannot be weighed by it."
+
+
+def _told(info: RanksInfo) -> Pairs:
+    filtered = None if info.filtered is None else "+".join(info.filtered) or "nothing"
+    said = {
+        "graph": info.graph,
+        "graph hash": info.graph_hash,
+        "split": info.split,
+        "filtered by": filtered,
+        "filter hash": info.filter_hash,
+        "ranked with": f"kgprobe {info.kgprobe}" if info.kgprobe else None,
+    }
+    return [(key, text or _NOT_RECORDED) for key, text in said.items()] + [
+        (str(key), str(value)) for key, value in sorted(info.settings.items())
+    ]
+
+
+def _shown(runs: Sequence[Ranks]) -> Pairs:
+    first = runs[0]
+    seeds = [int(run.seed[0]) for run in runs if run.seed is not None]
+    pairs = {
+        "seeds": ", ".join(map(str, seeds)) or "one run",
+        "queries": f"{len(first):,}",
+        "candidates": _between(min(run.candidates.min() for run in runs), max(run.candidates.max() for run in runs)),
+        "ties": _ties(runs),
+    }
+    return list(pairs.items())
+
+
+def _ties(runs: Sequence[Ranks]) -> str:
+    """How ties are treated, and how frequent they are."""
+    known = np.concatenate([run.ties[~np.isnan(run.ties)] for run in runs])
+    share = f"{(known > 0).mean():.2%} of the ranks are tied" if len(known) else "how many there are is not recorded"
+    return f"the mean rank of the tie group counts; {share}"
+
+
+def _between(least: float, most: float) -> str:
+    return f"{least:,.0f}" if least == most else f"{least:,.0f} to {most:,.0f}"
+
+
+def _queries(number: int) -> str:
+    return "1 query" if number == 1 else f"{number:,} queries"
+
+
+def _are(number: int) -> str:
+    return "is" if number == 1 else "are"
+
 
 HISTOGRAM = {"1": 1.0, "2": 2.0, "3-10": 10.0, "11-100": 100.0, "101-1,000": 1000.0, ">1,000": math.inf}
+
 """The paper's bins of ranks by their upper ends; a mean rank over ties belongs to the next bin."""
 
 MOST_RANKS = 2_500_000
+
 """Ranks of all runs that a page holds as they are: a browser goes through them while a slider moves."""
+
 MOST_BYTES = 18_000_000
+
 """Of the packed data: written out and with all else that it needs, a page stays below 30 MB."""
 
 _WIDE = ((-5.0, 5.0), (-2.0, 2.0))
+
 """How far alpha and beta can be set on the page."""
+
 _QUANTILES = 1025
+
 _MOST_FOR_BAND = 200_000
 
 
@@ -93,8 +271,8 @@ def payload(lineup: Lineup, about: About) -> Payload:
     """Everything that a page holds: all ranks, unless they are too many.
 
     Example:
-        >>> from kgprobe.compare import line_up
-        >>> from kgprobe.report.page.container import unpack
+        >>> from kgprobe.comparison import line_up
+        >>> from kgprobe.report.page.payload import unpack
         >>> ranks = Ranks.from_columns(
         ...     head=[7, 7], relation=[0, 0], tail=[9, 9], side=["head", "tail"], rank=[1, 2.5], candidates=[9, 8]
         ... )

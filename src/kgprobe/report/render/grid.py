@@ -1,18 +1,69 @@
-"""What every writer of tables is given: columns with headings, rows of cells, and notes below."""
+"""Grids: columns with headings, rows of cells and notes, the input of every renderer."""
 
 from __future__ import annotations
 
+import csv
+import json
+import math
+import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
-from kgprobe.report.render.text import as_text, one_line
+
+def as_text(value: Any) -> str:
+    """A value as a person wants to read it.
+
+    Example:
+        >>> as_text(0.123456), as_text(1234567), as_text(None), as_text(1e-9)
+        ('0.1235', '1,234,567', '', '1e-09')
+    """
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int):
+        return f"{value:,}"
+    if isinstance(value, float):
+        if value == 0 or (1e-3 <= abs(value) < 1e6 and math.isfinite(value)):
+            return f"{value:,.4f}"
+        return f"{value:.4g}"
+    return str(value)
+
+
+def counted(number: int, one: str, several: str | None = None) -> str:
+    """A number with the word for what is counted.
+
+    Example:
+        >>> counted(1, "test"), counted(2000, "query", "queries")
+        ('1 test', '2,000 queries')
+    """
+    return f"{number:,} {one if number == 1 else several or one + 's'}"
+
+
+def one_line(text: str) -> str:
+    r"""A text that can stand in a cell: nothing in it moves the cursor, ends the line or turns what follows around.
+
+    Example:
+        >>> one_line("two\nlines"), one_line("\x1b[31mred"), one_line("\u202eturned")
+        ('two lines', ' [31mred', 'turned')
+    """
+    return "".join("" if c in _TURNS else _REPLACED.get(unicodedata.category(c), c) for c in text)
+
+
+_TURNS = "\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
+
+"""Marks of the direction of writing, which would reach beyond the name that they are in."""
+
+_REPLACED = {"Cc": " ", "Zl": " ", "Zp": " ", "Cs": "\ufffd"}
 
 Record = Mapping[str, Any]
 
 PLACES = {1: "1st", 2: "2nd", 3: "3rd"}
+
 MEDALS = {1: "F8A602", 2: "A5A5B1", 3: "D36A49"}
+
 """The paper's gold, silver and bronze."""
 
 
@@ -117,3 +168,51 @@ def grid_of(rows: Sequence[Record]) -> Grid:
     columns = [Column((one_line(name),), right) for name, right in zip(names, numeric, strict=True)]
     lines = [Line(tuple(Cell(one_line(as_text(row.get(name)))) for name in names)) for row in rows]
     return Grid(tuple(columns), tuple(lines))
+
+
+def json_text(rows: Sequence[Record]) -> str:
+    """A list of flat objects, one on each line; null where a number is not finite.
+
+    Example:
+        >>> print(json_text([{"metric": "MRR", "value": 0.1 + 0.2, "std": float("nan")}]), end="")
+        [
+          {"metric": "MRR", "value": 0.30000000000000004, "std": null}
+        ]
+    """
+    if not rows:
+        return "[]\n"
+    lines = ",\n".join("  " + json.dumps(_finite(row), ensure_ascii=False) for row in rows)
+    # Half of a surrogate pair cannot be written as UTF-8; what Python writes for it is JSON too.
+    return f"[\n{lines}\n]\n".encode("utf-8", "backslashreplace").decode()
+
+
+def csv_text(rows: Sequence[Record]) -> str:
+    """Comma-separated values with a heading; empty where a number is not finite.
+
+    Example:
+        >>> print(csv_text([{"metric": "MRR", "value": 0.1 + 0.2, "std": None}]), end="")
+        metric,value,std
+        MRR,0.30000000000000004,
+    """
+    lines = _Lines()
+    # A lone carriage return is quoted only where it is part of the line's end.
+    writer = csv.DictWriter(lines, columns_of(rows), restval="", lineterminator=_Lines.end)
+    writer.writeheader()
+    writer.writerows(_finite(row) for row in rows)
+    return "".join(lines.written).encode("utf-8", "replace").decode()
+
+
+class _Lines:
+    """Takes lines that end in CR LF, and keeps them ending in LF."""
+
+    end = "\r\n"
+
+    def __init__(self) -> None:
+        self.written: list[str] = []
+
+    def write(self, line: str) -> None:
+        self.written.append(line.removesuffix(self.end) + "\n")
+
+
+def _finite(row: Record) -> dict[str, Any]:
+    return {key: None if isinstance(v, float) and not math.isfinite(v) else v for key, v in row.items()}

@@ -1,0 +1,141 @@
+"""Sums over queries that merge, and how ties are scored."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from enum import StrEnum
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kgprobe.arrays import distinct, sum_by
+from kgprobe.errors import DataError, UsageError
+from kgprobe.ranks import Ranks
+from kgprobe.transform import Transformer
+
+Floats = NDArray[np.float64]
+
+Codes = NDArray[np.int64]
+
+
+class KeyedSums:
+    """Adds up rows of numbers separately for every distinct combination of key values.
+
+    Holds one row for each combination seen, so memory follows the number of combinations, not of queries.
+    Addition is commutative, so batches may come in any order and partial results merge.
+
+    Example:
+        >>> sums = KeyedSums(keys=1, terms=1)
+        >>> sums.add([np.array([1.0, 2.0, 1.0])], np.array([[10.0, 20.0, 30.0]]))
+        >>> [v.tolist() for v in sums.keys], sums.sums.tolist()
+        ([[1.0, 2.0]], [[40.0, 20.0]])
+    """
+
+    def __init__(self, keys: int, terms: int) -> None:
+        self._pieces: list[tuple[list[Floats], Floats]] = [([np.empty(0) for _ in range(keys)], np.empty((terms, 0)))]
+        self._pending = 0
+
+    def add(self, keys: Sequence[Floats], terms: Floats) -> None:
+        """Add rows: one array for each key, and an array [terms, rows]."""
+        self._append(*_reduce(keys, terms))
+
+    def merge(self, other: KeyedSums) -> None:
+        """Add what another one has collected."""
+        self._append(other.keys, other.sums)
+
+    @property
+    def keys(self) -> list[Floats]:
+        """The distinct combinations, one array for each key."""
+        self._compact()
+        return self._pieces[0][0]
+
+    @property
+    def sums(self) -> Floats:
+        """The sums, an array [terms, combinations]."""
+        self._compact()
+        return self._pieces[0][1]
+
+    def _append(self, keys: list[Floats], terms: Floats) -> None:
+        self._pieces.append((keys, terms))
+        self._pending += terms.shape[1]
+        # Joining the pieces only when they outgrow what is already joined keeps the total work linear.
+        if self._pending > max(1 << 16, self._pieces[0][1].shape[1]):
+            self._compact()
+
+    def _compact(self) -> None:
+        if len(self._pieces) == 1:
+            return
+        keys = [np.concatenate(parts) for parts in zip(*(piece[0] for piece in self._pieces), strict=True)]
+        self._pieces = [_reduce(keys, np.concatenate([piece[1] for piece in self._pieces], axis=1))]
+        self._pending = 0
+
+
+def _reduce(keys: Sequence[Floats], terms: Floats) -> tuple[list[Floats], Floats]:
+    if not keys:
+        return [], terms.sum(axis=1, keepdims=True)
+    values, which = distinct(keys, terms.shape[1])
+    size = len(values[0])
+    if size == 1:
+        return values, terms.sum(axis=1, keepdims=True)
+    return values, np.stack([sum_by(which, term, size) for term in terms])
+
+
+class Tie(StrEnum):
+    """The score of a tie group: of its mean rank, its mean score, its best or its worst rank."""
+
+    mean = "mean"
+    expected = "expected"
+    optimistic = "optimistic"
+    pessimistic = "pessimistic"
+
+    @classmethod
+    def _missing_(cls, value: object) -> Tie:
+        raise UsageError(f"tie '{value}' is not known", [f"it can be {', '.join(cls)}"])
+
+
+def tied_rank(ranks: Ranks, tie: Tie) -> Floats:
+    """The single rank that stands for the tie group; `Tie.expected` has none, and uses the mean rank."""
+    return _RANK_OF[tie](ranks)
+
+
+def tied_score(transformer: Transformer, ranks: Ranks, tie: Tie) -> Floats:
+    """The score of every query.
+
+    Example:
+        Two candidates share the top. Hits@1 of their mean rank 1.5 is 0; on average it is one half.
+
+        >>> from kgprobe.transform import Hits
+        >>> top = Ranks.from_columns(
+        ...     head=[0], relation=[0], tail=[1], side=["tail"], rank=[1.5], ties=[1], candidates=[9]
+        ... )
+        >>> [tied_score(Hits(1), top, tie).item() for tie in (Tie.mean, Tie.expected)]
+        [0.0, 0.5]
+    """
+    if tie is not Tie.expected:
+        return transformer(tied_rank(ranks, tie), ranks.candidates)
+    first = _with_ties(ranks, ranks.optimistic)
+    if (first % 1 != 0).any():
+        raise DataError(
+            "the exact expectation needs tie groups of whole ranks",
+            [f"rank - ties/2 is not a whole number in {int((first % 1 != 0).sum()):,} rows"],
+            "use --tie mean, or correct the column 'ties'",
+        )
+    return transformer.mean_over(first, ranks.pessimistic, ranks.candidates)
+
+
+def _with_ties(ranks: Ranks, values: Floats) -> Floats:
+    unknown = int(np.isnan(ranks.ties).sum())
+    if unknown:
+        raise DataError(
+            f"the number of ties is not recorded in {unknown:,} of {len(ranks):,} rows",
+            remedy="use --tie mean, or a rank file with the column 'ties'",
+        )
+    return values
+
+
+_RANK_OF: dict[Tie, Callable[[Ranks], Floats]] = {
+    Tie.mean: lambda ranks: ranks.rank,
+    Tie.expected: lambda ranks: ranks.rank,
+    Tie.optimistic: lambda ranks: _with_ties(ranks, ranks.optimistic),
+    Tie.pessimistic: lambda ranks: _with_ties(ranks, ranks.pessimistic),
+}

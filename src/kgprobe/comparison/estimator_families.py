@@ -1,0 +1,272 @@
+"""One metric of several models on the same clusters, evaluated on many bootstrap draws.
+
+The share of the weight below a rank varies between draws of n clusters by at most 0.5 / sqrt(n) (its standard
+deviation), so a window of eight times that around one half holds the median of every draw, for all that can be seen.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kgprobe.comparison.estimators import DistributionPart, Estimator, condensed, joined
+from kgprobe.comparison.resampling import Kept, Rule, Table, Watch, gathered, parted, resampled, side_by_side
+from kgprobe.metrics.metric import Metric
+from kgprobe.metrics.rank_metrics import IMedianRank, MADRank, MedianRank
+
+Floats = NDArray[np.float64]
+
+Ends = tuple[float, float]
+
+_DEVIATIONS = 8
+
+_MEDIANS: set[type[Metric]] = {MedianRank, IMedianRank, MADRank}
+
+
+def narrowed(estimators: Sequence[Estimator]) -> list[Estimator]:
+    """The same values from fewer ranks, those of all models that are far off counted as equal.
+
+    Args:
+        estimators: A metric without derivative, of several models on the same clusters.
+    """
+    parts = [part for one in estimators for part in one.parts if isinstance(part, DistributionPart)]
+    if not all(type(part.metric) in _MEDIANS for part in parts):
+        return list(estimators)
+    centres, halves = (list(ends) for ends in zip(*map(_ends, parts), strict=True))
+    low, high = _hull(centres)
+    if isinstance(parts[0].metric, MADRank):  # distances reach from any centre to the ends of what holds half
+        far = max(_hull(halves)[1] - low, high - _hull(halves)[0])
+        low, high = low - far, high + far
+    kept = iter([part.within(low, high) for part in parts])
+    return [replace(one, parts=tuple(next(kept) for _ in one.parts)) for one in estimators]
+
+
+def _ends(part: DistributionPart) -> tuple[Ends, Ends]:
+    """Between which ranks medians of draws are, and between which ranks more than half of every draw is."""
+    ranks = part.ranks
+    by_cluster, by_rank = (np.asarray(part.columns.sum(axis=axis)) for axis in (1, 0))
+    room = _DEVIATIONS / 2 * math.sqrt(np.square(by_cluster).sum()) / by_cluster.sum()
+    share = np.cumsum(by_rank) / by_rank.sum()
+    low, high = (ranks[min(int(np.searchsorted(share, at)), len(ranks) - 1)] for at in (0.5 - room, 0.5 + room))
+    distance = np.sort(np.abs(np.subtract.outer([low, high], ranks)).ravel())
+    below = np.concatenate([[0.0], share])
+    within = below[np.searchsorted(ranks, low + distance, "right")] - below[np.searchsorted(ranks, high - distance)]
+    reach = distance[min(int(np.searchsorted(within, 0.5 + room)), len(distance) - 1)]
+    return (float(low), float(high)), (float(high - reach), float(low + reach))
+
+
+def _hull(intervals: Sequence[Ends]) -> Ends:
+    return min(low for low, _ in intervals), max(high for _, high in intervals)
+
+
+@dataclass(frozen=True)
+class Replicates:
+    """What a metric would have been on other draws of clusters.
+
+    Attributes:
+        values: An array [replicates, models].
+        covariance: The models' squared standard errors and covariances as each replicate would estimate them, an
+            array [replicates, models, models]; none for a metric without derivative.
+    """
+
+    values: Floats
+    covariance: Floats | None
+
+    def of(self, contrast: Floats) -> tuple[Floats, Floats | None]:
+        """Values and standard errors of a weighted sum of the models, such as a difference."""
+        used = np.flatnonzero(contrast)  # a model that has no value must not take away those of others
+        values = self.values[:, used] @ contrast[used]
+        if self.covariance is None:
+            return values, None
+        squared = np.einsum("rij,i,j->r", self.covariance[:, used][:, :, used], contrast[used], contrast[used])
+        return values, np.sqrt(np.maximum(squared, 0.0))
+
+
+class Family(ABC):
+    """One metric of several models.
+
+    Attributes:
+        estimators: The metric of every model.
+        clusters: How many clusters there are.
+    """
+
+    def __init__(self, estimators: Sequence[Estimator]) -> None:
+        self.estimators = tuple(estimators)
+        self.clusters = int(estimators[0].columns.shape[0])
+
+    @property
+    def estimate(self) -> Floats:
+        """The value of every model."""
+        return np.array([estimator.estimate for estimator in self.estimators])
+
+    def by_run(self) -> Family:
+        """The training runs of all models, as if each were a model of its own."""
+        return family([run for estimator in self.estimators for run in estimator.by_run()])
+
+    @property
+    @abstractmethod
+    def influence(self) -> Floats | None:
+        """What each cluster adds to the deviation of every model, [clusters, models]; none without derivative."""
+
+    @property
+    @abstractmethod
+    def kept(self) -> Kept:
+        """What is to be kept of each draw of clusters."""
+
+    @abstractmethod
+    def finish(self, kept: Floats) -> Replicates:
+        """The replicates, from all that was kept."""
+
+
+class SmoothFamily(Family):
+    """Metrics that are smooth functions of a few sums.
+
+    Attributes:
+        condensed: The estimators with as few columns as they need.
+        columns: All their columns, [clusters, columns].
+        reads: Which of them each model reads.
+    """
+
+    def __init__(self, estimators: Sequence[Estimator]) -> None:
+        super().__init__(estimators)
+        self.condensed = tuple(map(condensed, estimators))
+        self.columns, self.reads = joined([estimator.columns for estimator in self.condensed])
+        self._left, self._right = np.triu_indices(self.columns.shape[1])
+        total = self.columns.sum(axis=0)
+        self._ratio = total / total[0] if total[0] else np.zeros(len(total))
+
+    @property
+    def kept(self) -> Kept:
+        """Sums of columns, and of their products in pairs."""
+        return Table(int(self.columns.shape[1]) + len(self._left), self._design)
+
+    def _design(self, rows: slice) -> Floats:
+        """The columns and their products in pairs.
+
+        In the products, every column is taken relative to the first (the weights), lest nearly equal scores cancel.
+        """
+        own = self.columns[rows]
+        basis = own - np.multiply.outer(own[:, 0], self._ratio)
+        basis[:, 0] = own[:, 0]
+        design = np.empty((len(own), own.shape[1] + len(self._left)))
+        single, pairs = np.split(design, [own.shape[1]], axis=1)
+        single[:] = own
+        pairs[:] = basis[:, self._left]
+        pairs *= basis[:, self._right]
+        return design
+
+    def finish(self, kept: Floats) -> Replicates:
+        """Values and covariances of the models."""
+        width = self.columns.shape[1]
+        sums, pairs = kept[:, :width], kept[:, width:]
+        squares = np.empty((len(kept), width, width))
+        squares[:, self._left, self._right] = pairs
+        squares[:, self._right, self._left] = pairs
+        values = np.empty((len(kept), len(self.estimators)))
+        gradient = np.zeros((*values.shape, width))
+        with np.errstate(invalid="ignore", divide="ignore", over="ignore"):  # a replicate may have no weight at all
+            for i, (estimator, own) in enumerate(zip(self.condensed, self.reads, strict=True)):
+                values[:, i] = estimator.value(sums[:, own])
+                gradient[:, i, own] = estimator.gradient(sums[:, own])
+            along = np.einsum("rmk,rk->rm", gradient, sums)
+            gradient[:, :, 0] = gradient @ self._ratio
+            covariance = gradient @ squares @ gradient.swapaxes(1, 2)
+            covariance -= along[:, :, None] * along[:, None, :] / self.clusters
+        return Replicates(values, covariance * (self.clusters / max(self.clusters - 1, 1)))
+
+    @cached_property
+    def influence(self) -> Floats:
+        """The derivative at the sums as they are, applied to each cluster."""
+        with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
+            made = np.stack([one.columns @ one.gradient(one.sums) for one in self.condensed], axis=1)
+            return np.asarray(made - made.mean(axis=0))
+
+
+class StepFamily(Family):
+    """Metrics without derivative, such as the median rank."""
+
+    influence = None
+
+    def __init__(self, estimators: Sequence[Estimator]) -> None:
+        super().__init__(narrowed(estimators))
+
+    @property
+    def kept(self) -> Kept:
+        """The value of every model: sums for every rank would be too many to keep."""
+        return Rule(len(self.estimators), self._values)
+
+    def _values(self, counts: Floats) -> Floats:
+        return np.stack([estimator.value(counts @ estimator.columns) for estimator in self.estimators], axis=1)
+
+    def finish(self, kept: Floats) -> Replicates:
+        """Values alone."""
+        return Replicates(kept, None)
+
+
+def family(estimators: Sequence[Estimator]) -> Family:
+    """One metric of several models on the same clusters.
+
+    Example:
+        >>> from kgprobe.comparison.lineup import line_up
+        >>> from kgprobe.comparison.estimators import estimator
+        >>> from kgprobe.metrics import parse
+        >>> from kgprobe.ranks import Ranks
+        >>> ranks = Ranks.from_columns(
+        ...     head=[0, 1], relation=[0, 0], tail=[1, 2], side=["tail"] * 2, rank=[1, 2], candidates=[9, 9]
+        ... )
+        >>> lineup = line_up({"mine": ranks})
+        >>> mine = family([estimator(lineup, "mine", parse("MRR"), clusters=lineup.clusters())])
+        >>> mine.estimate.tolist(), mine.influence.tolist()
+        ([0.75], [[0.125], [-0.125]])
+        >>> mine.finish(np.array([[2.0, 0.0]]) @ mine.kept.rows(slice(None))).values.tolist()
+        [[1.0]]
+    """
+    kind = SmoothFamily if all(estimator.smooth for estimator in estimators) else StepFamily
+    return kind(estimators)
+
+
+_KEPT_CELLS = 1 << 26
+
+
+def bootstrap(
+    families: Sequence[Family], *, replicates: int, seed: int = 0, watch: Watch | None = None
+) -> Iterator[Replicates]:
+    """The replicates of every family, one after the other.
+
+    Args:
+        families: Metrics of models, all on the same clusters.
+        replicates: How many times clusters are drawn anew.
+        seed: Makes the draws repeatable.
+        watch: Is told how many replicates have been made since it was last told.
+
+    Example:
+        >>> from kgprobe.comparison.estimators import estimator
+        >>> from kgprobe.comparison.estimator_families import family
+        >>> from kgprobe.comparison.lineup import line_up
+        >>> from kgprobe.metrics import parse
+        >>> from kgprobe.ranks import Ranks
+        >>> ranks = Ranks.from_columns(
+        ...     head=[0, 1], relation=[0, 0], tail=[1, 2], side=["tail"] * 2, rank=[1, 2], candidates=[9, 9]
+        ... )
+        >>> lineup = line_up({"mine": ranks})
+        >>> mrr = family([estimator(lineup, "mine", parse("MRR"), clusters=lineup.clusters())])
+        >>> (made,) = bootstrap([mrr], replicates=1000)
+        >>> import numpy as np
+        >>> np.unique(made.values).tolist()
+        [0.5, 0.75, 1.0]
+    """
+    kinds = [family.kept for family in families]
+    at_once = max(1, _KEPT_CELLS // (replicates * max((kind.width for kind in kinds), default=1)))
+    for start in range(0, len(families), at_once):
+        batch, own = families[start : start + at_once], kinds[start : start + at_once]
+        clusters = batch[0].clusters
+        told = watch if start == 0 else None
+        keep = side_by_side(own, clusters)
+        kept = gathered(resampled, keep, clusters=clusters, total=replicates, seed=seed, watch=told)
+        yield from (family.finish(part) for family, part in zip(batch, parted(kept, own), strict=True))

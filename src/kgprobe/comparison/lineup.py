@@ -1,0 +1,346 @@
+"""Rank tables of several models lined up on the same queries, in groups and clusters."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from kgprobe.aggregate import parse_groupings
+from kgprobe.arrays import distinct
+from kgprobe.errors import DataError, UsageError
+from kgprobe.graph import KnowledgeGraph
+from kgprobe.metrics.accumulator import sortable
+from kgprobe.ranks import RankFile, Ranks, read_ranks, refuse_intervals, validate
+
+Source = Ranks | RankFile | str | os.PathLike[str]
+
+_KINDS = (Ranks, RankFile, str, os.PathLike)
+
+
+def whole_tables(tables: Any, graph: Any = None) -> dict[str, Ranks]:
+    """The ranks of every model by its name; whatever else is given in their place is refused.
+
+    Args:
+        tables: A table, a file or its path for each name.
+        graph: The graph that goes with them, or None.
+
+    Example:
+        >>> whole_tables({"mine": 5})
+        Traceback (most recent call last):
+            ...
+        kgprobe.errors.UsageError: these are no models to compare
+          - 'mine': int
+        Remedy: give a dictionary of names and rank tables, files or paths, as in {"mine": ranks}
+    """
+    given = tables if isinstance(tables, Mapping) else {"the models": tables}
+    wrong = [
+        f"{name!r}: {type(source).__name__}"
+        for name, source in given.items()
+        if not (isinstance(name, str) and isinstance(source, _KINDS))
+    ]
+    if wrong or given is not tables:
+        listed = wrong or [f"one {type(tables).__name__} without a name"]
+        remedy = 'give a dictionary of names and rank tables, files or paths, as in {"mine": ranks}'
+        raise UsageError("these are no models to compare", listed, remedy)
+    if not (graph is None or isinstance(graph, KnowledgeGraph)):
+        raise UsageError(f"{graph!r} is no graph", remedy="read it with kgprobe.load_graph")
+    return {name: whole_table(source) for name, source in given.items()}
+
+
+def whole_table(source: Source) -> Ranks:
+    """The ranks of a source in memory, checked if they come from a file."""
+    if isinstance(source, Ranks):
+        return source
+    if isinstance(source, RankFile):
+        validate(source)
+        batches = [batch.to_arrow() for batch in source.batches()] or [source.empty_table()]
+        return Ranks(pa.concat_tables(batches).unify_dictionaries(), source.info, validate=False)
+    return read_ranks(source)
+
+
+Codes = NDArray[np.int64]
+
+Runs = Mapping[str, tuple[Ranks, ...]]
+
+
+@dataclass(frozen=True)
+class Clusters:
+    """Which queries stand or fall together: queries of one cluster are not independent of each other.
+
+    Attributes:
+        codes: The cluster of every query, from 0.
+        count: The number of clusters.
+    """
+
+    codes: Codes
+    count: int
+
+
+@dataclass(frozen=True)
+class Lineup:
+    """The ranks of several models on the same queries, in the same order of rows.
+
+    Attributes:
+        runs: For every model one table for each seed, in ascending order of the seeds.
+        left_out: How many queries of every model were left out because not all have them.
+
+    Example:
+        >>> def ranks(*rank):
+        ...     return Ranks.from_columns(
+        ...         head=[0, 0], relation=[0, 0], tail=[1, 1], side=["head", "tail"], rank=rank, candidates=[9, 9]
+        ...     )
+        >>> both = line_up({"one": ranks(1, 2), "other": ranks(3, 4)})
+        >>> both.models, len(both), both.runs["other"][0].rank.tolist()
+        (('one', 'other'), 2, [3.0, 4.0])
+        >>> both.clusters("triple")
+        Clusters(codes=array([0, 0]), count=1)
+    """
+
+    runs: Runs
+    left_out: Mapping[str, int]
+
+    @property
+    def models(self) -> tuple[str, ...]:
+        """Their names, in the order in which they were given."""
+        return tuple(self.runs)
+
+    @property
+    def first(self) -> Ranks:
+        """The first run, which knows the queries as well as any other."""
+        return next(iter(self.runs.values()))[0]
+
+    @property
+    def single_runs(self) -> list[str]:
+        """The models that were trained once: nothing is known of how training varies."""
+        return [model for model, own in self.runs.items() if len(own) < 2]
+
+    @property
+    def usual_seeds(self) -> str:
+        """What a statement is about, unless asked otherwise: the method (``random``), or these runs (``fixed``)."""
+        return "fixed" if self.single_runs else "random"
+
+    def __len__(self) -> int:
+        return len(self.first)
+
+    def clusters(self, by: str = "triple") -> Clusters:
+        """Queries grouped by what they share: the test triple, the relation, the target entity, or nothing."""
+        if by not in _SHARED:
+            raise UsageError(f"queries are not clustered by '{by}'", [f"it can be {', '.join(_SHARED)}"])
+        columns = [column.astype(np.float64) for column in _SHARED[by](self.first)]
+        values, codes = distinct(columns, len(self))
+        place = np.empty(len(values[0]), dtype=np.int64)
+        place[np.lexsort(values)] = np.arange(len(place))  # so that random draws do not hang on the order of rows
+        return Clusters(place[codes], len(place))
+
+
+_SHARED: dict[str, Callable[[Ranks], list[Codes]]] = {
+    "triple": lambda ranks: [ranks.head, ranks.relation, ranks.tail],
+    "relation": lambda ranks: [ranks.relation],
+    "entity": lambda ranks: [ranks.target],
+    "query": lambda ranks: _query(ranks),
+}
+
+
+def line_up(
+    tables: Lineup | Mapping[str, Source], *, graph: KnowledgeGraph | None = None, common: bool = False
+) -> Lineup:
+    """Put the tables of several models in the same order of queries.
+
+    Args:
+        tables: The ranks of every model by its name, as a table, a file or its path; those of several seeds are told
+            apart by the column ``seed``. Models that are lined up stay as they are.
+        graph: Where the popularity of the targets comes from; without it, the tables' own columns are used.
+        common: Keep the queries that all models and seeds have, instead of refusing models that have others.
+
+    Example:
+        >>> def ranks(*heads):
+        ...     n = len(heads)
+        ...     return Ranks.from_columns(
+        ...         head=heads, relation=[0] * n, tail=[9] * n, side=["tail"] * n, rank=heads, candidates=[9] * n
+        ...     )
+        >>> shared = line_up({"one": ranks(1, 2, 3), "other": ranks(3, 2)}, common=True)
+        >>> [shared.runs[model][0].rank.tolist() for model in shared.models], shared.left_out
+        ([[2.0, 3.0], [2.0, 3.0]], {'one': 1, 'other': 0})
+    """
+    if isinstance(tables, Lineup):
+        return tables
+    whole = whole_tables(tables, graph)
+    if not whole:
+        raise UsageError("there is no model to look at", remedy="give at least one rank table")
+    runs: dict[str, tuple[Ranks, ...]] = {}
+    for model, table in whole.items():
+        validate(table, graph)
+        refuse_intervals(table)
+        runs[model] = by_seed(table)
+    if not all(len(run) for tables_of in runs.values() for run in tables_of):
+        raise DataError("there is no query to compare", remedy="check that the rank files have rows")
+    lined = _in_one_order(runs, common)
+    if graph is not None:
+        lined = {model: tuple(run.with_popularity(graph.popularity) for run in own) for model, own in lined.items()}
+    most = {model: max(map(len, own)) for model, own in runs.items()}
+    kept = len(next(iter(lined.values()))[0])
+    return Lineup(lined, {model: count - kept for model, count in most.items()})
+
+
+def by_seed(ranks: Ranks) -> tuple[Ranks, ...]:
+    """One table for each training run, in ascending order of the seeds."""
+    if ranks.seed is None:
+        return (ranks,)
+    seeds = np.unique(ranks.seed)
+    return (ranks,) if len(seeds) <= 1 else tuple(ranks.filter(ranks.seed == seed) for seed in seeds)
+
+
+Models = Lineup | Mapping[str, Source]
+
+"""What a comparison takes: models lined up, or their tables by name."""
+
+
+def named_files(paths: Iterable[Path], watch: Callable[[int], None] | None = None) -> dict[str, RankFile]:
+    """Rank files by the name of their model; by their path, where several files name the same model."""
+    files = [RankFile(path, watch) for path in paths]
+    twice = [str(path) for path, number in Counter(str(file.path) for file in files).items() if number > 1]
+    if twice:
+        raise UsageError("the same file is given twice", twice, "name every file once")
+    names = [file.info.model or file.path.stem for file in files]
+    often = Counter(names)
+    return {name if often[name] == 1 else str(file.path): file for name, file in zip(names, files, strict=True)}
+
+
+def _in_one_order(runs: Runs, common: bool) -> dict[str, tuple[Ranks, ...]]:
+    """The runs with the queries that all of them have, in the order of the first."""
+    every = [run for own in runs.values() for run in own]
+    if all(_same_order(every[0], run) for run in every[1:]):
+        return dict(runs)
+    codes = _codes(every)
+    holders = np.bincount(np.concatenate(codes))
+    if not common and (holders < len(every)).any():
+        raise _different(runs, codes, holders)
+    wanted = codes[0][holders[codes[0]] == len(every)]
+    if not len(wanted):
+        raise DataError("the models have no query in common", remedy="check that the files are of the same graph")
+    row_of = np.empty(len(holders), dtype=np.int64)
+
+    def reordered(run: Ranks, own: Codes) -> Ranks:
+        row_of[own] = np.arange(len(own))
+        return run.take(row_of[wanted])
+
+    rows = iter(codes)
+    return {model: tuple(reordered(run, next(rows)) for run in own) for model, own in runs.items()}
+
+
+def _query(run: Ranks) -> list[NDArray[np.int64]]:
+    return [run.head, run.relation, run.tail, run.predicts_tail.astype(np.int64)]
+
+
+def _same_order(one: Ranks, other: Ranks) -> bool:
+    return all(np.array_equal(a, b) for a, b in zip(_query(one), _query(other), strict=True))
+
+
+def _codes(runs: list[Ranks]) -> list[Codes]:
+    """A number for every query, the same in all runs."""
+    columns = [np.concatenate(parts).astype(np.float64) for parts in zip(*map(_query, runs), strict=True)]
+    _, codes = distinct(columns, len(columns[0]))
+    return np.split(codes, np.cumsum([len(run) for run in runs])[:-1])
+
+
+def _different(runs: Runs, codes: list[Codes], holders: Codes) -> DataError:
+    names = [
+        f"{model}, seed {int(run.seed[0])}" if run.seed is not None and len(own) > 1 else model
+        for model, own in runs.items()
+        for run in own
+    ]
+    lines = [
+        f"{name}: {len(own):,} queries, {int((holders[own] < len(codes)).sum()):,} of them not in all"
+        for name, own in zip(names, codes, strict=True)
+    ]
+    remedy = "rank the same queries with every model, or compare only those that all have (--common)"
+    return DataError("the models do not rank the same queries", lines, remedy)
+
+
+@dataclass(frozen=True)
+class Group:
+    """Some of the queries.
+
+    Attributes:
+        name: What it is called, by column.
+        queries: The rows of its queries.
+        cells: Its clusters, among the cells of all groups.
+    """
+
+    name: dict[str, Any]
+    queries: Codes
+    cells: slice
+
+
+@dataclass(frozen=True)
+class Cells:
+    """Queries by group and, within a group, by cluster, so that one pass serves all groups.
+
+    Attributes:
+        clusters: The cell of every query; those of a group are neighbours, in the order of the clusters.
+        groups: The groups.
+    """
+
+    clusters: Clusters
+    groups: Sequence[Group]
+
+
+def whole(clusters: Clusters) -> Cells:
+    """All queries as a single group without a name."""
+    return Cells(clusters, [Group({}, np.arange(len(clusters.codes)), slice(0, clusters.count))])
+
+
+def grouped(lineup: Lineup, by: str | Iterable[str], clusters: Clusters) -> Cells:
+    """The groups of a line-up with the clusters of each.
+
+    Example:
+        >>> from kgprobe.comparison.lineup import line_up
+        >>> from kgprobe.ranks import Ranks
+        >>> ranks = Ranks.from_columns(
+        ...     head=[0, 0], relation=[0, 0], tail=[1, 1], side=["tail", "head"], rank=[1, 2], candidates=[9, 9]
+        ... )
+        >>> lineup = line_up({"mine": ranks})
+        >>> found = grouped(lineup, ["side"], lineup.clusters("triple"))
+        >>> [(group.name, group.queries.tolist(), group.cells) for group in found.groups]
+        [({'side': 'head'}, [1], slice(0, 1, None)), ({'side': 'tail'}, [0], slice(1, 2, None))]
+    """
+    found = groups(lineup, by)
+    if len(found) == 1:
+        return Cells(clusters, [Group(*found[0], slice(0, clusters.count))])
+    place = np.empty(len(lineup), dtype=np.int64)
+    for i, (_, rows) in enumerate(found):
+        place[rows] = i
+    pairs, cell = np.unique(place * clusters.count + clusters.codes, return_inverse=True)
+    ends = np.searchsorted(pairs, np.arange(len(found) + 1) * clusters.count).tolist()
+    return Cells(
+        Clusters(cell, len(pairs)),
+        [Group(name, rows, slice(*ends[i : i + 2])) for i, (name, rows) in enumerate(found)],
+    )
+
+
+def groups(lineup: Lineup, by: str | Iterable[str]) -> list[tuple[dict[str, Any], Codes]]:
+    """Name and rows of every group, in the order of `kgprobe.scores`; where none is asked for, all without a name."""
+    groupings = parse_groupings([by] if isinstance(by, str) else by)
+    if not groupings:
+        return [({}, np.arange(len(lineup)))]
+    ranked = [grouping.name for grouping in groupings if grouping.name in ("rank", "worst_rank", "seed", "ties")]
+    if ranked:
+        raise UsageError(f"models do not share groups by {', '.join(ranked)}", remedy="group by what queries have")
+    for grouping in groupings:
+        grouping.learn(lineup.first)
+    values, which = distinct([grouping.codes(lineup.first) for grouping in groupings], len(lineup))
+    rows = np.split(np.argsort(which, kind="stable"), np.cumsum(np.bincount(which))[:-1])
+    names = [
+        {grouping.name: grouping.label(code) for grouping, code in zip(groupings, codes, strict=True)}
+        for codes in zip(*values, strict=True)
+    ]
+    found = list(zip(names, rows, strict=True))
+    return sorted(found, key=lambda group: [sortable(name) for name in group[0].values()])

@@ -1,0 +1,346 @@
+"""Compare several models: intervals of every metric and every difference, and tests."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kgprobe.aggregate import Tie
+from kgprobe.comparison.estimator_families import Family, bootstrap
+from kgprobe.comparison.estimator_families import family as family_of
+from kgprobe.comparison.estimators import estimators
+from kgprobe.comparison.intervals import Component, Evidence, Interval, Runs, Uncertainty, bootstrap_interval
+from kgprobe.comparison.lineup import Lineup, grouped
+from kgprobe.comparison.permutation_tests import benjamini_hochberg, holm, permutation_tests
+from kgprobe.comparison.resampling import Watch
+from kgprobe.comparison.results import Comparison, Difference, Estimate, Settings
+from kgprobe.errors import UsageError
+from kgprobe.metrics import Metric, parse_all
+
+
+def wrong_numbers(*, level: Any, seed: Any, **counts: tuple[Any, int]) -> Iterator[str]:
+    """What is wrong with them, one sentence each.
+
+    Args:
+        level: Between 0 and 1.
+        seed: A whole number from 0 on.
+        counts: Other whole numbers, by name, each with the least that it may be.
+
+    Example:
+        >>> list(wrong_numbers(level=0.95, seed=-1, replicates=(1000, 100)))
+        ['seed must be a whole number, at least 0, not -1']
+    """
+    if not isinstance(level, Real) or not 0 < float(level) < 1:
+        yield f"the level must be between 0 and 1, not {_shown(level)}"
+    for name, (given, least) in {**counts, "seed": (seed, 0)}.items():
+        if not isinstance(given, Integral) or int(given) < least:
+            yield f"{name} must be a whole number, at least {least}, not {_shown(given)}"
+
+
+def _shown(value: Any) -> str:
+    return f"{value:g}" if isinstance(value, float) and math.isfinite(value) else repr(value)
+
+
+Floats = NDArray[np.float64]
+
+Pair = tuple[int, int]
+
+
+@dataclass(frozen=True)
+class Question:
+    """One metric of several models, and which of them to hold against each other.
+
+    Attributes:
+        metric: The metric.
+        family: The models.
+        pairs: The differences that are asked for, by the places of the models.
+    """
+
+    metric: Metric
+    family: Family
+    pairs: tuple[Pair, ...]
+
+    def contrasts(self) -> list[Contrast]:
+        """The models, then the differences."""
+        low, high = self.metric.facts.low, self.metric.facts.high
+        models = [Contrast(self.family, ((i, 1.0),), (low, high)) for i in range(len(self.family.estimators))]
+        return models + [Contrast(self.family, ((i, 1.0), (j, -1.0)), (low - high, high - low)) for i, j in self.pairs]
+
+
+@dataclass(frozen=True)
+class Contrast:
+    """The value of a model, or the difference of two.
+
+    Attributes:
+        family: The models.
+        terms: The place of each model in it and what it counts.
+        limits: The smallest and the largest possible value.
+    """
+
+    family: Family
+    terms: tuple[tuple[int, float], ...]
+    limits: tuple[float, float]
+
+    def factors(self) -> Floats:
+        """What every model of the family counts."""
+        factors = np.zeros(len(self.family.estimators))
+        for place, factor in self.terms:
+            factors[place] = factor
+        return factors
+
+    @property
+    def estimate(self) -> float:
+        """Its value."""
+        return sum(factor * self.family.estimators[place].estimate for place, factor in self.terms)
+
+    def influence(self) -> Floats | None:
+        """What each cluster adds to the deviation of the value; none without derivative."""
+        by_model, factors = self.family.influence, self.factors()
+        used = np.flatnonzero(factors)
+        return None if by_model is None else by_model[:, used] @ factors[used]
+
+    def evidence(self, influence: Floats | None) -> Evidence:
+        """What its interval rests on."""
+        own = [self.family.estimators[place] for place, _ in self.terms]
+        queries, clusters = min(one.effective for one in own), min(one.effective_clusters for one in own)
+        if influence is None:
+            return Evidence(queries, clusters)
+        weight, scale = own[0].columns[:, 0], max(abs(one.estimate) for one in own)
+        return Evidence.of(queries, clusters, influence, weight, scale)
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What can be said to a question.
+
+    Attributes:
+        intervals: Of every model, then of every difference.
+        p: The p value of every difference.
+    """
+
+    intervals: list[Interval]
+    p: Floats
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How to find out.
+
+    Attributes:
+        level: The level of the intervals.
+        replicates: How many times clusters are drawn anew.
+        permutations: How many random swaps of two models.
+        seed: Makes both repeatable.
+    """
+
+    level: float
+    replicates: int
+    permutations: int
+    seed: int
+
+
+def about_these_runs(questions: Sequence[Question], plan: Plan, watch: Watch | None = None) -> list[Answer]:
+    """Intervals by bootstrap, p values by permutation: other queries, the same trained models."""
+    families = [question.family for question in questions]
+    made = bootstrap(families, replicates=plan.replicates, seed=plan.seed, watch=watch)
+    intervals = [
+        [_bootstrapped(contrast, replicates.of(contrast.factors()), plan.level) for contrast in question.contrasts()]
+        for question, replicates in zip(questions, made, strict=True)
+    ]
+    pairs = [question.pairs for question in questions]
+    p = permutation_tests(families, pairs, permutations=plan.permutations, seed=plan.seed, watch=watch)
+    return [Answer(*found) for found in zip(intervals, p, strict=True)]
+
+
+def _bootstrapped(contrast: Contrast, replicates: tuple[Floats, Floats | None], level: float) -> Interval:
+    influence = contrast.influence()
+    return bootstrap_interval(
+        contrast.estimate,
+        None if influence is None else math.sqrt(_variance(influence)),
+        replicates,
+        level=level,
+        limits=contrast.limits,
+        evidence=contrast.evidence(influence),
+    )
+
+
+def about_the_method(questions: Sequence[Question], plan: Plan, watch: Watch | None = None) -> list[Answer]:
+    """Intervals and p values by the t distribution: other queries and other training runs of the same methods."""
+    answers = []
+    for question, covariance in zip(questions, _run_covariances(questions, plan, watch), strict=True):
+        found = [(contrast, *_over_runs(contrast, covariance)) for contrast in question.contrasts()]
+        intervals = [
+            uncertainty.interval(contrast.estimate, level=plan.level, limits=contrast.limits, evidence=evidence)
+            for contrast, uncertainty, evidence in found
+        ]
+        differences = found[len(question.family.estimators) :]
+        p = [uncertainty.probability(contrast.estimate) for contrast, uncertainty, _ in differences]
+        answers.append(Answer(intervals, np.array(p)))
+    return answers
+
+
+def _run_covariances(questions: Sequence[Question], plan: Plan, watch: Watch | None) -> Iterator[Floats]:
+    """How the values of all training runs vary together between draws of queries, [runs, runs]."""
+    families = [question.family.by_run() for question in questions]
+    steps = [family for family in families if family.influence is None]
+    drawn = bootstrap(steps, replicates=plan.replicates, seed=plan.seed, watch=watch)
+    for family in families:
+        if family.influence is None:
+            values = next(drawn).values
+            yield np.atleast_2d(np.cov(values[np.isfinite(values).all(axis=1)], rowvar=False))
+        else:
+            yield family.influence.T @ family.influence * (family.clusters / max(family.clusters - 1, 1))
+
+
+def _over_runs(contrast: Contrast, covariance: Floats) -> tuple[Uncertainty, Evidence]:
+    estimators = contrast.family.estimators
+    ends = np.cumsum([len(estimator.parts) for estimator in estimators])
+    weight = np.zeros(len(covariance))
+    models = []
+    for place, factor in contrast.terms:
+        own = slice(ends[place] - len(estimators[place].parts), ends[place])
+        weight[own] = factor * np.array(estimators[place].factors)
+        values = estimators[place].run_values(estimators[place].sums)
+        models.append(Runs(factor, values, covariance[own, own]))
+    evidence = contrast.evidence(contrast.influence())
+    used = np.flatnonzero(weight)
+    variance = float(weight[used] @ covariance[np.ix_(used, used)] @ weight[used])
+    queries = Component(max(variance, 0.0), evidence.freedom(contrast.family.clusters))
+    return Uncertainty.of(queries, models), evidence
+
+
+def _variance(influence: Floats) -> float:
+    clusters = len(influence)
+    return float(np.square(influence - influence.mean()).sum()) * clusters / max(clusters - 1, 1)
+
+
+def compare_models(
+    lineup: Lineup,
+    metrics: str | Metric | Iterable[str | Metric],
+    *,
+    by: str | Iterable[str] = (),
+    cluster: str = "triple",
+    level: float = 0.95,
+    replicates: int = 10_000,
+    permutations: int = 10_000,
+    seeds: str | None = None,
+    pairs: str = "all",
+    tie: Tie | str = Tie.mean,
+    seed: int = 0,
+    progress: Callable[[float], None] | None = None,
+) -> Comparison:
+    """Intervals of every metric of every model, and of their differences, with tests.
+
+    Args:
+        lineup: The models on the same queries.
+        metrics: Names or metric values.
+        by: Groupings whose groups are compared separately, such as ``relation`` or ``popularity:5``; weights are those
+            among all queries.
+        cluster: What queries that stand or fall together share: ``triple``, ``relation``, ``entity`` or ``query``.
+        level: How often an interval should hold the true value.
+        replicates: How many times clusters are drawn anew for the intervals.
+        permutations: How many random swaps of two models for the p values.
+        seeds: ``fixed`` speaks of these training runs, ``random`` of the method; by default of the method, where every
+            model has at least two runs.
+        pairs: ``all`` pairs of models, or the ``best`` of each metric against every other.
+        tie: How ties are scored.
+        seed: Makes the random draws repeatable.
+        progress: Is told how many replicates and permutations have been done since it was last told.
+
+    Example:
+        >>> from kgprobe.comparison.lineup import line_up
+        >>> from kgprobe.ranks import Ranks
+        >>> def ranks(worse):
+        ...     return Ranks.from_columns(
+        ...         head=range(400), relation=[0] * 400, tail=[1] * 400, side=["tail"] * 400,
+        ...         rank=[1 + i % 3 + worse * (i % 2) for i in range(400)], candidates=[9] * 400,
+        ...     )
+        >>> found = compare_models(line_up({"one": ranks(0), "other": ranks(1)}), "MRR", replicates=999)
+        >>> [f"{e.model} {e.value:.3f} in [{e.interval.low:.2f}, {e.interval.high:.2f}]" for e in found.estimates]
+        ['one 0.612 in [0.58, 0.64]', 'other 0.487 in [0.47, 0.51]']
+        >>> found.differences[0].p < 0.001
+        True
+    """
+    wanted = parse_all(metrics)
+    settings = Settings(cluster, level, replicates, permutations, seeds or lineup.usual_seeds, pairs, Tie(tie), seed)
+    _check(settings, lineup, wanted)
+    plan = Plan(level, replicates, permutations, seed)
+    cells = grouped(lineup, by, lineup.clusters(cluster))
+    made = [[estimators(lineup, model, m, cells=cells, tie=tie) for model in lineup.models] for m in wanted]
+    estimates: list[Estimate] = []
+    differences: list[Difference] = []
+    for place, group in enumerate(cells.groups):
+        families = [family_of([by_group[place] for by_group in models]) for models in made]
+        questions = [Question(m, f, _PAIRS[pairs](m, f)) for m, f in zip(wanted, families, strict=True)]
+        answers = _SEEDS[settings.seeds](questions, plan, progress)
+        for question, answer in zip(questions, answers, strict=True):
+            split = len(lineup.models)
+            estimates += _estimates(lineup.models, question, answer.intervals[:split], group.name)
+            differences += _differences(lineup.models, question, answer.intervals[split:], answer.p, group.name)
+    return Comparison(estimates, _adjusted(differences), settings)
+
+
+def _all_pairs(metric: Metric, models: Family) -> tuple[Pair, ...]:
+    size = len(models.estimators)
+    return tuple((i, j) for i in range(size) for j in range(i + 1, size))
+
+
+def _best_pairs(metric: Metric, models: Family) -> tuple[Pair, ...]:
+    values = models.estimate * (1 if metric.higher_is_better else -1)
+    best = int(np.argmax(np.where(np.isnan(values), -np.inf, values)))
+    return tuple((best, i) for i in range(len(values)) if i != best)
+
+
+_PAIRS = {"all": _all_pairs, "best": _best_pairs}
+
+_SEEDS = {"fixed": about_these_runs, "random": about_the_method}
+
+
+def _check(settings: Settings, lineup: Lineup, metrics: Sequence[Metric]) -> None:
+    single = lineup.single_runs
+    counts = {"replicates": (settings.replicates, 100), "permutations": (settings.permutations, 1)}
+    problems = [*wrong_numbers(level=settings.level, seed=settings.seed, **counts)]
+    problems += [
+        problem
+        for wrong, problem in (
+            (not metrics, "there is no metric to compare by"),
+            (settings.pairs not in _PAIRS, f"pairs can be {' or '.join(_PAIRS)}, not '{settings.pairs}'"),
+            (settings.seeds not in _SEEDS, f"seeds can be {' or '.join(_SEEDS)}, not '{settings.seeds}'"),
+            (settings.seeds == "random" and single, f"random seeds need two runs of {', '.join(single)}"),
+        )
+        if wrong
+    ]
+    if problems:
+        raise UsageError("the models cannot be compared like this", problems)
+
+
+def _estimates(models: Sequence[str], question: Question, intervals: list[Interval], group: Any) -> list[Estimate]:
+    made = []
+    for model, one, interval in zip(models, question.family.estimators, intervals, strict=True):
+        runs = one.run_values(one.sums)
+        std = float(np.std(runs, ddof=1)) if len(runs) > 1 else None
+        counts = (len(runs), one.queries, question.family.clusters, one.effective)
+        made.append(Estimate(model, question.metric, one.estimate, interval, std, *counts, group))
+    return made
+
+
+def _differences(
+    models: Sequence[str], question: Question, intervals: list[Interval], p_values: Any, group: Any
+) -> list[Difference]:
+    values = question.family.estimate
+    return [
+        Difference(models[i], models[j], question.metric, float(values[i] - values[j]), interval, float(p), group=group)
+        for (i, j), interval, p in zip(question.pairs, intervals, p_values, strict=True)
+    ]
+
+
+def _adjusted(differences: list[Difference]) -> list[Difference]:
+    p = [difference.p for difference in differences]
+    adjusted = zip(differences, holm(p).tolist(), benjamini_hochberg(p).tolist(), strict=True)
+    return [replace(difference, holm=by_holm, bh=by_bh) for difference, by_holm, by_bh in adjusted]

@@ -1,0 +1,366 @@
+"""Decide between models at one (alpha, beta): their order, its significance, and how far it holds."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kgprobe.aggregate import Tie
+from kgprobe.comparison.intervals import Interval
+from kgprobe.comparison.lineup import Lineup, Models, line_up
+from kgprobe.comparison.model_comparison import compare_models
+from kgprobe.comparison.results import Difference, Estimate, Settings
+from kgprobe.decision.influence import Line
+from kgprobe.decision.maps import PAPER_ALPHAS, PAPER_BETAS, SAME, roots, samples
+from kgprobe.errors import DataError
+from kgprobe.graph import KnowledgeGraph
+from kgprobe.metrics.popularity_metrics import Probe
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Crossing:
+    """Where another model catches up with the winner.
+
+    Attributes:
+        at: The alpha or beta there.
+        model: The other model.
+    """
+
+    at: float
+    model: str
+
+
+@dataclass(frozen=True)
+class Reach:
+    """The stretch of one axis, through the point that was asked about, on which the winner stays ahead.
+
+    Attributes:
+        axis: ``alpha`` or ``beta``.
+        low: Where it ends below; None where the winner is ahead down to ``limits[0]``.
+        high: Where it ends above; None where the winner is ahead up to ``limits[1]``.
+        limits: The range that was looked at.
+    """
+
+    axis: str
+    low: Crossing | None
+    high: Crossing | None
+    limits: tuple[float, float]
+
+    def __str__(self) -> str:
+        low, high = self.low.at if self.low else self.limits[0], self.high.at if self.high else self.limits[1]
+        ends = [f"{end.model} below" for end in [self.low] if end] + [
+            f"{end.model} above" for end in [self.high] if end
+        ]
+        return f"{self.axis} {low:.3g} to {high:.3g}" + (f" ({', '.join(ends)})" if ends else "")
+
+
+def reach(
+    lineup: Lineup, winner: str, axis: str, point: dict[str, float], limits: tuple[float, float], tie: Tie | str
+) -> Reach:
+    """The stretch of an axis on which a model stays ahead of all others.
+
+    Args:
+        lineup: The models.
+        winner: The model that is ahead at the point.
+        axis: ``alpha`` or ``beta``: which of them moves.
+        point: Both of them, where it is.
+        limits: The range of the axis to look at; widened to hold the point.
+        tie: How ties are scored.
+
+    Example:
+        >>> from kgprobe.comparison.lineup import line_up
+        >>> from kgprobe.ranks import Ranks
+        >>> def ranks(*rank):
+        ...     return Ranks.from_columns(
+        ...         head=[0, 1], relation=[0, 0], tail=[1, 2], side=["tail"] * 2, rank=rank, candidates=[100, 100]
+        ...     )
+        >>> lineup = line_up({"sharp": ranks(1, 80), "even": ranks(4, 5)})
+        >>> print(reach(lineup, "sharp", "alpha", {"alpha": 1.0, "beta": 0.0}, (-1.0, 1.0), "mean"))
+        alpha 0.311 to 1 (even below)
+    """
+    here, low, high = point[axis], min(limits[0], point[axis]), max(limits[1], point[axis])
+    line = Line(lineup, tie, **{name: value for name, value in point.items() if name != axis})
+    points = samples(low, high)
+    ahead = line.scores(winner, points)
+    met = [
+        Crossing(float(at), other)
+        for other in lineup.models
+        if other != winner
+        for at in roots(line.difference(winner, other), points, ahead - line.scores(other, points))
+    ]
+    below = max((crossing for crossing in met if crossing.at <= here), key=lambda crossing: crossing.at, default=None)
+    above = min((crossing for crossing in met if crossing.at > here), key=lambda crossing: crossing.at, default=None)
+    return Reach(axis, below, above, (low, high))
+
+
+@dataclass(frozen=True)
+class Standing:
+    """A model at the point.
+
+    Attributes:
+        place: 1 for the best; equal models share the better place.
+        estimate: Its score with an interval.
+        behind: How far the winner is ahead of it, with an interval and p values; None for the winner.
+        within_noise: Whether it might be as good as the winner, or is the winner: the p value of the difference, by
+            Holm over all pairs of models, is above 1 - level.
+    """
+
+    place: int
+    estimate: Estimate
+    behind: Difference | None
+    within_noise: bool
+
+    @property
+    def model(self) -> str:
+        """Its name."""
+        return self.estimate.model
+
+    @property
+    def distance(self) -> str:
+        """How far it is behind the winner, in words."""
+        return "equal" if self.place == 1 or self.behind is None else f"{self.behind.value:.4f} behind"
+
+    @property
+    def doubt(self) -> str | None:
+        """Why the lead of the winner cannot be trusted, where it is called beyond noise; None where it can."""
+        return None if self.behind is None or self.within_noise else self.behind.interval.remark
+
+
+@dataclass(frozen=True)
+class Decision:
+    """Which model to pick for one alpha and beta.
+
+    Attributes:
+        alpha: Predictive sharpness.
+        beta: Popularity-bias robustness.
+        standings: The models, best first.
+        reaches: How far alpha and beta can move before another model is ahead; none for a single model.
+        settings: How noise was reckoned.
+    """
+
+    alpha: float
+    beta: float
+    standings: tuple[Standing, ...]
+    reaches: tuple[Reach, ...]
+    settings: Settings
+
+    @property
+    def winner(self) -> str:
+        """The model with the highest score."""
+        return self.standings[0].model
+
+    @property
+    def choices(self) -> tuple[str, ...]:
+        """The winner and all models that are within noise of it, best first."""
+        return tuple(standing.model for standing in self.standings if standing.within_noise)
+
+    @property
+    def beyond_noise(self) -> bool:
+        """Whether the winner leads every other model beyond noise; not, if there is no other."""
+        return len(self.choices) == 1 < len(self.standings)
+
+    @property
+    def effective(self) -> float:
+        """The effective number of queries on which the score of the winner rests."""
+        return self.standings[0].estimate.effective
+
+    @property
+    def remark(self) -> str | None:
+        """What cannot be trusted, and why: the interval of the winner, or a lead that is called beyond noise."""
+        if reason := self.standings[0].estimate.interval.remark:
+            return f"the intervals cannot be trusted: {reason}"
+        doubted = [standing for standing in self.standings if standing.doubt]
+        if not doubted:
+            return None
+        over = _listed([standing.model for standing in doubted], "and")
+        return f"the lead over {over} cannot be trusted: {doubted[0].doubt}"
+
+    def __str__(self) -> str:
+        sentences = [self._answer()]
+        if self.reaches:
+            sentences.append(f"{self.winner} is ahead for {' and for '.join(map(str, self.reaches))}.")
+        if self.remark:
+            sentences.append(f"But {self.remark}.")
+        return " ".join(sentences)
+
+    def _answer(self) -> str:
+        point = f"For alpha {self.alpha:g} and beta {self.beta:g}"
+        first = self.standings[0].estimate
+        score = f"PROBE {first.value:.4f}"
+        if len(self.standings) == 1:
+            return f"{point}, {self.winner} has {score}{_between(first.interval)}; there is no other model to pick."
+        close = [standing for standing in self.standings[1:] if standing.within_noise]
+        if len(close) == len(self.standings) - 1 > 1:
+            return (
+                f"{point}, every model might be the best: {self.winner} has the highest score, {score}, "
+                f"but all {len(close)} others are within noise of it."
+            )
+        if close:
+            behind = _listed([f"{s.model} ({s.distance})" for s in close], "and")
+            verb = "is" if len(close) == 1 else "are"
+            return (
+                f"{point}, pick {_listed(self.choices, 'or')}: {self.winner} has the highest score, {score}, "
+                f"but {behind} {verb} within noise of it."
+            )
+        lead = self.standings[1].behind
+        assert lead is not None
+        return (
+            f"{point}, pick {self.winner}: its {score} is beyond noise above every other model; "
+            f"{lead.second} comes next, {lead.value:.4f} behind{_between(lead.interval)}."
+        )
+
+    def to_rows(self) -> list[dict[str, Any]]:
+        """A flat row for every model, best first; ``lead`` is that of the winner over the model."""
+        rows = []
+        for standing in self.standings:
+            estimate, behind = standing.estimate, standing.behind
+            rows.append(
+                {
+                    "place": standing.place,
+                    "model": standing.model,
+                    "alpha": self.alpha,
+                    "beta": self.beta,
+                    "value": estimate.value,
+                    "low": estimate.interval.low,
+                    "high": estimate.interval.high,
+                    "std": estimate.std,
+                    "seeds": estimate.seeds,
+                    "lead": behind and behind.value,
+                    "lead_low": behind and behind.interval.low,
+                    "lead_high": behind and behind.interval.high,
+                    "p": behind and behind.p,
+                    "holm": behind and behind.holm,
+                    "within_noise": standing.within_noise,
+                    "queries": estimate.queries,
+                    "effective": estimate.effective,
+                    "trusted": estimate.interval.trusted and standing.doubt is None,
+                }
+            )
+        return rows
+
+
+def _between(interval: Interval) -> str:
+    return f" ({100 * interval.level:.4g} % interval {interval.low:.4f} to {interval.high:.4f})"
+
+
+def _listed(names: Sequence[str], conjunction: str) -> str:
+    *others, last = names
+    return f"{', '.join(others)} {conjunction} {last}" if others else last
+
+
+def decide(
+    models: Models,
+    alpha: float,
+    beta: float,
+    *,
+    cluster: str = "triple",
+    level: float = 0.95,
+    seeds: str | None = None,
+    tie: Tie | str = Tie.mean,
+    replicates: int = 10_000,
+    permutations: int = 10_000,
+    seed: int = 0,
+    graph: KnowledgeGraph | None = None,
+    progress: Callable[[float], None] | None = None,
+) -> Decision:
+    """Which model to pick from one perspective, and which others might be as good.
+
+    How far the winner is ahead is looked at along both axes through the point, over the ranges of the paper's tables
+    (alpha from -1 to 1, beta from 0 to 0.8), widened to hold the point.
+
+    Args:
+        models: Their ranks by name, or lined up.
+        alpha: Predictive sharpness: the higher, the more only the top of the ranking counts.
+        beta: Popularity-bias robustness: the higher, the more rare entities and relations count.
+        cluster: What queries that stand or fall together share: ``triple``, ``relation``, ``entity`` or ``query``.
+        level: How often an interval should hold the true value.
+        seeds: ``fixed`` speaks of these training runs, ``random`` of the method; by default of the method, where every
+            model has at least two runs.
+        tie: How ties are scored.
+        replicates: How many times clusters are drawn anew for the intervals.
+        permutations: How many random swaps of two models for the p values.
+        seed: Makes the random draws repeatable.
+        graph: Where the popularity of the targets comes from, unless they are lined up; without it, from the tables.
+        progress: Is told how many replicates and permutations have been done since it was last told.
+
+    Example:
+        >>> from kgprobe.comparison.lineup import line_up
+        >>> from kgprobe.ranks import Ranks
+        >>> def ranks(*rank):
+        ...     return Ranks.from_columns(
+        ...         head=range(400), relation=[0] * 400, tail=[0] * 400, side=["tail"] * 400,
+        ...         rank=rank * 100, candidates=[100] * 400,
+        ...     )
+        >>> lineup = line_up({"sharp": ranks(1, 1, 2, 80), "even": ranks(3, 4, 5, 6)})
+        >>> print(decide(lineup, alpha=1, beta=0, replicates=999))  # doctest: +NORMALIZE_WHITESPACE
+        For alpha 1 and beta 0, pick sharp: its PROBE 0.6244 is beyond noise above every other model; even comes next,
+        0.3946 behind (95 % interval 0.3576 to 0.4294). sharp is ahead for alpha -0.116 to 1 (even below).
+    """
+    lineup = line_up(models, graph=graph)
+    metric = Probe(alpha=alpha, beta=beta)
+    found = compare_models(
+        lineup,
+        [metric],
+        cluster=cluster,
+        level=level,
+        replicates=replicates,
+        permutations=permutations,
+        seeds=seeds,
+        tie=tie,
+        seed=seed,
+        progress=progress,
+    )
+    if none := [estimate.model for estimate in found.estimates if math.isnan(estimate.value)]:
+        raise DataError(f"nothing can be said of {', '.join(none)}", ["no query has more than one candidate"])
+    ordered = sorted(found.estimates, key=lambda estimate: -estimate.value)
+    ahead = {difference.second: difference for difference in _from(found.differences, ordered[0].model)}
+    point = {"alpha": float(alpha), "beta": float(beta)}
+    limits = {"alpha": (min(PAPER_ALPHAS), max(PAPER_ALPHAS)), "beta": (min(PAPER_BETAS), max(PAPER_BETAS))}
+    return Decision(
+        **point,
+        standings=tuple(_standing(estimate, ordered, ahead.get(estimate.model), level) for estimate in ordered),
+        reaches=tuple(reach(lineup, ordered[0].model, axis, point, limits[axis], tie) for axis in _axes(lineup, point)),
+        settings=found.settings,
+    )
+
+
+def _from(differences: Sequence[Difference], winner: str) -> list[Difference]:
+    """The differences of the winner from every other model, the winner first."""
+    given = [difference for difference in differences if difference.first == winner]
+    turned = [_turned(difference) for difference in differences if difference.second == winner]
+    return given + turned
+
+
+def _turned(difference: Difference) -> Difference:
+    low, high = difference.interval.low, difference.interval.high
+    return replace(
+        difference,
+        first=difference.second,
+        second=difference.first,
+        value=-difference.value,
+        interval=replace(difference.interval, low=-high, high=-low),
+    )
+
+
+def _standing(estimate: Estimate, ordered: Sequence[Estimate], behind: Difference | None, level: float) -> Standing:
+    place = 1 + sum(other.value > estimate.value + SAME for other in ordered)
+    return Standing(place, estimate, behind, behind is None or not behind.holm <= 1 - level)
+
+
+def _axes(lineup: Lineup, point: dict[str, float]) -> list[str]:
+    """The axes along which the perspective can move: beta needs popularity, and from infinity there is no way."""
+    runs = [run for own in lineup.runs.values() for run in own]
+    popular = all(
+        np.isfinite(run.numbers(column)).all()
+        for run in runs
+        for column in ("entity_popularity", "relation_popularity")
+    )
+    movable = {"alpha": math.isfinite(point["alpha"]), "beta": popular}
+    return [axis for axis, moves in movable.items() if moves and len(lineup.models) > 1]

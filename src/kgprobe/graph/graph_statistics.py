@@ -1,0 +1,101 @@
+"""Statistics of a graph, and faults of its splits such as leakage."""
+
+from __future__ import annotations
+
+from itertools import combinations
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+
+from kgprobe.arrays import Grouped, pair_keys
+from kgprobe.graph.knowledge_graph import SPLITS
+from kgprobe.graph.popularity import entity_degrees
+
+if TYPE_CHECKING:
+    from kgprobe.arrays import Ints
+    from kgprobe.graph.knowledge_graph import KnowledgeGraph
+
+
+Statistics: TypeAlias = dict[str, int | float | str | None]
+
+
+def statistics(graph: KnowledgeGraph) -> Statistics:
+    """Sizes, degrees and faults of a graph, as one flat row.
+
+    - ``entities``, ``relations``, ``triples`` (of all splits), ``train``, ``valid``, ``test``: how many.
+    - ``mean_degree``, ``max_degree``: how often an entity is head or tail in train; a self-loop counts
+      twice; the mean is over all entities, also those that train does not contain.
+    - ``unseen_entities``: entities of valid or test that train does not contain.
+    - ``duplicates``: rows that repeat an earlier row of their split, over all splits.
+    - ``overlap_train_valid``, ``overlap_train_test``, ``overlap_valid_test``: distinct triples in both.
+    - ``self_loops``: rows of train whose head is their tail.
+    - ``inverse_leakage``: share of the test triples (h, r, t) for which train has (t, r', h) with any r'.
+    - ``symmetric_leakage``: the same with r' = r.
+    - ``duplicate_relation_leakage``: the same with (h, r', t) and r' other than r.
+
+    None stands for what cannot be known: without training triples (their counts still give their number, the
+    degrees and the unseen entities), and for shares of no test triples.
+
+    Example:
+        >>> from kgprobe.graph import KnowledgeGraph
+        >>> row = statistics(KnowledgeGraph.from_triples(train=[[0, 0, 1], [1, 0, 1]], test=[[1, 0, 0]]))
+        >>> row["mean_degree"], row["max_degree"], row["self_loops"], row["symmetric_leakage"]
+        (2.0, 3, 1, 1.0)
+    """
+    counts = graph.train_counts
+    sizes = {split: len(graph.triples(split)) for split in SPLITS}
+    if counts is not None:
+        sizes["train"] = counts.num_triples
+    return {
+        "graph": graph.name,
+        "entities": graph.num_entities,
+        "relations": graph.num_relations,
+        "triples": sum(sizes.values()),
+        **sizes,
+        **_degrees(graph),
+        **_faults(graph),
+    }
+
+
+def _degrees(graph: KnowledgeGraph) -> Statistics:
+    if graph.has_train:
+        degree = entity_degrees(graph.triples("train"), graph.num_entities)
+    elif graph.train_counts is not None:
+        degree = graph.train_counts.degree
+    else:
+        return dict.fromkeys(("mean_degree", "max_degree", "unseen_entities"))
+    held_out = graph.triples("valid", "test")[:, [0, 2]]
+    return {
+        "mean_degree": float(degree.mean()) if len(degree) else None,
+        "max_degree": int(degree.max(initial=0)),
+        "unseen_entities": int((degree[np.unique(held_out)] == 0).sum()),
+    }
+
+
+def _faults(graph: KnowledgeGraph) -> Statistics:
+    index = {split: _by_ends(graph.triples(split), graph.num_entities, graph.num_relations) for split in SPLITS}
+    row: Statistics = {"duplicates": sum(len(graph.triples(split)) - len(index[split].values) for split in SPLITS)}
+    for one, other in combinations(SPLITS, 2):
+        row[f"overlap_{one}_{other}"] = int(index[one].contains(*index[other].pairs()).sum())
+    train = graph.triples("train")
+    row["self_loops"] = int((train[:, 0] == train[:, 2]).sum())
+    row |= _leakage(index["train"], graph.triples("test"), graph.num_entities)
+    unknown = set() if graph.has_train else set(row) - {"overlap_valid_test"}
+    return {name: None if name in unknown else value for name, value in row.items()}
+
+
+def _by_ends(triples: Ints, num_entities: int, num_relations: int) -> Grouped:
+    """The relations between each head and tail."""
+    ends = pair_keys(triples[:, 0], triples[:, 2], num_entities)
+    return Grouped.build(ends, triples[:, 1], num_entities**2, num_relations)
+
+
+def _leakage(train: Grouped, test: Ints, num_entities: int) -> Statistics:
+    head, relation, tail = test.T
+    ends, swapped = pair_keys(head, tail, num_entities), pair_keys(tail, head, num_entities)
+    leaks = {
+        "inverse_leakage": train.count(swapped) > 0,
+        "symmetric_leakage": train.contains(swapped, relation),
+        "duplicate_relation_leakage": train.count(ends) > train.contains(ends, relation),
+    }
+    return {name: float(leak.mean()) if len(test) else None for name, leak in leaks.items()}

@@ -1,0 +1,271 @@
+"""KnowledgeGraph: training, validation and test triples as arrays of ids, with their known answers."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from kgprobe.arrays import Grouped, Ints, pair_keys
+from kgprobe.errors import DataError, UsageError
+from kgprobe.graph.identifiers import Labels, as_labels, label_problems, labels_of, triple_problems
+from kgprobe.graph.popularity import Popularity
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from kgprobe.graph.popularity import TrainCounts
+
+
+@dataclass(frozen=True, eq=False)
+class KnownAnswers:
+    """For each query of either side, its distinct known answers.
+
+    Attributes:
+        num_relations: Number of relations of the graph.
+        tails: Known tails by ``head * num_relations + relation``.
+        heads: Known heads by ``tail * num_relations + relation``.
+
+    Example:
+        >>> known = KnownAnswers.from_triples(
+        ...     np.array([[0, 0, 1], [0, 0, 2], [0, 0, 2], [3, 0, 2]]), num_entities=4, num_relations=1
+        ... )
+        >>> triples = np.array([[0, 0, 2], [0, 0, 2], [1, 0, 1]])
+        >>> known.count(*triples.T, tail_side=np.array([True, False, True])).tolist()
+        [2, 2, 0]
+    """
+
+    num_relations: int
+    tails: Grouped
+    heads: Grouped
+
+    @classmethod
+    def from_triples(cls, triples: Ints, num_entities: int, num_relations: int) -> KnownAnswers:
+        """Index the triples ([n, 3]: head, relation, tail) for queries of both sides."""
+        head, relation, tail = triples.T
+        num_queries = num_entities * num_relations
+        return cls(
+            num_relations=num_relations,
+            tails=Grouped.build(pair_keys(head, relation, num_relations), tail, num_queries, num_entities),
+            heads=Grouped.build(pair_keys(tail, relation, num_relations), head, num_queries, num_entities),
+        )
+
+    def count(
+        self, head: npt.ArrayLike, relation: npt.ArrayLike, tail: npt.ArrayLike, tail_side: npt.ArrayLike
+    ) -> npt.NDArray[np.int64]:
+        """How many distinct answers each query has, the one of the given triple included if known.
+
+        Args:
+            head: Heads of the test triples.
+            relation: Their relations.
+            tail: Their tails.
+            tail_side: True where the tail is predicted, (head, relation, ?); False for (?, relation, tail).
+        """
+        h, r, t = (np.asarray(ids, dtype=np.int64) for ids in (head, relation, tail))
+        predicts_tail = np.broadcast_to(np.asarray(tail_side, dtype=bool), h.shape)
+        count = np.empty(len(h), dtype=np.int64)
+        for side, given, answers in ((predicts_tail, h, self.tails), (~predicts_tail, t, self.heads)):
+            count[side] = answers.count(pair_keys(given[side], r[side], self.num_relations))
+        return count
+
+    def others(
+        self, head: npt.ArrayLike, relation: npt.ArrayLike, tail: npt.ArrayLike, tail_side: npt.ArrayLike
+    ) -> npt.NDArray[np.int64]:
+        """How many distinct answers each query has besides the one of the given triple: what a filter removes.
+
+        Example:
+            >>> known = KnownAnswers.from_triples(np.array([[0, 0, 1], [0, 0, 2]]), num_entities=4, num_relations=1)
+            >>> known.others([0, 0], [0, 0], [2, 3], True).tolist()
+            [1, 2]
+        """
+        h, r, t = (np.asarray(ids, dtype=np.int64) for ids in (head, relation, tail))
+        return self.count(h, r, t, tail_side) - self.tails.contains(pair_keys(h, r, self.num_relations), t)
+
+
+SPLITS = ("train", "valid", "test")
+
+_HASH_ROWS = 1 << 18
+
+
+@dataclass(frozen=True, eq=False)
+class KnowledgeGraph:
+    """Entities, relations, and the triples between them by split; checked when it is made, constant after.
+
+    Attributes:
+        name: What reports call the graph.
+        num_entities: Number of entities; their ids are 0..num_entities-1.
+        num_relations: Number of relations; their ids are 0..num_relations-1.
+        splits: Any of "train", "valid", "test": read-only, C-contiguous [n, 3] arrays (head, relation, tail),
+            int32 where the ids fit.
+        entity_labels: Names of the entities in id order (an Arrow string array, null where there is none).
+        relation_labels: Names of the relations in id order.
+        train_counts: What is known of the training triples where they are themselves absent.
+
+    Example:
+        >>> graph = KnowledgeGraph.from_triples(train=[[0, 0, 1], [1, 0, 2]], test=[[0, 0, 2]], name="tiny")
+        >>> graph.num_entities, graph.num_relations, graph.triples("test").tolist()
+        (3, 1, [[0, 0, 2]])
+        >>> graph.popularity.entity([1]).tolist()
+        [0.5]
+    """
+
+    name: str
+    num_entities: int
+    num_relations: int
+    splits: Mapping[str, Ints]
+    entity_labels: Labels | None = None
+    relation_labels: Labels | None = None
+    train_counts: TrainCounts | None = None
+
+    def __post_init__(self) -> None:
+        arrays = {name: _as_array(triples) for name, triples in self.splits.items()}
+        problems = [f"unknown split {name!r}" for name in arrays if name not in SPLITS]
+        for name, triples in arrays.items():
+            problems += triple_problems(name, triples, self.num_entities, self.num_relations)
+        problems += label_problems("entity_labels", self.entity_labels, self.num_entities)
+        problems += label_problems("relation_labels", self.relation_labels, self.num_relations)
+        if self.train_counts is not None and "train" in arrays:
+            problems.append("train_counts stand in for absent training triples, but these are here")
+        if problems:
+            raise DataError(f"{self.name}: not a graph", problems)
+        dtype = np.int32 if max(self.num_entities, self.num_relations) <= 2**31 else np.int64
+        splits = {split: _frozen(arrays[split], dtype) for split in SPLITS if split in arrays}
+        object.__setattr__(self, "splits", splits)
+
+    @classmethod
+    def from_triples(
+        cls,
+        train: npt.ArrayLike | None = None,
+        valid: npt.ArrayLike | None = None,
+        test: npt.ArrayLike | None = None,
+        name: str = "graph",
+        num_entities: int | None = None,
+        num_relations: int | None = None,
+        entity_labels: Sequence[str | None] | Labels | None = None,
+        relation_labels: Sequence[str | None] | Labels | None = None,
+    ) -> KnowledgeGraph:
+        """Make a graph from arrays or lists of triples.
+
+        A number that is not given is that of the labels; without labels, the largest id of all splits + 1.
+        """
+        given = {"train": train, "valid": valid, "test": test}
+        splits = {split: _as_array(triples) for split, triples in given.items() if triples is not None}
+        entities, relations = as_labels(entity_labels), as_labels(relation_labels)
+        return cls(
+            name=name,
+            num_entities=_size(splits, entities, (0, 2)) if num_entities is None else num_entities,
+            num_relations=_size(splits, relations, (1,)) if num_relations is None else num_relations,
+            splits=splits,
+            entity_labels=entities,
+            relation_labels=relations,
+        )
+
+    def triples(self, *splits: str) -> Ints:
+        """The triples of the named splits in the order named, of all splits when none is named.
+
+        A split that the graph does not have is empty. The array is read-only: copy it to change it.
+
+        Example:
+            >>> KnowledgeGraph.from_triples(train=[[0, 0, 1]]).triples("train", "valid").tolist()
+            [[0, 0, 1]]
+        """
+        unknown = [split for split in splits if split not in SPLITS]
+        if unknown:
+            names = ", ".join(map(repr, unknown))
+            raise UsageError(f"no split is called {names}", remedy=f"the splits are {', '.join(SPLITS)}")
+        parts = [self.splits[split] for split in splits or SPLITS if split in self.splits]
+        if len(parts) == 1:
+            return parts[0]
+        return np.concatenate(parts) if parts else np.empty((0, 3), dtype=np.int32)
+
+    @property
+    def has_train(self) -> bool:
+        """Whether the training triples themselves are here, not only their counts or nothing at all."""
+        return "train" in self.splits
+
+    @cached_property
+    def content_hash(self) -> str:
+        """SHA-256 of the sizes and the triples: equal for equal graphs, whatever file they came from.
+
+        Names of the graph, its entities and its relations do not enter.
+        """
+        return self._hash(*SPLITS)
+
+    @cached_property
+    def learned_hash(self) -> str:
+        """SHA-256 of the sizes, the training and the validation triples: equal for graphs that models learn alike."""
+        return self._hash("train", "valid")
+
+    def _hash(self, *splits: str) -> str:
+        digest = hashlib.sha256(f"{self.num_entities} {self.num_relations}\n".encode())
+        for split in splits:
+            triples = self.triples(split)
+            digest.update(f"{split} {len(triples)}\n".encode())
+            for start in range(0, len(triples), _HASH_ROWS):
+                digest.update(triples[start : start + _HASH_ROWS].astype("<i8").tobytes())
+        return digest.hexdigest()
+
+    @cached_property
+    def popularity(self) -> Popularity:
+        """delta(e) and delta(r|e) in the training triples."""
+        if self.train_counts is not None:
+            return Popularity.from_counts(self.train_counts)
+        if not len(self.triples("train")):
+            raise DataError(f"{self.name}: no training triples, so popularity is not defined")
+        return Popularity.from_triples(self.triples("train"), self.num_entities, self.num_relations)
+
+    def known_answers(self, *splits: str) -> KnownAnswers:
+        """The answers that the named splits hold for each query, all splits when none is named.
+
+        Raises:
+            DataError: The training triples are asked for and only their counts are here, so that answers
+                would be missing in silence (see `has_train`).
+        """
+        if self.train_counts is not None and "train" in (splits or SPLITS):
+            raise DataError(
+                f"{self.name}: the known answers cannot be listed",
+                ["only counts of the training triples are here, not the triples"],
+                "name the splits to use without train, or use a graph that has its training triples",
+            )
+        return KnownAnswers.from_triples(self.triples(*splits), self.num_entities, self.num_relations)
+
+    def entity_label(self, ids: npt.ArrayLike) -> list[str]:
+        """The names of entities; where there is none, the id as text.
+
+        Example:
+            >>> graph = KnowledgeGraph.from_triples(train=[[0, 0, 1]], entity_labels=["Ada", None])
+            >>> graph.entity_label([1, 0])
+            ['1', 'Ada']
+        """
+        return labels_of(self.entity_labels, ids)
+
+    def relation_label(self, ids: npt.ArrayLike) -> list[str]:
+        """The names of relations; where there is none, the id as text."""
+        return labels_of(self.relation_labels, ids)
+
+
+def _as_array(triples: npt.ArrayLike) -> npt.NDArray[Any]:
+    array = np.asarray(triples)
+    # An empty list has neither the shape nor the type of triples, and means the same as no triples.
+    return array if array.size else np.empty((0, 3), dtype=np.int32)
+
+
+def _size(splits: Mapping[str, npt.NDArray[Any]], labels: Labels | None, columns: tuple[int, ...]) -> int:
+    if labels is not None:
+        return len(labels)
+    usable = [t for t in splits.values() if not triple_problems("", t, None, None)]
+    return max((int(t[:, c].max()) + 1 for t in usable if len(t) for c in columns), default=0)
+
+
+def _frozen(triples: npt.NDArray[Any], dtype: npt.DTypeLike) -> Ints:
+    """The triples in memory that nobody can change, so that hash and popularity stay true."""
+    frozen: Ints = np.ascontiguousarray(triples, dtype=dtype)
+    if frozen.flags.writeable:
+        # Writable memory may be the caller's, who may write to it again.
+        frozen = frozen.copy() if np.may_share_memory(frozen, triples) else frozen
+        frozen.flags.writeable = False
+    return frozen

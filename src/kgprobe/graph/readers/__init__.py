@@ -1,1 +1,0 @@
-"""Readers of graph directories, one file for each format."""

@@ -1,0 +1,395 @@
+"""Explain answers of rule-based models: their ranks, the parts of their scores, and the rules behind them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from textwrap import indent
+from typing import Any, Protocol, TypeAlias, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kgprobe.arrays import Ints, find, pair_keys
+from kgprobe.graph import KnowledgeGraph
+from kgprobe.models.rules.groundings import Grounder
+from kgprobe.models.rules.rule_statistics import Measure
+from kgprobe.models.rules.rule_table import NO_ATOM, Floats, Rules, path_facts, rule_text
+from kgprobe.models.rules.written_queries import Question
+from kgprobe.predict.scorers import Side, as_array
+
+
+@dataclass(frozen=True, eq=False)
+class Explanation:
+    """Why a candidate of a query has its score.
+
+    Attributes:
+        candidate: The entity.
+        score: Its score, as it is ranked.
+        parts: What the score is the sum of, by name: "rules", "bias", "embedding" and the like.
+        rule: The rules that lead to the candidate, by their place among the rules of the model, the strongest first.
+        paths: Along how many paths each of them does.
+        gain: By how much the score would fall without each of them.
+
+    Example:
+        >>> parts = {"rules": 1.5, "bias": 0.5}
+        >>> why = Explanation(7, 2.0, parts, rule=np.array([3]), paths=np.array([1.0]), gain=np.array([1.5]))
+        >>> why.score == sum(why.parts.values())
+        True
+    """
+
+    candidate: int
+    score: float
+    parts: Mapping[str, float]
+    rule: Ints
+    paths: NDArray[np.float64]
+    gain: NDArray[np.float64]
+
+
+@runtime_checkable
+class RuleScorer(Protocol):
+    """A `Scorer` that reaches its answers by rules, and can say by which."""
+
+    @property
+    def rules(self) -> Rules:
+        """The rules it uses: a relation of the graph is concluded for tails, a reverse relation for heads."""
+        ...
+
+    @property
+    def weights(self) -> NDArray[np.float64]:
+        """By how much one path of each rule alone moves the score of a candidate."""
+        ...
+
+    @property
+    def grounder(self) -> Grounder:
+        """What follows its rules, through all that the model holds true."""
+        ...
+
+    def score(self, side: Side, given: Ints, relation: Ints) -> Any:
+        """The scores [queries, entities] of all entities as answers on the ``side`` of (given[i], relation[i])."""
+        ...
+
+    def explain(self, side: Side, given: int, relation: int, candidates: Ints) -> list[Explanation]:
+        """Why candidates have their scores as answers on the ``side`` of (given, relation)."""
+        ...
+
+
+Key: TypeAlias = Callable[[Rules, Floats], NDArray[np.float64]]
+
+SORTS: Mapping[str, Key] = {
+    "weight": lambda rules, weight: np.fmax(weight[0], weight[1]),
+    "confidence": lambda rules, weight: rules.confidence,
+    "support": lambda rules, weight: rules.support,
+}
+
+"""What rules can be put in order by: the larger weight, or a statistic of the training facts."""
+
+_STARTS = 1_000
+
+"""From so many entities at most a body is followed to count what nobody has counted."""
+
+
+def rule_rows(
+    scorer: RuleScorer,
+    graph: KnowledgeGraph,
+    *,
+    relations: Sequence[int] | None = None,
+    sort: str = "weight",
+    top: int = 20,
+) -> list[dict[str, Any]]:
+    """The first rules of each relation, largest first.
+
+    A rule that predicts tails and one that predicts heads may be the same when they are read, with a weight for each
+    side; they make one row.
+
+    Args:
+        scorer: The model.
+        graph: Gives names.
+        relations: The relations that are wanted; None for all.
+        sort: What decides which rules are first; see `SORTS`.
+        top: How many rules of each relation.
+    """
+    rules, weight = _upright(scorer.rules, scorer.weights)
+    wanted = np.arange(graph.num_relations) if relations is None else np.asarray(relations)
+    chosen = np.flatnonzero(np.isin(rules.head, wanted))
+    rules, weight = rules.at(chosen), weight[:, chosen]
+    measure = Measure(scorer.grounder.adjacency, _STARTS)
+    if sort != "weight":
+        rules = _measured(rules, measure)
+    value = SORTS[sort](rules, weight)
+    by_relation = (np.flatnonzero(rules.head == relation) for relation in wanted)
+    first = [own[np.argsort(-value[own], kind="stable")][:top] for own in by_relation]
+    shown = np.concatenate([np.empty(0, np.int64), *first])
+    rules, weight = _measured(rules.at(shown), measure), weight[:, shown]
+    return [_row(rules, weight[:, i], i, graph) for i in range(len(rules))]
+
+
+def _measured(rules: Rules, measure: Measure) -> Rules:
+    """The rules with the statistics that they do not have: a generator writes rules that nobody has counted."""
+    lacking = rules.pairs == 0
+    if not lacking.any():
+        return rules
+    found = measure.of(rules.at(lacking))
+    columns = {}
+    for name in ("support", "pairs", "path_support", "paths"):
+        columns[name] = getattr(rules, name).copy()
+        columns[name][lacking] = getattr(found, name)
+    return replace(rules, **columns)
+
+
+def _upright(rules: Rules, weights: NDArray[np.float64]) -> tuple[Rules, Floats]:
+    """The distinct rules as they are read, and their weights for tails and for heads: [2, rules], or no number."""
+    for_heads = rules.head >= rules.relations
+    turned = rules.reversed()
+    head = np.where(for_heads, turned.head, rules.head)
+    body = np.where(for_heads[:, None], turned.body, rules.body)
+    _, first, which = np.unique(np.column_stack([head, body]), axis=0, return_index=True, return_inverse=True)
+    weight = np.full((2, len(first)), np.nan)
+    weight[for_heads.astype(int), which.ravel()] = weights
+    return replace(rules.at(first), head=head[first], body=body[first]), weight
+
+
+def _row(rules: Rules, weight: Floats, i: int, graph: KnowledgeGraph) -> dict[str, Any]:
+    tail, head = (None if np.isnan(own) else float(own) for own in weight)
+    return {
+        "relation": graph.relation_label([rules.head[i]])[0],
+        "rule": rule_text(rules, i, lambda relation: graph.relation_label([relation])[0]),
+        "predicts": "tail" if head is None else "head" if tail is None else "both",
+        "tail weight": tail,
+        "head weight": head,
+        "confidence": float(rules.confidence[i]),
+        "support": round(float(rules.support[i])),
+    }
+
+
+@dataclass(frozen=True)
+class Reason:
+    """A rule that leads to a candidate.
+
+    Attributes:
+        rule: The rule, as it is read.
+        paths: Along how many paths it does.
+        gain: By how much the score would fall without it.
+        alone: By how much one of its paths alone would raise a score.
+        path: The facts along one of these paths.
+
+    Example:
+        >>> rule, path = "uncle(x, y) <- brother(x, z), parent(z, y)", "brother(Bob, Eve), parent(Eve, Ada)"
+        >>> print(Reason(rule, paths=1, gain=2.5, alone=2.5, path=path))
+        uncle(x, y) <- brother(x, z), parent(z, y)
+          gain +2.5000, alone +2.5000, path: brother(Bob, Eve), parent(Eve, Ada)
+    """
+
+    rule: str
+    paths: int
+    gain: float
+    alone: float
+    path: str
+
+    def __str__(self) -> str:
+        paths = f"one of {self.paths:,} paths" if self.paths > 1 else "path"
+        return f"{self.rule}\n  gain {self.gain:+.4f}, alone {self.alone:+.4f}, {paths}: {self.path}"
+
+
+@dataclass(frozen=True, eq=False)
+class Answer:
+    """A candidate, and why it is where it is.
+
+    Attributes:
+        entity: The candidate.
+        name: What it is called.
+        rank: Its filtered rank, as `kgprobe rank` gives it: the mean over those that have the same score.
+        ties: How many others have the same score.
+        candidates: How many there are, itself included.
+        score: Its score.
+        parts: What the score is the sum of, by name.
+        known: The splits in which it is a known answer.
+        reasons: The strongest rules that lead to it.
+        more: How many other rules lead to it.
+
+    Example:
+        >>> print(Answer(0, "Bob", 1.5, 1, 9, 0.25, {"rules": 0.0, "bias": 0.25}, ("train",), reasons=(), more=0))
+        Bob: rank 1.5 of 9 (as 1 other), known from train
+          score 0.2500 = rules 0.0000 + bias 0.2500
+          no rule leads to it
+    """
+
+    entity: int
+    name: str
+    rank: float
+    ties: int
+    candidates: int
+    score: float
+    parts: Mapping[str, float]
+    known: tuple[str, ...]
+    reasons: tuple[Reason, ...]
+    more: int
+
+    def __str__(self) -> str:
+        tied = f" (as {self.ties:,} {'other' if self.ties == 1 else 'others'})" if self.ties else ""
+        known = f", known from {' and '.join(self.known)}" if self.known else ""
+        parts = " + ".join(f"{name} {value:.4f}" for name, value in self.parts.items())
+        lines = [f"{self.name}: rank {self.rank:,g} of {self.candidates:,}{tied}{known}"]
+        lines.append(f"  score {self.score:.4f}{f' = {parts}' if parts else ''}")
+        lines += [indent(str(reason), "  ") for reason in self.reasons]
+        others = " more" if self.reasons else ""
+        if self.more:
+            lines.append(f"  {self.more:,}{others} {'rule leads' if self.more == 1 else 'rules lead'} to it")
+        return "\n".join(lines if self.reasons or self.more else [*lines, "  no rule leads to it"])
+
+
+@dataclass(frozen=True, eq=False)
+class Answers:
+    """The answers to a question that were asked for, the best first.
+
+    Attributes:
+        question: What was asked, such as "parent(Ada, ?)".
+        answers: The answers.
+
+    Example:
+        >>> Answers("parent(Ada, ?)", ()).to_rows()
+        []
+    """
+
+    question: str
+    answers: tuple[Answer, ...]
+
+    def __str__(self) -> str:
+        return "\n\n".join([self.question, *map(str, self.answers)])
+
+    def to_rows(self) -> list[dict[str, Any]]:
+        """One row for every rule of every answer, and one for an answer without rules."""
+        return [row for answer in self.answers for row in self._rows(answer)]
+
+    def _rows(self, answer: Answer) -> Iterator[dict[str, Any]]:
+        own = {
+            "query": self.question,
+            "candidate": answer.name,
+            "known": " and ".join(answer.known),
+            "rank": answer.rank,
+            "ties": answer.ties,
+            "candidates": answer.candidates,
+            "score": answer.score,
+            **{f"from {name}": value for name, value in answer.parts.items()},
+        }
+        for reason in answer.reasons:
+            yield own | vars(reason)
+        if not answer.reasons:
+            yield own | dict.fromkeys(field.name for field in fields(Reason))
+
+
+class Explainer:
+    """Says why a model of rules answers as it does.
+
+    Args:
+        scorer: The model.
+        graph: The graph that it has learned; all its splits are known answers, which are no candidates.
+    """
+
+    def __init__(self, scorer: RuleScorer, graph: KnowledgeGraph) -> None:
+        self.scorer, self.graph, self.rules, self.weights = scorer, graph, scorer.rules, scorer.weights
+        self._known = {split: graph.known_answers(split) for split in graph.splits}
+
+    def answers(
+        self,
+        question: Question,
+        candidates: Sequence[int] = (),
+        *,
+        top: int = 5,
+        rules: int = 5,
+        new: bool = False,
+    ) -> Answers:
+        """The best answers, and those that are named, with their reasons.
+
+        Args:
+            question: What is asked.
+            candidates: Answers that are wanted wherever they are.
+            top: How many of the best.
+            rules: How many rules of each, at most.
+            new: Whether the best are to be looked for among answers that are not known.
+        """
+        scores = self._scores(question)
+        known = self._known_answers(question)
+        allowed = scores.copy()
+        if new:
+            allowed[np.concatenate([np.empty(0, np.int64), *known.values()])] = -np.inf
+        best = np.argsort(-allowed, kind="stable")[: max(top, 0)]
+        wanted = np.union1d(best[allowed[best] > -np.inf], np.asarray(candidates, dtype=np.int64))
+        ordered = wanted[np.argsort(-scores[wanted], kind="stable")]
+        reasons = self.scorer.explain(question.side, question.given, question.relation, ordered)
+        return Answers(
+            self._text(question), tuple(self._answer(why, question, scores, known, rules) for why in reasons)
+        )
+
+    def _answer(
+        self,
+        why: Explanation,
+        question: Question,
+        scores: NDArray[Any],
+        known: Mapping[str, Ints],
+        rules: int,
+    ) -> Answer:
+        rivals = np.ones(len(scores), dtype=bool)
+        for own in known.values():
+            rivals[own] = False
+        rivals[why.candidate] = False
+        ties = int((scores[rivals] == scores[why.candidate]).sum())
+        shown = range(min(rules, len(why.rule)))
+        return Answer(
+            entity=why.candidate,
+            name=self.graph.entity_label([why.candidate])[0],
+            rank=1 + int((scores[rivals] > scores[why.candidate]).sum()) + ties / 2,
+            ties=ties,
+            candidates=1 + int(rivals.sum()),
+            score=why.score,
+            parts=why.parts,
+            known=tuple(split for split, own in known.items() if why.candidate in own),
+            reasons=tuple(self._reason(why, place, question.given) for place in shown),
+            more=len(why.rule) - len(shown),
+        )
+
+    def _reason(self, why: Explanation, place: int, given: int) -> Reason:
+        rule = int(why.rule[place])
+        body = [int(atom) for atom in self.rules.body[rule] if atom != NO_ATOM]
+        path = self.scorer.grounder.witness(body, given, why.candidate)
+        return Reason(
+            rule=rule_text(self.rules, rule, self._relation),
+            paths=int(why.paths[place]),
+            gain=float(why.gain[place]),
+            alone=float(self.weights[rule]),
+            path="" if path is None else self._facts(path_facts(self.rules, rule, path)),
+        )
+
+    def _facts(self, facts: Sequence[tuple[int, int, int]]) -> str:
+        """Facts as they are read; those that no training fact states are marked, for a model may hold others true."""
+        head, relation, tail = np.array(facts).T
+        tails = self._known["train"].tails
+        stated = tails.contains(pair_keys(head, relation, self.graph.num_relations), tail)
+        names = zip(self.graph.entity_label(head), self.graph.entity_label(tail), strict=True)
+        atoms = [f"{own}({x}, {y})" for own, (x, y) in zip(self.graph.relation_label(relation), names, strict=True)]
+        return ", ".join(atom if sure else f"{atom} (inferred)" for atom, sure in zip(atoms, stated, strict=True))
+
+    def _scores(self, question: Question) -> NDArray[Any]:
+        given, relation = np.array([question.given]), np.array([question.relation])
+        scores: NDArray[Any] = as_array(self.scorer.score(question.side, given, relation))[0]
+        return scores
+
+    def _known_answers(self, question: Question) -> dict[str, Ints]:
+        """The known answers by split."""
+        answers = {}
+        for split, known in self._known.items():
+            groups = known.tails if question.side == "tail" else known.heads
+            key = pair_keys(np.array([question.given]), np.array([question.relation]), known.num_relations)
+            group = int(find(groups.keys, key)[0])
+            answers[split] = (
+                groups.values[slice(*groups.offsets[group : group + 2])] if group >= 0 else groups.values[:0]
+            )
+        return answers
+
+    def _text(self, question: Question) -> str:
+        given = self.graph.entity_label([question.given])[0]
+        asked = f"{given}, ?" if question.side == "tail" else f"?, {given}"
+        return f"{self._relation(question.relation)}({asked})"
+
+    def _relation(self, relation: int) -> str:
+        return self.graph.relation_label([relation])[0]

@@ -1,0 +1,176 @@
+"""Support and confidence of rules of any length, exactly or from a sample."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kgprobe.arrays import Ints, slices
+from kgprobe.models.rules.paths import Adjacency, Matrix, elements, one_hot, single
+from kgprobe.models.rules.rule_table import NO_ATOM, Floats, Rules, backwards, walk, walk_beginnings
+
+_BYTES = 24
+
+"""What the end of a path takes at most."""
+
+
+class Totals:
+    """Counts pairs and paths of bodies of the same length.
+
+    Args:
+        adjacency: The graph.
+        memory: How many bytes may be in use.
+
+    Example:
+        >>> facts = np.array([[0, 0, 1], [0, 0, 2], [1, 0, 3], [2, 0, 3]])
+        >>> totals, bodies = Totals(Adjacency(facts, entities=4, relations=1)), np.array([[0, 0], [0, 1]])
+        >>> totals.pairs(bodies).tolist(), totals.paths(bodies).tolist()
+        ([1.0, 5.0], [2.0, 6.0])
+    """
+
+    def __init__(self, adjacency: Adjacency, memory: int = 1 << 30) -> None:
+        self.adjacency = adjacency
+        self.memory = memory
+
+    def pairs(self, body: Ints) -> Floats:
+        """Distinct pairs that each body [n, L] joins, L at least 2."""
+        # Read from its other end a body joins as many pairs along as many paths: only one of the two is followed.
+        turned = (backwards(body) + self.adjacency.relations) % (2 * self.adjacency.relations)
+        either = np.where(_before(turned, body)[:, None], turned, body)
+        distinct, which = np.unique(either, axis=0, return_inverse=True)
+        paths = self.paths(distinct)
+        pairs = paths.copy()
+        for rows, reached in walk_beginnings(distinct, None, self._step):
+            for row in rows:
+                pairs[row] = self._pairs(reached, int(distinct[row, -1]), paths[row])
+        return pairs[which.reshape(-1)]
+
+    def paths(self, body: Ints) -> Floats:
+        """Paths of each body [n, L], which are quickly counted."""
+        paths = np.zeros(len(body))
+        every: Any = np.ones(self.adjacency.entities)
+        for rows, ends in walk_beginnings(body, every, lambda ends, atom: self.adjacency.of(atom).T @ ends):
+            paths[rows] = [self._degree(atom) @ ends for atom in body[rows, -1]]
+        return paths
+
+    def _step(self, reached: Any, atom: int) -> Any:
+        """Paths from all entities where a body begins, after one more relation."""
+        matrix = self.adjacency.of(atom)
+        return matrix[np.flatnonzero(self._degree(atom))] if reached is None else reached @ matrix
+
+    def _pairs(self, reached: Matrix, atom: int, paths: float) -> float:
+        """Pairs after a last relation, given the number of paths."""
+        one_way_back = self._degree(self.adjacency.reverse(atom)).max(initial=0) <= 1
+        one_way_here = np.diff(reached.indptr).max(initial=0) <= 1
+        if (one_way_back or one_way_here) and reached.data.max(initial=0) <= 1:
+            return paths
+        most = reached @ self._degree(atom)
+        parts = slices(most * _BYTES, self.memory)
+        chunks = [reached] if len(parts) == 1 else [reached[rows] for rows in parts]
+        return float(sum((chunk @ self.adjacency.of(atom)).nnz for chunk in chunks))
+
+    def _degree(self, atom: int) -> Ints:
+        return np.diff(self.adjacency.of(atom).indptr)
+
+
+def paths_from(adjacency: Adjacency, body: Ints) -> Iterator[tuple[int, Floats]]:
+    """The row of each body and how many of its paths begin at each entity, in any order.
+
+    Example:
+        >>> graph = Adjacency(np.array([[0, 0, 1], [1, 0, 2]]), entities=3, relations=1)
+        >>> [(row, paths.tolist()) for row, paths in paths_from(graph, np.array([[0, 0]]))]
+        [(0, [1.0, 0.0, 0.0])]
+    """
+    every: Any = np.ones(adjacency.entities)
+    yield from walk(backwards(body), every, lambda at, atom: adjacency.of(atom) @ at)
+
+
+def _before(one: Ints, other: Ints) -> NDArray[np.bool_]:
+    """Whether a row comes before the other in the order of their elements."""
+    differs = one != other
+    first = np.argmax(differs, axis=1)[:, None]
+    return np.take_along_axis(one < other, first, axis=1)[:, 0]
+
+
+_MEASURE_BYTES = 48
+
+"""What the end of a path takes at most."""
+
+
+class Measure:
+    """Measures rules by following their bodies.
+
+    Args:
+        adjacency: The graph.
+        starts: From how many entities a body is followed at most. Where it begins at more of them, what is seen of it
+            is scaled up to the number of all its paths, which is exact.
+        seed: Which entities.
+        memory: How many bytes may be in use; a single entity that needs more gets it.
+
+    Example:
+        >>> graph = Adjacency(np.array([[0, 0, 1], [1, 0, 2], [0, 1, 2], [0, 1, 1]]), entities=3, relations=2)
+        >>> rules = Measure(graph).of(Rules.from_bodies(2, [1, 1], [[0, 0], [1, 0]]))
+        >>> rules.support.tolist(), rules.pairs.tolist()
+        ([1.0, 1.0], [1.0, 1.0])
+    """
+
+    def __init__(self, adjacency: Adjacency, starts: float = np.inf, seed: int = 0, memory: int = 1 << 30) -> None:
+        self.adjacency = adjacency
+        self.starts = starts
+        self.seed = seed
+        self.memory = memory
+
+    def of(self, rules: Rules) -> Rules:
+        """The same rules with their statistics."""
+        body, which = np.unique(rules.body, axis=0, return_inverse=True)
+        order = np.argsort(which.reshape(-1), kind="stable")
+        bounds = np.searchsorted(which.reshape(-1)[order], np.arange(len(body) + 1))
+        found = np.zeros((len(rules), 4))
+        for row, paths in paths_from(self.adjacency, body):
+            members = order[bounds[row] : bounds[row + 1]]
+            found[members] = self._body(body[row][body[row] != NO_ATOM], rules.head[members], paths)
+        support, pairs, path_support, paths = found.T
+        return replace(rules, support=support, pairs=pairs, path_support=path_support, paths=paths)
+
+    def _body(self, body: Ints, heads: Ints, paths: Floats) -> Floats:
+        """The statistics [heads, 4] of one body, of which so many paths begin at each entity."""
+        starts = np.flatnonzero(paths)
+        if len(starts) > self.starts:
+            starts = np.random.default_rng([self.seed, *body]).choice(starts, int(self.starts), replace=False)
+        seen = np.zeros((len(heads), 3))
+        for rows in slices(paths[starts] * _MEASURE_BYTES, self.memory):
+            seen += self._seen(body, heads, starts[rows])
+        total = paths.sum()
+        return np.column_stack([seen * (total / max(paths[starts].sum(), 1)), np.full(len(heads), total)])
+
+    def _seen(self, body: Ints, heads: Ints, starts: Ints) -> Floats:
+        """Support, pairs and path support [heads, 3] from some entities."""
+        ends = self.adjacency.of(int(body[0]))[starts]
+        for atom in body[1:]:
+            ends = ends @ self.adjacency.of(int(atom))
+        closed = [self._closed(body, int(head), starts, ends) for head in heads]
+        return np.array([[np.count_nonzero(paths), ends.nnz, paths.sum(dtype=np.float64)] for paths in closed])
+
+    def _closed(self, body: Ints, head: int, starts: Ints, ends: Matrix) -> Any:
+        """Of each fact of the head that is reached from the starts, the paths that avoid it."""
+        reached = ends.multiply(self.adjacency.of(head)[starts]).tocoo()
+        if head not in body and self.adjacency.reverse(head) not in body:
+            return reached.data
+        return self._avoiding(body, head, starts[reached.row], reached.col.astype(np.int64))
+
+    def _avoiding(self, body: Ints, head: int, x: Ints, y: Ints) -> Any:
+        """Of each fact (x, head, y), the paths of a body from x to y that do not pass through it."""
+        own = {head: (x, y), self.adjacency.reverse(head): (y, x)}
+        rows = np.arange(len(x))
+        at = one_hot(x, self.adjacency.entities)
+        for atom in body.tolist():
+            onward = at @ self.adjacency.of(atom)
+            if atom in own:
+                start, end = own[atom]
+                onward = onward - single(elements(at, rows, start), end, self.adjacency.entities)
+            at = onward
+        return elements(at, rows, y)

@@ -1,0 +1,151 @@
+"""Queries as people write them: "head, relation, ?" or "?, relation, tail", by names or by ids."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import combinations
+
+from kgprobe.errors import UsageError
+from kgprobe.graph import KnowledgeGraph
+from kgprobe.graph.identifiers import Names
+from kgprobe.predict.scorers import Side
+
+ASKED = "?"
+
+_HOW = 'write "head, relation, ?" or "?, relation, tail"; where names hold commas, put tabs between the three'
+
+_MOST_COMPARED = 50_000
+
+_FEW = 20
+
+
+@dataclass(frozen=True)
+class Question:
+    """What is asked.
+
+    Attributes:
+        side: The side that is asked for.
+        given: The entity on the other side.
+        relation: The relation.
+    """
+
+    side: Side
+    given: int
+    relation: int
+
+
+class Vocabulary:
+    """The names of a graph, or ids where a name is none.
+
+    Example:
+        >>> graph = KnowledgeGraph.from_triples(
+        ...     train=[[0, 0, 1]], entity_labels=["Ada", "Byron, Lord"], relation_labels=["child of"]
+        ... )
+        >>> Vocabulary(graph).question("?, child of, Byron, Lord")
+        Question(side='head', given=1, relation=0)
+        >>> Vocabulary(graph).entities(["Ada", "1"])
+        [0, 1]
+    """
+
+    def __init__(self, graph: KnowledgeGraph) -> None:
+        self.graph = graph
+
+    def entities(self, texts: list[str]) -> list[int]:
+        """The ids of entities.
+
+        Raises:
+            UsageError: Some are not known; with those that are nearest.
+        """
+        return self._ids(self._entities, texts)
+
+    def relations(self, texts: list[str]) -> list[int]:
+        """The ids of relations.
+
+        Raises:
+            UsageError: Some are not known; with those that are nearest.
+        """
+        return self._ids(self._relations, texts)
+
+    def question(self, text: str) -> Question:
+        """What a text asks.
+
+        Raises:
+            UsageError: It is no query, or names something that the graph does not know.
+        """
+        readings = list(_readings(text))
+        if not readings:
+            raise UsageError(f"{text!r} is no query", remedy=_HOW)
+        found = [
+            Question(side, entity, relation)
+            for side, given, related in readings
+            if (entity := self._entities.id(given)) is not None
+            and (relation := self._relations.id(related)) is not None
+        ]
+        if len(found) > 1:
+            raise UsageError(f"{text!r} can be read in {len(found)} ways", remedy=_HOW)
+        if not found:
+            problems = min((self._problems(given, related) for _, given, related in readings), key=len)
+            raise UsageError(f"{text!r} cannot be asked of {self.graph.name}", problems, _HOW)
+        return found[0]
+
+    def _problems(self, given: str, related: str) -> list[str]:
+        return [*self._entities.problems([given]), *self._relations.problems([related])]
+
+    def _ids(self, names: _Known, texts: list[str]) -> list[int]:
+        if problems := names.problems(texts):
+            raise UsageError(f"{self.graph.name} does not know what is named", problems, "give a name or an id")
+        return [found for text in texts if (found := names.id(text)) is not None]
+
+    @cached_property
+    def _entities(self) -> _Known:
+        return _Known(Names.entities(self.graph))
+
+    @cached_property
+    def _relations(self) -> _Known:
+        return _Known(Names.relations(self.graph))
+
+
+class _Known:
+    """Finds ids by name, or by the id itself."""
+
+    def __init__(self, names: Names) -> None:
+        self.names = names
+
+    def id(self, text: str) -> int | None:
+        import pyarrow as pa
+
+        found = int(self.names.ids(pa.array([text]))[0])
+        if found >= 0:
+            return found
+        is_id = text.isascii() and text.isdigit() and int(text) < len(self.names.names)
+        return int(text) if is_id else None
+
+    def problems(self, texts: list[str]) -> list[str]:
+        """What is wrong with those texts that have no id."""
+        return [f"{self.names.problem(text)}{self._near(text)}" for text in texts if self.id(text) is None]
+
+    def _near(self, text: str) -> str:
+        every = [str(name) for name in self.names.names.to_pylist()]
+        # To compare with very many names takes long; those that hold the text are found at once.
+        compared = every if len(every) <= _MOST_COMPARED else [name for name in every if text.lower() in name.lower()]
+        lower = {name.lower(): name for name in compared}
+        near = [lower[name] for name in difflib.get_close_matches(text.lower(), lower, n=3, cutoff=0.5)]
+        if near:
+            return f"; nearest: {', '.join(near)}"
+        return f"; there are: {', '.join(every)}" if len(every) <= _FEW else ""
+
+
+def _readings(text: str) -> Iterator[tuple[Side, str, str]]:
+    """Every way to read a text as a side, an entity and a relation."""
+    between = "\t" if "\t" in text else ","
+    pieces = text.split(between)
+    for first, second in combinations(range(1, len(pieces)), 2):
+        parts = pieces[:first], pieces[first:second], pieces[second:]
+        head, relation, tail = (between.join(part).strip() for part in parts)
+        if tail == ASKED and head != ASKED:
+            yield "tail", head, relation
+        if head == ASKED and tail != ASKED:
+            yield "head", tail, relation

@@ -1,0 +1,394 @@
+"""Open-world benches: which metrics keep the order of models, with intervals, from folders of rank files."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kgprobe.errors import DataError, UsageError
+from kgprobe.metrics import Metric
+from kgprobe.metrics.metric import spelled
+from kgprobe.metrics.popularity_metrics import Probe
+from kgprobe.metrics.rank_metrics import PMRR
+from kgprobe.openworld.bench_points import Collector, Points
+from kgprobe.openworld.consistency import Consistency, PairCounts, consistency
+from kgprobe.openworld.world import OPEN_WORLD_METRICS, natural
+from kgprobe.openworld.world_ranks import RankPair
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How a bench is made.
+
+    Attributes:
+        late: Points with a larger closed-world MRR are late.
+        replicates: How often models are drawn for the intervals.
+        level: Confidence of the intervals.
+        seed: Repeats the same draws.
+    """
+
+    late: float = 0.5
+    replicates: int = 2000
+    level: float = 0.95
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        problems = {
+            f"late must be an MRR from 0 to 1, not {self.late}": 0 <= self.late <= 1,
+            f"replicates must be at least 1, not {self.replicates}": self.replicates >= 1,
+            f"level must lie between 0 and 1, not {self.level}": 0 < self.level < 1,
+            f"seed must be at least 0, not {self.seed}": self.seed >= 0,
+        }
+        if wrong := [problem for problem, met in problems.items() if not met]:
+            raise UsageError("a bench cannot be made like this", wrong)
+
+
+Floats = NDArray[np.float64]
+
+_SAME = "pMRR of the same exponent"
+
+_TINY = 1e-12
+
+"""Differences of this size come from the order of summation."""
+
+
+@dataclass(frozen=True)
+class TauDifference:
+    """Kendall's tau between both worlds by one metric less that by another.
+
+    Attributes:
+        first: The one metric.
+        second: The other.
+        against: What the second stands for in a sentence.
+        late: Whether it is over the late points alone.
+        value: The difference.
+        low: Where its interval over samples of models begins.
+        high: Where it ends.
+    """
+
+    first: Metric
+    second: Metric
+    against: str
+    late: bool
+    value: float
+    low: float
+    high: float
+
+    @property
+    def verdict(self) -> str:
+        """Whether the first is ``more`` or ``less`` consistent, ``equal`` in every sample, or it is ``undecided``."""
+        if max(abs(self.value), abs(self.low), abs(self.high)) < _TINY:
+            return "equal"
+        return "more" if self.low > 0 else "less" if self.high < 0 else "undecided"
+
+    def to_row(self) -> dict[str, Any]:
+        """A flat row."""
+        return {
+            "first": str(self.first),
+            "second": str(self.second),
+            "points": "late" if self.late else "all",
+            "difference": self.value,
+            "low": self.low,
+            "high": self.high,
+            "verdict": self.verdict,
+        }
+
+
+def comparisons(metrics: Sequence[Metric]) -> Iterator[tuple[Metric, Metric, str]]:
+    """Every PROBE against the pMRR of the smallest exponent, and against that of its own exponent where there is one.
+
+    Example:
+        >>> from kgprobe.metrics import parse_all
+        >>> given = parse_all("pMRR(p=1), pMRR(p=0.25), PROBE(alpha=1), PROBE(alpha=0)")
+        >>> [(str(first), against) for first, _, against in comparisons(given)]
+        [('PROBE(alpha=1,beta=0)', 'pMRR(p=0.25)'), ('PROBE(alpha=0,beta=0)', 'pMRR(p=0.25)'), \
+('PROBE(alpha=1,beta=0)', 'pMRR of the same exponent')]
+    """
+    exponents = {metric.p: metric for metric in metrics if isinstance(metric, PMRR)}
+    probes = [metric for metric in metrics if type(metric) is Probe]
+    if exponents:
+        gentlest = exponents[min(exponents)]
+        yield from ((probe, gentlest, str(gentlest)) for probe in probes)
+    yield from ((probe, exponents[probe.alpha], _SAME) for probe in probes if probe.alpha in exponents)
+
+
+def tau_differences(points: Points, settings: Settings, *, late: bool = False) -> list[TauDifference]:
+    """The differences that `comparisons` names, with percentile intervals over samples of whole models.
+
+    Checkpoints of a model are alike, so that models are drawn and never points. A sample in which a tau has no value
+    says nothing.
+
+    Args:
+        points: The points.
+        settings: How often models are drawn, and which points are late.
+        late: Whether late points alone count.
+    """
+    kept = points.mrr > settings.late if late else np.full(len(points), True)
+    present, model = np.unique(points.model[kept], return_inverse=True)
+    models = len(present)
+    wanted = list(comparisons(points.metrics))
+    if models < 2 or not wanted:
+        return []
+    rng = np.random.default_rng(settings.seed)
+    drawn = rng.multinomial(models, np.full(models, 1 / models), size=settings.replicates)
+    weights = np.concatenate([np.ones((1, models)), drawn])
+    taus: dict[Metric, Floats] = {}
+    for metric in dict.fromkeys(metric for first, second, _ in wanted for metric in (first, second)):
+        own = points.metrics.index(metric)
+        counts = PairCounts.of(points.open[own, kept], points.closed[own, kept], model, models)
+        taus[metric] = counts.tau(weights)
+    found = []
+    for first, second, against in wanted:
+        value, *others = taus[first] - taus[second]
+        if np.isfinite(value) and np.isfinite(others).any():
+            low, high = np.nanquantile(others, [(1 - settings.level) / 2, (1 + settings.level) / 2])
+            found.append(TauDifference(first, second, against, late, float(value), float(low), float(high)))
+    return found
+
+
+_CLAUSES = {"less": "less at {}", "equal": "equally at {}", "undecided": "undecided at {}"}
+
+
+def sentences(differences: Sequence[TauDifference]) -> list[str]:
+    """What the differences say, in one sentence for each rival.
+
+    Example:
+        >>> from kgprobe.metrics import parse
+        >>> found = [
+        ...     TauDifference(Probe(alpha=alpha), parse("pMRR(p=0.25)"), "pMRR(p=0.25)", False, value, low, high)
+        ...     for alpha, value, low, high in [(1, -0.1, -0.2, -0.05), (0, 0.02, -0.01, 0.05), (-1, 0.1, 0.05, 0.2)]
+        ... ]
+        >>> print(*sentences(found))
+        Over all points PROBE is more consistent than pMRR(p=0.25) at alpha = -1; less at 1; undecided at 0.
+    """
+    texts = []
+    for (late, against), group in groupby(differences, key=lambda one: (one.late, one.against)):
+        alphas: dict[str, list[str]] = {}
+        for one in group:
+            assert isinstance(one.first, Probe)
+            alphas.setdefault(one.verdict, []).append(spelled(one.first.alpha))
+        more = f"alpha = {', '.join(alphas['more'])}" if "more" in alphas else "no alpha"
+        opening = f"Over {'late' if late else 'all'} points PROBE is more consistent than {against} at {more}"
+        clauses = [clause.format(", ".join(alphas[key])) for key, clause in _CLAUSES.items() if key in alphas]
+        texts.append("; ".join([opening, *clauses]) + ".")
+    return texts
+
+
+FEW_LATE, FEW_MODELS = 10, 5
+
+"""Fewer late points or models than this call for a remark."""
+
+
+@dataclass(frozen=True, eq=False)
+class Bench:
+    """Models and checkpoints in an open and in a closed world, metric by metric.
+
+    Attributes:
+        world: The name of the world.
+        points: All values.
+        consistency: The statistics of every metric.
+        differences: PROBE against pMRR: differences of Kendall's tau with intervals.
+        settings: How it was made.
+    """
+
+    world: str
+    points: Points
+    consistency: tuple[Consistency, ...]
+    differences: tuple[TauDifference, ...]
+    settings: Settings
+
+    @classmethod
+    def of(cls, points: Points, world: str = "", settings: Settings | None = None) -> Bench:
+        """All statistics of points."""
+        chosen = settings or Settings()
+        return cls(
+            world=world,
+            points=points,
+            consistency=tuple(consistency(points, i, chosen.late) for i in range(len(points.metrics))),
+            differences=tuple(one for late in (False, True) for one in tau_differences(points, chosen, late=late)),
+            settings=chosen,
+        )
+
+    @property
+    def verdict(self) -> list[str]:
+        """At which alpha PROBE is more consistent than pMRR, and at which it is not."""
+        return sentences(self.differences)
+
+    @property
+    def notes(self) -> list[str]:
+        """What limits the statistics, one sentence each."""
+        models, points = len(self.points.models), len(self.points)
+        late = int((self.points.mrr > self.settings.late).sum())
+        above = f"have a closed-world MRR above {self.settings.late:g}"
+        remarks = {
+            "There is one model only: its checkpoints are compared, and there are no intervals.": models == 1,
+            f"Intervals over {models} models are rough: every one of them counts much.": 1 < models < FEW_MODELS,
+            f"No point is late: none of the {points:,} {above}.": late == 0,
+            f"Only {late} of {points:,} points are late ({above}): their statistics say little.": 0 < late < FEW_LATE,
+            "No model has two late checkpoints, so that there is no spread at equal closed-world value.": late > 0
+            and len(set(self.points.model[self.points.mrr > self.settings.late].tolist())) == late,
+        }
+        return [remark for remark, holds in remarks.items() if holds]
+
+    def to_rows(self) -> list[dict[str, Any]]:
+        """One flat row for each metric."""
+        return [{"world": self.world} | one.to_row() for one in self.consistency]
+
+    def __repr__(self) -> str:
+        points = self.points
+        return f"Bench({len(points.models)} models, {len(points)} points, {len(points.metrics)} metrics)"
+
+
+def bench(
+    pairs: Mapping[str, Mapping[str, RankPair]],
+    metrics: Iterable[str | Metric] = OPEN_WORLD_METRICS,
+    *,
+    world: str = "",
+    settings: Settings | None = None,
+) -> Bench:
+    """Compare how metrics order models and checkpoints in the open and in the closed world.
+
+    Args:
+        pairs: Model to checkpoint, in the order of training, to its rank tables of both worlds.
+        metrics: The metrics; every one is a mean over all queries of a table, ties by their mean rank.
+        world: A name.
+        settings: What counts as late, and how intervals are drawn.
+    """
+    return Bench.of(Points.of(pairs, metrics), world, settings)
+
+
+_OPEN, _CLOSED = ".open.parquet", ".closed.parquet"
+
+
+@dataclass(frozen=True)
+class Found:
+    """A pair of rank tables on disk: one checkpoint of the model that its folder is named after."""
+
+    folder: Path
+    checkpoint: str
+
+    @property
+    def model(self) -> str:
+        """The name of the model."""
+        return self.folder.resolve().name
+
+    def read(self) -> RankPair:
+        """Both tables."""
+        return RankPair.read(self.folder, self.checkpoint)
+
+
+def find_pairs(folders: Iterable[str | PathLike[str]]) -> list[Found]:
+    """All pairs of rank tables below the folders, by folder and in the order of training.
+
+    Example:
+        >>> find_pairs(["nowhere"])
+        Traceback (most recent call last):
+        ...
+        kgprobe.errors.DataError: there is nothing to compare
+          - nowhere: there is no such folder
+        Remedy: give folders that 'kgprobe openworld evaluate' wrote
+    """
+    found, problems = [], []
+    for root in dict.fromkeys(map(Path, folders)):
+        names = {ending: _names(root, ending) for ending in (_OPEN, _CLOSED)}
+        if not root.is_dir():
+            problems.append(f"{root}: there is no such folder")
+        elif not any(names.values()):
+            problems.append(f"{root}: no rank tables named NAME{_OPEN} and NAME{_CLOSED} in it")
+        for own, other in ((_OPEN, _CLOSED), (_CLOSED, _OPEN)):
+            lonely = sorted(names[own] - names[other], key=_place)
+            problems += [f"{one.folder / one.checkpoint}{own}: its {other} is missing" for one in lonely]
+        found += sorted(names[_OPEN] & names[_CLOSED], key=_place)
+    if problems:
+        remedy = "give folders that 'kgprobe openworld evaluate' wrote"
+        raise DataError(
+            "there is nothing to compare" if not found else "some rank tables are missing", problems, remedy
+        )
+    return list(dict.fromkeys(found))
+
+
+def _names(root: Path, ending: str) -> set[Found]:
+    return {Found(path.parent, path.name.removesuffix(ending)) for path in root.rglob(f"*{ending}")}
+
+
+def _place(one: Found) -> tuple[Any, Any]:
+    return natural(str(one.folder)), natural(one.checkpoint)
+
+
+def read_bench(
+    folders: Iterable[str | PathLike[str]],
+    metrics: Iterable[str | Metric] = OPEN_WORLD_METRICS,
+    *,
+    settings: Settings | None = None,
+    watch: Callable[[float], None] | None = None,
+) -> dict[str, Bench]:
+    """A bench for each world: rank tables of other splits or tasks are never compared with each other.
+
+    Args:
+        folders: Each holds the rank tables of one model, or folders that do, however deep.
+        metrics: The metrics.
+        settings: What counts as late, and how intervals are drawn.
+        watch: Is told how many more pairs have been read.
+    """
+    wanted = list(metrics)
+    collectors: dict[str, Collector] = {}
+    worlds: dict[str, dict[str, Any]] = {}
+    errors: list[DataError] = []
+    for one in find_pairs(folders):
+        try:
+            pair = one.read()
+        except DataError as error:
+            errors.append(error)
+            continue
+        world = _world(pair)
+        key = json.dumps(world, sort_keys=True)
+        worlds[key] = world
+        collectors.setdefault(key, Collector(wanted)).add(one.model, one.checkpoint, pair)
+        if watch:
+            watch(1)
+    if errors:
+        lines = [line for error in errors for line in (error.title, *(f"  {problem}" for problem in error.problems))]
+        raise DataError("some rank tables cannot be used", lines, errors[0].remedy)
+    names = world_names(list(worlds.values()))
+    return {
+        name: Bench.of(collector.points(), name, settings)
+        for name, collector in zip(names, collectors.values(), strict=True)
+    }
+
+
+def _world(pair: RankPair) -> dict[str, Any]:
+    """What must be equal for two rank tables to be of the same world."""
+    info = pair.open.info
+    split = {"name": info.graph or "world", **_section(info.settings, "split")}
+    return split | {f"task {key}": value for key, value in _section(info.settings, "task").items()}
+
+
+def _section(settings: Mapping[str, Any], name: str) -> dict[str, Any]:
+    section = settings.get(name, {})
+    return dict(section) if isinstance(section, Mapping) else {name: section}
+
+
+def world_names(worlds: Sequence[Mapping[str, Any]]) -> list[str]:
+    """A name for each world; those of equal names have a setting behind it that tells them apart, or all that do.
+
+    Example:
+        >>> world_names([{"name": "tree", "seed": 0, "density": 0.65}, {"name": "tree", "seed": 0, "density": 0.75}])
+        ['tree (density=0.65)', 'tree (density=0.75)']
+    """
+    names = []
+    for world in worlds:
+        alike = [other for other in worlds if other["name"] == world["name"]]
+        written = {key: [json.dumps(other.get(key)) for other in alike] for key in world}
+        differing = [key for key, values in written.items() if len(set(values)) > 1]
+        telling = [key for key in differing if len(set(written[key])) == len(alike) and "null" not in written[key]]
+        inside = ", ".join(f"{key}={world[key]}" for key in telling[:1] or differing)
+        names.append(f"{world['name']} ({inside})" if inside else str(world["name"]))
+    return names

@@ -1,0 +1,277 @@
+"""Open worlds as folders, and the published family tree."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kgprobe.arrays import Ints
+from kgprobe.errors import DataError, naming, spans
+from kgprobe.files import replacing
+from kgprobe.graph import SPLITS, load_graph, write_graph
+from kgprobe.graph.identifiers import id_problems
+from kgprobe.graph.load import find_reader, places
+from kgprobe.graph.parquet_graph import id_columns, read_parquet
+from kgprobe.openworld.world import OpenWorld
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+QUERIES = "test_queries.parquet"
+
+ANSWERS = "test_answers.parquet"
+
+_HOW = (
+    f"{QUERIES} needs whole numbers query, head, relation; {ANSWERS} whole numbers query, tail and booleans "
+    "in_sparse, in_sparse_correlated"
+)
+
+
+def is_published(directory: Path) -> bool:
+    """Whether a directory has true answers of tail queries as published."""
+    return (directory / ANSWERS).exists()
+
+
+def read_published(directory: str | os.PathLike[str], correlated: bool = False) -> OpenWorld:
+    """Read a density of the published family tree.
+
+    Args:
+        directory: It has train, test_queries and test_answers.parquet; entities and relations.parquet lie beside them
+            or one directory above.
+        correlated: Whether the answers that a trained model ranked lowest are missing, instead of random ones.
+
+    Raises:
+        DataError: The files are not those of a world; all that is wrong is listed.
+    """
+    folder = Path(directory)
+    graph = load_graph(folder)
+    problems: list[str] = []
+    queries = _columns(folder / QUERIES, ("query", "head", "relation"), problems)
+    answers = _columns(folder / ANSWERS, ("query", "tail"), problems)
+    flag = "in_sparse_correlated" if correlated else "in_sparse"
+    known = _flags(folder / ANSWERS, flag, problems)
+    if queries is not None:
+        problems += id_problems(f"{QUERIES} head", queries[:, 1], graph.num_entities)
+        problems += id_problems(f"{QUERIES} relation", queries[:, 2], graph.num_relations)
+    if queries is not None and answers is not None and known is not None and not problems:
+        problems += id_problems(f"{ANSWERS} tail", answers[:, 1], graph.num_entities)
+        problems += _mismatches(queries, answers, known, flag)
+    if problems or queries is None or answers is None or known is None:
+        raise DataError(f"{folder}: not a world as published", problems, _HOW)
+    asked = queries[np.argsort(queries[:, 0])]
+    hard = np.column_stack([asked[np.searchsorted(asked[:, 0], answers[:, 0]), 1:], answers[:, 1]])
+    path = Path(os.path.abspath(folder))
+    density = re.fullmatch(r"density_(\d+)", path.name)
+    with naming(folder):
+        return OpenWorld(
+            f"{path.parent.name}-{path.name}" + ("-correlated" if correlated else ""),
+            graph.num_entities,
+            graph.num_relations,
+            train=graph.triples("train"),
+            known=hard[known],
+            missing=hard[~known],
+            queries=queries[:, 1:],
+            entity_labels=graph.entity_labels,
+            relation_labels=graph.relation_labels,
+            settings={"source": "published", "correlated": correlated}
+            | ({"density": int(density[1]) / 100, "train_share": 0.7} if density else {}),
+        )
+
+
+def _columns(path: Path, names: tuple[str, ...], problems: list[str]) -> Ints | None:
+    table = read_parquet(path, problems)
+    columns = None if table is None else id_columns(path, table, names, problems)
+    return None if columns is None else np.column_stack(columns).astype(np.int64)
+
+
+def _flags(path: Path, name: str, problems: list[str]) -> NDArray[np.bool_] | None:
+    import pyarrow as pa
+
+    table = read_parquet(path, [])  # what is wrong with the file is said by its other columns
+    if table is None:
+        return None
+    column: pa.ChunkedArray | None = table.column(name) if name in table.column_names else None
+    if column is None or not pa.types.is_boolean(column.type) or column.null_count:
+        found = "is not there" if column is None else f"holds {column.type} with {column.null_count:,} nulls"
+        problems.append(f"{path.name}: column {name!r} {found}, expected true or false in every row")
+        return None
+    flags: NDArray[np.bool_] = column.to_numpy()
+    return flags
+
+
+def _mismatches(queries: Ints, answers: Ints, known: NDArray[np.bool_], flag: str) -> list[str]:
+    """What does not fit between queries and answers."""
+    numbers = queries[:, 0]
+    problems = (
+        [f"{QUERIES}: the numbers of the queries are not distinct"] if len(np.unique(numbers)) < len(numbers) else []
+    )
+    strange = np.flatnonzero(~np.isin(answers[:, 0], numbers))
+    if len(strange):
+        problems.append(f"{ANSWERS}: rows {spans(strange.tolist(), most=10)} (counted from 0) are of no query")
+    without = np.setdiff1d(numbers, answers[known, 0])
+    if len(without):
+        problems.append(f"{ANSWERS}: by {flag}, queries {spans(without.tolist(), most=10)} have no known answer")
+    return problems
+
+
+ABOUT = "openworld.json"
+
+MISSING = "missing.parquet"
+
+_SCHEMA = 1
+
+_MAKE = "make a world with: kgprobe openworld split GRAPH -o FOLDER"
+
+
+def write_world(world: OpenWorld, folder: str | os.PathLike[str]) -> None:
+    """Write a world; `load_graph` reads the folder as the graph that an evaluator sees.
+
+    Raises:
+        DataError: The folder holds another graph, or cannot be written.
+
+    Example:
+        >>> import tempfile
+        >>> folder = Path(tempfile.mkdtemp()) / "tiny"
+        >>> world = OpenWorld("tiny", 4, 1, train=[[0, 0, 1]], known=[[0, 0, 2]], missing=[[0, 0, 3]])
+        >>> write_world(world, folder)
+        >>> load_graph(folder).triples("test").tolist(), read_world(folder).missing.tolist()
+        ([[0, 0, 2]], [[0, 0, 3]])
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    target = Path(folder)
+    require_free(target)
+    about = {
+        "schema": _SCHEMA,
+        "name": world.name,
+        "facts": world.facts,
+        "settings": dict(world.settings),
+        "queries": None if world.queries is None else world.queries.tolist(),
+    }
+    # First, so that a folder that was left half written is known for what it is, by the number of its facts.
+    with replacing(target / ABOUT) as temporary:
+        temporary.write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")
+    for split in SPLITS:
+        (target / f"{split}.parquet").unlink(missing_ok=True)
+    write_graph(world.graph, target)
+    with replacing(target / MISSING) as temporary:
+        columns = dict(zip(("head", "relation", "tail"), world.missing.T.copy(), strict=True))
+        pq.write_table(pa.table(columns), temporary, compression="zstd")
+
+
+def require_free(folder: Path) -> None:
+    """Refuse to write a world over a graph that is none.
+
+    Raises:
+        DataError: The folder holds a graph that is no world.
+
+    Example:
+        >>> require_free(Path("no such folder"))
+    """
+    if folder.is_dir() and not (folder / ABOUT).exists() and find_reader(folder) is not None:
+        raise DataError(
+            f"{folder}: cannot hold a world",
+            ["a graph is there that would be overwritten"],
+            "choose an empty folder",
+        )
+
+
+def read_world(source: str | os.PathLike[str], correlated: bool = False) -> OpenWorld:
+    """Read a world that was written, or a density of the published family tree.
+
+    Args:
+        source: A folder; or its name, looked up as `load_graph` looks up graphs.
+        correlated: Of a published world, the variant whose missing answers are those that a model ranked lowest.
+
+    Raises:
+        DataError: There is no world, or something is wrong with it; all of it is listed.
+    """
+    try:
+        return _find(source, correlated)
+    except OSError as error:  # a folder on the way that may not be entered, or a name that no folder can have
+        raise DataError(f"{source}: cannot be read", [str(error)], "name a folder that you may read") from None
+
+
+def _find(source: str | os.PathLike[str], correlated: bool) -> OpenWorld:
+    tried = places(source)
+    folder = next((place for place in tried if place.is_dir()), None)
+    if folder is None:
+        raise DataError(f"{source}: no such world", [f"no directory {place}" for place in tried], _MAKE)
+    if is_published(folder):
+        return read_published(folder, correlated)
+    if correlated:
+        raise DataError(f"{source}: only published worlds have a correlated variant", remedy=_MAKE)
+    return _read(folder)
+
+
+def _read(folder: Path) -> OpenWorld:
+    problems: list[str] = []
+    about = _read_about(folder / ABOUT, problems)
+    missing = _read_missing(folder / MISSING, problems)
+    if about is None or missing is None:
+        raise DataError(f"{folder}: not a world", problems, _MAKE)
+    graph = load_graph(folder)
+    parts = {"train": graph.triples("train"), "valid": graph.triples("valid"), "known": graph.triples("test")}
+    parts["missing"] = missing
+    problems = [
+        f"{part}: {len(facts):,} facts, and {ABOUT} says {about['facts'].get(part, 0):,}"
+        for part, facts in parts.items()
+        if len(facts) != about["facts"].get(part, 0)
+    ]
+    if problems:
+        raise DataError(f"{folder}: the files of this world do not go together", problems, "write it again")
+    with naming(folder):
+        return OpenWorld(
+            about["name"],
+            graph.num_entities,
+            graph.num_relations,
+            **parts,
+            queries=about["queries"],
+            entity_labels=graph.entity_labels,
+            relation_labels=graph.relation_labels,
+            settings=about["settings"],
+        )
+
+
+def _read_about(path: Path, problems: list[str]) -> dict[str, Any] | None:
+    try:
+        about = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        problems.append(f"{path.name} is not there")
+        return None
+    except (OSError, ValueError) as error:
+        problems.append(f"{path.name} cannot be read ({str(error)[:150]})")
+        return None
+    wanted: dict[str, tuple[type, ...]] = {
+        "schema": (int,),
+        "name": (str,),
+        "facts": (dict,),
+        "settings": (dict,),
+        "queries": (list, type(None)),
+    }
+    strange = [
+        key
+        for key, kind in wanted.items()
+        if not (isinstance(about, dict) and key in about and isinstance(about[key], kind))
+    ]
+    problems += [f"{path.name} does not tell its {key}" for key in strange]
+    if not strange and about["schema"] > _SCHEMA:
+        problems.append(f"{path.name} was written by a newer kgprobe (schema {about['schema']})")
+    return about if not problems else None
+
+
+def _read_missing(path: Path, problems: list[str]) -> NDArray[np.int64] | None:
+    if not path.exists():
+        problems.append(f"{path.name} is not there")
+        return None
+    table = read_parquet(path, problems)
+    columns = None if table is None else id_columns(path, table, ("head", "relation", "tail"), problems)
+    return None if columns is None else np.column_stack(columns).astype(np.int64)

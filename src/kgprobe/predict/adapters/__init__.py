@@ -1,0 +1,1 @@
+"""Adapters: models and files of other libraries as scorers."""

@@ -1,0 +1,298 @@
+"""Embedding files: tables of vectors with a header that names the model, or with computed queries."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from kgprobe.arrays import Ints
+from kgprobe.errors import DataError
+from kgprobe.graph.identifiers import Names
+from kgprobe.predict.adapters.array_files import (
+    WHOLE_NUMBERS,
+    WRITERS,
+    ArrayFile,
+    Place,
+    Shapes,
+    open_arrays,
+    place_problems,
+    write_arrays,
+)
+from kgprobe.predict.adapters.array_formats import StoredArray
+from kgprobe.predict.adapters.embedding_header import Header, parse_header, read_header
+from kgprobe.predict.adapters.interactions import Arrange, ComposedScorer, Interaction, read_table, unchanged
+from kgprobe.predict.adapters.score_files import TRIPLES, QueryRows, RowReader, is_scores, other_triples
+from kgprobe.predict.scorers import AnyScorer, Dot, Floats, Side, Similarity, as_array
+
+if TYPE_CHECKING:
+    from kgprobe.graph import KnowledgeGraph
+    from kgprobe.graph.identifiers import Labels
+
+
+ENTITY, RELATION, BIAS = "entity", "relation", "entity_bias"
+
+QUERIES: dict[Side, str] = {"tail": "tail_query", "head": "head_query"}
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """How many entities, relations and triples to rank there are; None where any number will do."""
+
+    entities: int | None = None
+    relations: int | None = None
+    triples: int | None = None
+
+
+def fit_problems(header: Header, shapes: Shapes, sizes: Sizes) -> list[str]:
+    """Everything that keeps arrays from being what the header says.
+
+    Example:
+        >>> from kgprobe.predict.adapters.embedding_header import parse_header
+        >>> header = parse_header('{"model": "DistMult"}', [])
+        >>> shapes = {"entity": ((5, 8), "float32"), "relation": ((2, 4), "float32")}
+        >>> fit_problems(header, shapes, Sizes(entities=6, relations=2))
+        ['entity: 5 rows, but there are 6 entities', 'relation: one row has shape (4,), expected (8,)']
+    """
+    table = header.interaction.tables[0] if header.interaction else ENTITY
+    shape = shapes[table][0] if table in shapes else ()
+    dimension = shape[1] if len(shape) == 2 else None
+    problems = place_problems(_places(header, sizes, dimension), shapes)
+    if not header.interaction and not shapes.keys() & set(QUERIES.values()):
+        problems.append(f"no array {' and no array '.join(map(repr, QUERIES.values()))}")
+    return problems + (_dimension_problems(header, table, shape) if shape else [])
+
+
+def _places(header: Header, sizes: Sizes, dimension: int | None) -> Iterator[Place]:
+    vector = None if dimension is None else (dimension,)
+    tables = header.interaction.tables if header.interaction else (ENTITY,)
+    yield from (Place(name, "entities", sizes.entities, vector) for name in dict.fromkeys(tables))
+    if isinstance(header.similarity, Dot):
+        yield Place(BIAS, "entities", sizes.entities, (), needed=False)
+    if header.interaction:
+        shape = None if dimension is None else header.interaction.relation_shape(dimension)
+        yield Place(RELATION, "relations", sizes.relations, shape)
+    else:
+        yield from (Place(name, "triples to rank", sizes.triples, vector, needed=False) for name in QUERIES.values())
+        yield Place(TRIPLES, "triples to rank", sizes.triples, (3,), WHOLE_NUMBERS, needed=False)
+
+
+def _dimension_problems(header: Header, table: str, shape: tuple[int, ...]) -> list[str]:
+    if len(shape) != 2:
+        return [f"{table}: shape {shape}, expected [entities, dimension]"]
+    dimension, interaction = shape[1], header.interaction
+    if interaction and interaction.complex_numbers and dimension % 2:
+        return [f"{table}: {dimension} coordinates, but {interaction.name} has as many imaginary as real parts"]
+    problem = header.similarity.problem(dimension)
+    return [] if problem is None else [f"{table}: {problem}"]
+
+
+_SHOWN = 10
+
+
+def ids_by_name(what: str, given: Labels, names: Names, problems: list[str]) -> Ints | None:
+    """The id of each given name; or None, with what is wrong added to ``problems``.
+
+    Args:
+        what: How the list of names is called where something is wrong with it.
+        given: Names in the order of the rows.
+        names: The names of the graph, each of which must be given once.
+        problems: Takes what is wrong.
+
+    Example:
+        >>> import pyarrow as pa
+        >>> names = Names.build("entity", 3, pa.array(["a", None, "c"]))
+        >>> ids_by_name("entities", pa.array(["c", "1", "a"]), names, problems=[]).tolist()
+        [2, 1, 0]
+    """
+    import pyarrow.compute as pc
+
+    own = given.cast(names.names.type)
+    ids = names.ids(own)
+    complaints = {
+        "names that the graph does not have, or has twice": own.filter(ids < 0).unique(),
+        "names given more than once": _repeated(own),
+        "names of the graph that are not given": names.names.filter(pc.invert(pc.is_in(names.names, value_set=own))),
+    }
+    wrong = [f"{what}: {_listed(some, kind)}" for kind, some in complaints.items() if len(some)]
+    problems += wrong
+    return None if wrong else ids.astype(np.int64)
+
+
+def _repeated(names: Labels) -> Labels:
+    import pyarrow.compute as pc
+
+    counts = names.value_counts()
+    return counts.field("values").filter(pc.greater(counts.field("counts"), 1))
+
+
+def _listed(names: Labels, kind: str) -> str:
+    shown = ", ".join(map(repr, names.slice(0, _SHOWN).to_pylist()))
+    more = f" and {len(names) - _SHOWN:,} more" if len(names) > _SHOWN else ""
+    return f"{len(names):,} {kind}: {shown}{more}"
+
+
+@dataclass(eq=False)
+class QueryVectors:
+    """An embedding scorer whose queries were computed elsewhere."""
+
+    similarity: Similarity
+    entities: Floats
+    rows: QueryRows
+
+    def encode_queries(self, side: Side, given: Ints, relation: Ints) -> Floats:
+        """The vectors of the queries that ask for the ``side`` of (given[i], relation[i])."""
+        return self.rows.find(side, given, relation)
+
+    def candidates(self, side: Side) -> Floats:
+        """The vectors of all entities, which are the same on either ``side``."""
+        return self.entities
+
+
+def is_embeddings(path: str | PathLike[str]) -> bool:
+    """Whether a file is, by its name and content, one of embeddings: of arrays, but not of scores."""
+    return Path(path).suffix in WRITERS and Path(path).is_file() and not is_scores(path)
+
+
+def write_embeddings(path: str | PathLike[str], header: Mapping[str, Any], arrays: Mapping[str, Any]) -> None:
+    """Write a model that can be ranked; the ending of the name, .npz or .safetensors, says in which format.
+
+    Args:
+        path: The file.
+        header: ``{"model": "ComplEx"}`` with the settings of the model; or ``{"similarity": "dot"}`` (or
+            "group_norm" with "group_size", perhaps "gamma") where the queries are computed. It may have a "name",
+            and the names "entities" and "relations" in the order of the rows, where these are not in that of the ids.
+        arrays: Of NumPy or torch. "entity" and "relation" (CP: "head_entity" and "tail_entity"); with a similarity,
+            "entity" and "tail_query", "head_query" or both, row by row with the triples that will be ranked (perhaps
+            also there, as "triples"). Where vectors are compared by their dot product, perhaps "entity_bias".
+
+    Example:
+        >>> import tempfile
+        >>> from kgprobe.graph import KnowledgeGraph
+        >>> path = Path(tempfile.mkdtemp()) / "mine.npz"
+        >>> write_embeddings(path, {"model": "DistMult"}, {"entity": np.eye(2), "relation": np.ones((1, 2))})
+        >>> graph = KnowledgeGraph.from_triples(train=[[0, 0, 1]])
+        >>> name, scorer, settings = open_embeddings(path, graph, graph.triples("test"))
+        >>> name, scorer.candidates("tail").tolist()
+        ('DistMult', [[1.0, 0.0], [0.0, 1.0]])
+    """
+    values = {name: as_array(array) for name, array in arrays.items()}
+    problems: list[str] = []
+    read = read_header(header, problems)
+    if read is not None:
+        problems += fit_problems(
+            read, {name: (array.shape, array.dtype.name) for name, array in values.items()}, Sizes()
+        )
+    if problems:
+        raise DataError(f"{path}: not a model that can be ranked", problems, "nothing was written")
+    write_arrays(path, json.dumps(dict(header)), values)
+
+
+def open_embeddings(
+    path: str | PathLike[str], graph: KnowledgeGraph, triples: Ints
+) -> tuple[str, AnyScorer, dict[str, Any]]:
+    """Open a file of embeddings for the triples of a graph that are to be ranked.
+
+    Raises:
+        DataError: The file is damaged, does not say what it is, or does not fit the graph or the triples.
+    """
+    file = open_arrays(path)
+    problems: list[str] = []
+    header = parse_header(file.header, problems)
+    if header is None:
+        raise DataError(f"{path}: not a model that can be ranked", problems, _REMEDY)
+    return read_model(file, header, graph, triples)
+
+
+_REMEDY = (
+    "write the file by kgprobe.predict.adapters.embedding_files.write_embeddings, with a header; if it has scores, not "
+    "vectors, call its arrays 'tail' and 'head'"
+)
+
+
+def read_model(
+    file: ArrayFile, header: Header, graph: KnowledgeGraph, triples: Ints
+) -> tuple[str, AnyScorer, dict[str, Any]]:
+    """Read the arrays that a header describes, for the triples of a graph that are to be ranked."""
+    problems = fit_problems(header, file.shapes, Sizes(graph.num_entities, graph.num_relations, len(triples)))
+    entities = _ids("entities", header.entities, Names.entities(graph), problems)
+    relations = _ids("relations", header.relations, Names.relations(graph), problems)
+    _refuse(file, graph, problems)
+    scorer: AnyScorer = (
+        _composed(file, header.interaction, header.similarity, entities, relations, problems)
+        if header.interaction
+        else _compared(file, header.similarity, entities, graph, triples, problems)
+    )
+    _refuse(file, graph, problems)
+    named = [what for what, ids in (("entities", entities), ("relations", relations)) if ids is not None]
+    settings = {"source": file.path.name, **header.settings} | ({"matched by name": named} if named else {})
+    return header.name or (header.interaction.name if header.interaction else file.path.stem), scorer, settings
+
+
+def _refuse(file: ArrayFile, graph: KnowledgeGraph, problems: list[str]) -> None:
+    if problems:
+        title = f"{file.path}: cannot be ranked with {graph.name}"
+        raise DataError(title, problems, "give the graph, and the triples, that the file was made for")
+
+
+def _ids(what: str, given: Labels | None, names: Names, problems: list[str]) -> Ints | None:
+    return None if given is None else ids_by_name(what, given, names, problems)
+
+
+def _composed(
+    file: ArrayFile,
+    interaction: Interaction,
+    similarity: Similarity,
+    entities: Ints | None,
+    relations: Ints | None,
+    problems: list[str],
+) -> ComposedScorer:
+    """The scorer of a model that is known by name."""
+    bias = _bias(file, entities, problems)
+    tables = {
+        name: _candidates(file.arrays[name], bias, interaction.arrange_entity, entities, problems)
+        for name in dict.fromkeys(interaction.tables)
+    }
+    heads, tails = (tables[name] for name in interaction.tables)
+    table = read_table(file.arrays[RELATION], problems, ids=relations, arrange=interaction.arrange_relation)
+    return ComposedScorer(interaction, similarity, file.arrays[interaction.tables[0]].shape[1], heads, tails, table)
+
+
+def _compared(
+    file: ArrayFile,
+    similarity: Similarity,
+    entities: Ints | None,
+    graph: KnowledgeGraph,
+    triples: Ints,
+    problems: list[str],
+) -> QueryVectors:
+    """The scorer of queries that were computed elsewhere."""
+    if TRIPLES in file.arrays:
+        problems += other_triples(file.arrays[TRIPLES].whole(), triples)
+    bias = _bias(file, entities, problems)
+    readers = {}
+    for side, name in QUERIES.items():
+        if name in file.arrays:
+            queries = read_table(file.arrays[name], problems, spare=bias.shape[1])
+            queries[:, queries.shape[1] - bias.shape[1] :] = 1
+            readers[side] = RowReader(name, queries.shape[1], queries.__getitem__)
+    rows = QueryRows.of_triples(file.path, triples, graph.num_relations, readers, problems)
+    return QueryVectors(similarity, _candidates(file.arrays[ENTITY], bias, unchanged, entities, problems), rows)
+
+
+def _bias(file: ArrayFile, ids: Ints | None, problems: list[str]) -> Floats:
+    """The bias of the entities as a column, or no column."""
+    if BIAS not in file.arrays:
+        return np.empty((1, 0), dtype=np.float32)
+    return read_table(file.arrays[BIAS], problems, ids=ids, arrange=lambda rows: rows[:, None])
+
+
+def _candidates(array: StoredArray, bias: Floats, arrange: Arrange, ids: Ints | None, problems: list[str]) -> Floats:
+    table = read_table(array, problems, ids=ids, arrange=arrange, spare=bias.shape[1])
+    table[:, table.shape[1] - bias.shape[1] :] = bias
+    return table

@@ -1,0 +1,236 @@
+"""Match the ids of a PyKEEN model with those of a graph."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kgprobe.arrays import Ints
+from kgprobe.errors import DataError, spans
+from kgprobe.files import replacing
+from kgprobe.graph.identifiers import Labels, as_labels
+from kgprobe.graph.knowledge_graph import KnowledgeGraph
+from kgprobe.graph.text_files import SHOWN, UNREADABLE, Complaints, whole_number
+from kgprobe.predict.adapters.pykeen_scorer import PykeenScores, PykeenVectors, scorer_of
+from kgprobe.predict.scorers import AnyScorer, Floats, Side, Similarity
+
+if TYPE_CHECKING:
+    from pykeen.models import Model
+    from pykeen.triples import TriplesFactory
+
+
+@dataclass(frozen=True)
+class ModelNames:
+    """What a model's ids stand for.
+
+    Attributes:
+        entities: Names of its entities in the order of its ids.
+        relations: Names of its relations, without inverses, in the order of its ids.
+    """
+
+    entities: Sequence[str]
+    relations: Sequence[str]
+
+    @classmethod
+    def of(cls, factory: TriplesFactory) -> ModelNames:
+        """The names in the triples that a model was trained on.
+
+        Example:
+            >>> import numpy as np
+            >>> from pykeen.triples import TriplesFactory
+            >>> ModelNames.of(TriplesFactory.from_labeled_triples(np.array([["b", "r", "a"]]))).entities
+            ['a', 'b']
+        """
+        entity, relation = factory.entity_to_id, factory.relation_to_id
+        return cls(sorted(entity, key=entity.__getitem__), sorted(relation, key=relation.__getitem__))
+
+
+def scorer_for(model: Model, graph: KnowledgeGraph, names: ModelNames | None = None) -> AnyScorer:
+    """The scorer of a model, which takes the ids of the graph.
+
+    Where the names of both are known, ids go by name; otherwise an id of the model must mean the same in the graph.
+
+    Raises:
+        DataError: The model is not one of this graph: it has other numbers of entities or relations, or other names.
+
+    Example:
+        >>> from pykeen.models import TransE
+        >>> from pykeen.triples import KGInfo
+        >>> model = TransE(triples_factory=KGInfo(2, 1, False), embedding_dim=5, random_seed=1)
+        >>> graph = KnowledgeGraph.from_triples(
+        ...     train=[[0, 0, 1]], entity_labels=["Ada", "Bob"], relation_labels=["knows"]
+        ... )
+        >>> scorer = scorer_for(model, graph, ModelNames(["Bob", "Ada"], ["knows"]))
+        >>> bool((scorer.candidates("tail")[0] == scorer_of(model).candidates("tail")[1]).all())
+        True
+    """
+    numbers = [
+        ("entities", model.num_entities, graph.num_entities),
+        ("relations", model.num_real_relations, graph.num_relations),
+    ]
+    problems = [f"the model has {own:,} {kind}, the graph {there:,}" for kind, own, there in numbers if own != there]
+    entities = relations = None
+    if names is not None:
+        entities = _own_ids("entities", names.entities, graph.entity_labels, problems)
+        relations = _own_ids("relations", names.relations, graph.relation_labels, problems)
+    if problems:
+        kind = type(model).__name__
+        remedy = "rank the graph that the model was trained on, with the same entities and relations"
+        raise DataError(f"this {kind} model and the graph {graph.name} do not fit", problems, remedy)
+    scorer = scorer_of(model)
+    if entities is None and relations is None:
+        return scorer
+    entities = np.arange(graph.num_entities) if entities is None else entities
+    relations = np.arange(graph.num_relations) if relations is None else relations
+    if isinstance(scorer, PykeenVectors):
+        return RenumberedVectors(scorer, entities, relations)
+    return RenumberedScores(scorer, entities, relations)
+
+
+class RenumberedVectors:
+    """Vectors of a model, asked for by the ids of a graph.
+
+    Args:
+        scorer: Takes the ids of the model.
+        entities: For each entity of the graph, its id in the model.
+        relations: For each relation of the graph, its id in the model.
+    """
+
+    def __init__(self, scorer: PykeenVectors, entities: Ints, relations: Ints) -> None:
+        self.similarity: Similarity = scorer.similarity
+        self._scorer, self._entities, self._relations = scorer, entities, relations
+
+    def encode_queries(self, side: Side, given: Ints, relation: Ints) -> Floats:
+        """The vectors of the queries."""
+        return self._scorer.encode_queries(side, self._entities[given], self._relations[relation])
+
+    def candidates(self, side: Side) -> Floats:
+        """The vectors of all entities, in the order of the graph."""
+        return self._scorer.candidates(side)[self._entities]
+
+
+class RenumberedScores:
+    """Scores of a model, asked for by the ids of a graph; made like `RenumberedVectors`."""
+
+    def __init__(self, scorer: PykeenScores, entities: Ints, relations: Ints) -> None:
+        self._scorer, self._entities, self._relations = scorer, entities, relations
+
+    @property
+    def bytes_per_query(self) -> int:
+        """About how much memory the model needs to score all entities for one query."""
+        return self._scorer.bytes_per_query
+
+    def score(self, side: Side, given: Ints, relation: Ints) -> Any:
+        """The scores [queries, entities], with the entities in the order of the graph."""
+        import torch
+
+        scores = self._scorer.score(side, self._entities[given], self._relations[relation])
+        return scores[:, torch.from_numpy(self._entities).to(scores.device)]
+
+
+def _own_ids(kind: str, names: Sequence[str], labels: Labels | None, problems: list[str]) -> NDArray[np.int64] | None:
+    """For each id of the graph the model's own, or None where they are the same or the graph has no names."""
+    import pyarrow.compute as pc
+
+    own = as_labels(names)
+    if labels is None or own is None or labels.equals(own.cast(labels.type)):
+        return None
+    own = own.cast(labels.type)
+    ids: NDArray[np.int64] = pc.index_in(labels, value_set=own).fill_null(-1).to_numpy().astype(np.int64)
+    found = ids[ids >= 0]
+    problems += _listed(f"{kind} that only the graph has", labels, np.flatnonzero(ids < 0))
+    problems += _listed(f"{kind} that only the model has", own, np.setdiff1d(np.arange(len(own)), found))
+    problems += _listed(f"names that several {kind} of the graph share", own, np.flatnonzero(np.bincount(found) > 1))
+    return ids
+
+
+def _listed(what: str, labels: Labels, ids: Ints) -> list[str]:
+    """The entries of these ids: the first ones by name, the others by number."""
+    if not len(ids):
+        return []
+    shown = ", ".join(
+        "one without a name" if name is None else repr(name) for name in labels.take(ids[:SHOWN]).to_pylist()
+    )
+    more = f", and those of the ids {spans(ids[SHOWN:].tolist())}" if len(ids) > SHOWN else ""
+    return [f"{len(ids):,} {what}: {shown}{more}"]
+
+
+FOLDER = "training_triples"
+
+_HEADER = ["id", "label"]
+
+
+def read_names(directory: Path) -> ModelNames | None:
+    """The names in a saved folder, if there are any.
+
+    Raises:
+        DataError: They cannot be used; every bad line is named.
+    """
+    files = [directory / FOLDER / f"{kind}_to_id.tsv.gz" for kind in ("entity", "relation")]
+    if not any(file.exists() for file in files):
+        return None
+    problems: list[str] = []
+    entities, relations = (_read(file, problems) for file in files)
+    if problems:
+        raise DataError(
+            f"{directory / FOLDER}: the names of entities and relations cannot be used",
+            problems,
+            "a file of names is a gzip of lines id<TAB>label, after a line with these two words, as PyKEEN writes it",
+        )
+    return ModelNames(entities, relations)
+
+
+def write_names(directory: Path, names: ModelNames) -> None:
+    """Write names as PyKEEN does."""
+    for kind, some in (("entity", names.entities), ("relation", names.relations)):
+        with (
+            replacing(directory / FOLDER / f"{kind}_to_id.tsv.gz") as temporary,
+            gzip.open(temporary, "wt", encoding="utf-8", newline="") as file,
+        ):
+            lines = csv.writer(file, delimiter="\t", lineterminator="\n")
+            lines.writerow(_HEADER)
+            lines.writerows(enumerate(some))
+
+
+def _read(path: Path, problems: list[str]) -> Sequence[str]:
+    complaints = Complaints(path.name)
+    names: dict[int, str] = {}
+    known: set[str] = set()
+    try:
+        with gzip.open(path, "rt", encoding="utf-8", newline="") as file:
+            lines = csv.reader(file, delimiter="\t")
+            if next(lines, None) != _HEADER:
+                complaints.add(1, "expected the words id and label", "")
+            for fields in lines:
+                wrong = _wrong(fields, names, known)
+                if wrong:
+                    complaints.add(lines.line_num, wrong, "\t".join(fields))
+                else:
+                    names[int(fields[0])] = fields[1]
+                    known.add(fields[1])
+    except (*UNREADABLE, UnicodeDecodeError, csv.Error) as error:
+        problems.append(f"{path.name}: cannot be read ({error})")
+        return []
+    problems += complaints.lines()
+    missing = sorted(set(range(len(names))) - names.keys())
+    if missing and not complaints.lines():
+        problems.append(f"{path.name}: {len(names):,} names, but no id {missing[0]}")
+    return [names[i] for i in sorted(names)]
+
+
+def _wrong(fields: list[str], names: dict[int, str], known: set[str]) -> str | None:
+    if len(fields) != 2:
+        return f"{len(fields)} fields, expected 2"
+    number = whole_number(fields[0])
+    if number is None:
+        return "the id is no whole number"
+    if number in names:
+        return "the id was there before"
+    return "the label was there before" if fields[1] in known else None

@@ -1,0 +1,154 @@
+"""Checkpoint folders of the RotatE code base (DeepGraphLearning/KnowledgeGraphEmbedding)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import partial
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kgprobe.errors import DataError, nearest
+from kgprobe.graph.text_files import Layout, read_dictionary
+from kgprobe.predict.adapters.array_files import ArrayFile, open_arrays
+from kgprobe.predict.adapters.array_formats import StoredArray, reading
+from kgprobe.predict.adapters.embedding_files import ENTITY, RELATION, read_model
+from kgprobe.predict.adapters.embedding_header import Header, is_number
+from kgprobe.predict.adapters.interactions import INTERACTIONS, Doubles, unit_circle
+from kgprobe.predict.scorers import AnyScorer
+
+if TYPE_CHECKING:
+    from kgprobe.graph import KnowledgeGraph
+
+
+CONFIG = "config.json"
+
+FILES = {ENTITY: "entity_embedding.npy", RELATION: "relation_embedding.npy"}
+
+MODELS = ("TransE", "DistMult", "ComplEx", "RotatE")
+
+_EPSILON = 2.0
+
+_PI = 3.14159262358979323846  # with the digit that is wrong in the code base, since its models were trained with it
+
+_DICTIONARY = Layout({"id": True, "label": False}, "id<TAB>label", "\t", lambda line: line.split("\t"))
+
+
+def is_rotate_checkpoint(folder: str | PathLike[str]) -> bool:
+    """Whether a folder has an array under a name that the RotatE code base gives it.
+
+    Example:
+        >>> is_rotate_checkpoint("no such folder")
+        False
+    """
+    return any((Path(folder) / file).exists() for file in FILES.values())
+
+
+def open_rotate_checkpoint(folder: str | PathLike[str], graph: KnowledgeGraph) -> tuple[str, AnyScorer, dict[str, Any]]:
+    """Open entity_embedding.npy, relation_embedding.npy and config.json as that code base saves them.
+
+    Their rows are in the order of the entities.dict and relations.dict of the data that the model was trained on. A
+    graph that was read from there has the same ids; for any other, copy these two files into the folder, and the
+    rows are matched by name.
+
+    Raises:
+        DataError: Files are missing or damaged, the model is not known, or it does not fit the graph.
+
+    Example:
+        >>> import tempfile
+        >>> from kgprobe.graph import KnowledgeGraph
+        >>> folder = Path(tempfile.mkdtemp())
+        >>> np.save(folder / "entity_embedding", np.ones((2, 4), dtype=np.float32))
+        >>> np.save(folder / "relation_embedding", np.zeros((1, 2), dtype=np.float32))
+        >>> config = {"model": "RotatE", "gamma": 9.0, "hidden_dim": 2, "double_entity_embedding": True}
+        >>> _ = (folder / "config.json").write_text(json.dumps(config))
+        >>> name, scorer, settings = open_rotate_checkpoint(folder, KnowledgeGraph.from_triples(train=[[0, 0, 1]]))
+        >>> name, scorer.similarity
+        ('RotatE', GroupNorm(size=2, gamma=9.0))
+    """
+    place = Path(folder)
+    problems: list[str] = []
+    arrays = {name: array for name, file in FILES.items() if (array := _open(place / file, problems)) is not None}
+    config = _read_config(place / CONFIG, problems)
+    entities, relations = (
+        read_dictionary(path, _DICTIONARY, problems) if path.exists() else None
+        for path in (place / "entities.dict", place / "relations.dict")
+    )
+    if config is not None and ENTITY in arrays:
+        problems += _width_problems(arrays[ENTITY], config)
+    if config is None or problems:
+        wanted = f"the folder needs {', '.join(FILES.values())} and {CONFIG}, all of one model"
+        raise DataError(f"{place}: not a checkpoint of the RotatE code base", problems, wanted)
+    header = replace(_header(config), entities=entities, relations=relations)
+    return read_model(ArrayFile(place, arrays), header, graph, np.empty((0, 3), dtype=np.int64))
+
+
+def _open(path: Path, problems: list[str]) -> StoredArray | None:
+    try:
+        return open_arrays(path).arrays.get(path.name)
+    except DataError as error:
+        problems += [f"{path.name}: {problem}" for problem in error.problems]
+        return None
+
+
+def _read_config(path: Path, problems: list[str]) -> Mapping[str, Any] | None:
+    """The options that the model was trained with; or None, with what is wrong with them added to ``problems``."""
+    try:
+        with reading(path):
+            config = json.loads(path.read_bytes())
+    except DataError as error:
+        problems += [f"{path.name}: {problem}" for problem in error.problems]
+        return None
+    if not isinstance(config, dict):
+        problems.append(f"{path.name}: JSON of type {type(config).__name__}, expected an object")
+        return None
+    wrong = [
+        f"{path.name}: {option!r} is {repr(config.get(option))[:60]}, expected {expected}"
+        for option, (fits, expected) in _OPTIONS.items()
+        if not fits(config.get(option))
+    ]
+    if config.get("model") == "pRotatE":
+        wrong.append(f"{path.name}: pRotatE is not supported: it compares angles, and its modulus is in no array here")
+    elif config.get("model") not in MODELS:
+        model = str(config.get("model"))
+        wrong.append(f"{path.name}: no model is called {model[:60]!r}{nearest(model, MODELS)}")
+    problems += wrong
+    return None if wrong else config
+
+
+_OPTIONS: dict[str, tuple[Callable[[Any], bool], str]] = {
+    "gamma": (is_number, "a finite number"),
+    "hidden_dim": (lambda value: type(value) is int and value > 0, "a whole number from 1 on"),
+}
+
+
+def _width_problems(entities: StoredArray, config: Mapping[str, Any]) -> list[str]:
+    """Whether the array is the one that was trained with these options: phases depend on the hidden dimension."""
+    width = config["hidden_dim"] * (2 if config.get("double_entity_embedding") else 1)
+    if entities.shape[1:] == (width,):
+        return []
+    return [f"{entities.name}: one row has shape {entities.shape[1:]}, but by {CONFIG} it is {(width,)}"]
+
+
+def _header(config: Mapping[str, Any]) -> Header:
+    interaction = INTERACTIONS[config["model"]]
+    gamma, hidden = float(config["gamma"]), config["hidden_dim"]
+    if interaction.name == "RotatE":
+        # The code base keeps both numbers in float32.
+        reach = float(np.float32((float(np.float32(gamma)) + _EPSILON) / hidden))
+        interaction = replace(interaction, arrange_relation=partial(_turned, unit=reach / _PI))
+    settings = {"model": interaction.name, "gamma": gamma, "hidden_dim": hidden}
+    settings |= {"p": 1} if "p" in interaction.needs else {}
+    if config.get("init_checkpoint"):
+        settings["notes"] = [f"a resumed run: {CONFIG} has the gamma it was told, not that of the run before"]
+    return Header(interaction, interaction.similarity(settings), settings)
+
+
+def _turned(rows: NDArray[Any], unit: float) -> Doubles:
+    """What is stored for a relation, as complex numbers of modulus 1."""
+    return unit_circle(rows.astype(np.float64) / unit)

@@ -1,0 +1,233 @@
+"""Top-k lists: the ranks of targets in lists of best answers, as intervals beyond the end of a list."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kgprobe.arrays import find, pair_keys
+from kgprobe.errors import DataError, UsageError
+from kgprobe.graph import KnowledgeGraph
+from kgprobe.graph.knowledge_graph import KnownAnswers
+from kgprobe.predict.scorers import Side
+from kgprobe.predict.tasks import Counts
+
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class SideLists:
+    """The lists of the queries that ask for one side.
+
+    Attributes:
+        keys: ``given * num_relations + relation`` of the queries, distinct and in ascending order.
+        offsets: ``entities[offsets[i]:offsets[i + 1]]`` is the list of query i, best first.
+        entities: The answers.
+        ties: Where each run of answers of equal score begins, and at last the number of answers.
+
+    Example:
+        >>> lists = SideLists.build([7, 3], [np.array([4, 5]), np.array([1])], [np.array([0, 0]), np.array([0])])
+        >>> lists.keys.tolist(), lists.offsets.tolist(), lists.entities.tolist(), lists.ties.tolist()
+        ([3, 7], [0, 1, 3], [1, 4, 5], [0, 1, 3])
+    """
+
+    keys: Ints
+    offsets: Ints
+    entities: Ints
+    ties: Ints
+
+    @classmethod
+    def build(cls, keys: Sequence[int], entities: Sequence[Ints], levels: Sequence[Ints]) -> SideLists:
+        """Put lists of distinct keys in order; answers of one list tie where their levels are equal."""
+        order = np.argsort(np.array(keys, dtype=np.int64))
+        empty = np.empty(0, dtype=np.int64)
+        answers, level = (np.concatenate([empty, *(part[i] for i in order.tolist())]) for part in (entities, levels))
+        sizes = np.array([len(entities[i]) for i in order.tolist()], dtype=np.int64)
+        offsets = np.concatenate([[0], np.cumsum(sizes)])
+        new = np.ones(len(answers) + 1, dtype=bool)
+        new[1:-1] = level[1:] != level[:-1]
+        new[offsets] = True
+        return cls(np.array(keys, dtype=np.int64)[order], offsets, answers, np.flatnonzero(new))
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+
+class Unlisted(StrEnum):
+    """What is known of the candidates that a list leaves out: nothing, or that they all have the same score."""
+
+    unknown = "unknown"
+    tied = "tied"
+
+    @classmethod
+    def _missing_(cls, value: object) -> Unlisted:
+        raise UsageError(f"candidates outside a list cannot be '{value}'", [f"they can be {', '.join(cls)}"])
+
+
+@dataclass(frozen=True, eq=False)
+class TopKLists:
+    """The best answers of a system to queries of a graph.
+
+    Attributes:
+        path: The file that they come from.
+        graph: The graph.
+        sides: The lists of the queries for each side.
+        unlisted: What a list says of the candidates that it leaves out: "unknown" makes the rank of a target among
+            them an interval, "tied" counts them all as ties of each other behind the list.
+    """
+
+    path: Path
+    graph: KnowledgeGraph
+    sides: Mapping[Side, SideLists]
+    unlisted: Unlisted = Unlisted.unknown
+
+    def __len__(self) -> int:
+        """How many queries have a list."""
+        return sum(map(len, self.sides.values()))
+
+
+Floats = NDArray[np.float64]
+
+_SHOWN = 5
+
+
+@dataclass(frozen=True, eq=False)
+class ListRanks:
+    """The ranks of targets, one for each triple of the first side, then of the next.
+
+    Attributes:
+        rank: Mean rank of the target over its tie group, or the best possible where its list ends before it.
+        ties: How many other candidates have its score.
+        candidates: How many candidates the filter left, the target included.
+        worst_rank: The worst possible rank where the rank is an interval, else NaN.
+        unasked: How many lists are of queries that no triple asks.
+    """
+
+    rank: Floats
+    ties: Ints
+    candidates: Ints
+    worst_rank: Floats
+    unasked: int
+
+
+def rank_lists(
+    lists: TopKLists,
+    triples: Ints,
+    sides: Sequence[Side],
+    known: KnownAnswers | None,
+) -> ListRanks:
+    """Rank the targets of triples by lists.
+
+    Known answers other than the target are taken out of a list before positions are counted.
+
+    Args:
+        lists: The lists, one for every query of the triples.
+        triples: [n, 3] (head, relation, tail).
+        sides: The sides that are predicted.
+        known: The answers that are filtered; None for no filter.
+
+    Raises:
+        DataError: Queries without a list.
+
+    Example:
+        >>> import pathlib, tempfile
+        >>> from kgprobe.graph import KnowledgeGraph
+        >>> from kgprobe.predict.adapters.top_k_files import open_top_k
+        >>> graph = KnowledgeGraph.from_triples(train=[[0, 0, 1]], test=[[0, 0, 2], [0, 0, 3]], num_entities=9)
+        >>> path = pathlib.Path(tempfile.mkdtemp()) / "answers.jsonl"
+        >>> _ = path.write_text('{"head": 0, "relation": 0, "predictions": [1, 8, 2]}')
+        >>> found = rank_lists(open_top_k(path, graph), graph.triples("test"), ["tail"], graph.known_answers())
+        >>> found.rank.tolist(), found.worst_rank.tolist(), found.candidates.tolist()
+        ([2.0, 2.0], [nan, 7.0], [7, 7])
+    """
+    asked = [_Asked(lists, side, np.asarray(triples, dtype=np.int64)) for side in sides]
+    _refuse_missing(lists, asked)
+    parts = [_rank(queries, known, lists.unlisted) for queries in asked]
+    rank, ties, candidates, worst_rank = (np.concatenate(columns) for columns in zip(*parts, strict=True))
+    used = sum(len(np.unique(queries.row)) for queries in asked)
+    return ListRanks(rank, ties, candidates, worst_rank, unasked=len(lists) - used)
+
+
+class _Asked:
+    """What triples ask of one side.
+
+    Attributes:
+        side: The side.
+        triples: The triples.
+        lists: The lists of that side.
+        key: The query of each triple, as in `SideLists.keys`.
+        target: The entity that is to be found.
+        row: The list of the query, -1 where there is none.
+    """
+
+    def __init__(self, lists: TopKLists, side: Side, triples: Ints) -> None:
+        self.side, self.triples, self.lists, self.graph = side, triples, lists.sides[side], lists.graph
+        head, relation, tail = triples.T
+        given, self.target = (head, tail) if side == "tail" else (tail, head)
+        self.key = pair_keys(given, relation, self.graph.num_relations)
+        self.row = find(self.lists.keys, self.key)
+
+
+def _refuse_missing(lists: TopKLists, asked: Sequence[_Asked]) -> None:
+    problems = []
+    for queries in asked:
+        missing = np.unique(queries.key[queries.row < 0])
+        if missing.size:
+            given, relation = np.divmod(missing[:_SHOWN], lists.graph.num_relations)
+            names = zip(lists.graph.entity_label(given), lists.graph.relation_label(relation), strict=True)
+            shown = [f"({e}, {r}, ?)" if queries.side == "tail" else f"(?, {r}, {e})" for e, r in names]
+            more = ", ..." if missing.size > _SHOWN else ""
+            count = f"{missing.size:,} of {len(np.unique(queries.key)):,} queries for the {queries.side}"
+            problems.append(f"{count} have no list: {', '.join(shown)}{more}")
+    if problems:
+        raise DataError(
+            f"{lists.path}: lists are missing",
+            problems,
+            "give an empty list where the system predicted nothing, or rank only the side that it predicts",
+        )
+
+
+def _rank(asked: _Asked, known: KnownAnswers | None, unlisted: Unlisted) -> tuple[Floats, Ints, Ints, Floats]:
+    """Rank, ties, candidates and worst rank of the targets of one side."""
+    greater, equal, beyond = _count(asked, known)
+    head, relation, tail = asked.triples.T
+    others = np.full(len(greater), asked.graph.num_entities - 1)
+    if known is not None:
+        others -= known.others(head, relation, tail, asked.side == "tail")
+    behind = beyond & (others > greater)  # a list that leaves out the target alone has found its rank
+    if unlisted is Unlisted.tied:
+        equal = np.where(behind, others - greater, equal)
+    counts = Counts(greater, equal, others)
+    is_interval = behind & (unlisted is Unlisted.unknown)
+    return counts.rank, counts.equal, counts.candidates, np.where(is_interval, counts.candidates, np.nan)
+
+
+def _count(asked: _Asked, known: KnownAnswers | None) -> tuple[Ints, Ints, NDArray[np.bool_]]:
+    """How many candidates each list puts before the target and beside it, and whether the target is beyond it."""
+    lists = asked.lists
+    row = np.repeat(np.arange(len(lists)), np.diff(lists.offsets))
+    answers = None if known is None else known.tails if asked.side == "tail" else known.heads
+    kept = np.ones(len(row), dtype=bool) if answers is None else ~answers.contains(lists.keys[row], lists.entities)
+    before = np.concatenate([[0], np.cumsum(kept)])
+    place = _places(pair_keys(row, lists.entities, asked.graph.num_entities), asked)
+    beyond = place < 0
+    # Beyond its list, a target stands behind the last run of equal scores, in a run of its own.
+    first = lists.offsets[asked.row + 1].copy()
+    last, own = first.copy(), np.zeros(len(first), dtype=bool)
+    run = np.searchsorted(lists.ties, place[~beyond], side="right") - 1
+    first[~beyond], last[~beyond], own[~beyond] = lists.ties[run], lists.ties[run + 1], kept[place[~beyond]]
+    return before[first] - before[lists.offsets[asked.row]], before[last] - before[first] - own, beyond
+
+
+def _places(members: Ints, asked: _Asked) -> Ints:
+    """Where the target of each query stands among the answers of all lists, -1 where its list does not have it."""
+    order = np.argsort(members)
+    found = find(members[order], pair_keys(asked.row, asked.target, asked.graph.num_entities))
+    places = np.full(len(found), -1, dtype=np.int64)
+    places[found >= 0] = order[found[found >= 0]]
+    return places

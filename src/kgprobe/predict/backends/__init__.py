@@ -1,0 +1,1 @@
+"""Backends: where scores are computed. The ranks are the same with each."""

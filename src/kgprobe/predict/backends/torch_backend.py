@@ -1,0 +1,177 @@
+"""The torch backend, for CPUs and GPUs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kgprobe.errors import UsageError
+from kgprobe.predict.backends.backend import Bounds, Ints
+from kgprobe.predict.scorers import Dot, Floats, GroupNorm, Similarity
+
+_CELLS_AT_ONCE = 1 << 26
+
+_COORDINATES_AT_ONCE = 1 << 26
+
+
+class TorchArithmetic:
+    """Counts with torch on a device.
+
+    Example:
+        >>> arithmetic = TorchArithmetic("cpu")
+        >>> queries, candidates = (arithmetic.place(np.float32(x)) for x in ([[1, 2]], [[3, 4], [1, 1], [0, 1]]))
+        >>> scores = arithmetic.scores(Dot(), queries, candidates)
+        >>> bounds = Bounds(np.array([0]), np.float32([2.5]), np.float32([3.5]))
+        >>> [counts.tolist() for counts in arithmetic.count(scores, bounds)]
+        [[1], [1]]
+    """
+
+    def __init__(self, device: str) -> None:
+        import torch
+
+        self._torch: Any = torch
+        try:
+            self._device: Any = torch.device(device)
+            torch.empty(0, device=self._device)
+        except (RuntimeError, AssertionError) as error:
+            raise UsageError(
+                f"the device {device!r} cannot be used", [str(error).splitlines()[0]], "choose cpu or cuda"
+            ) from None
+
+    def place(self, vectors: Floats) -> Any:
+        """The vectors on the device."""
+        return self._tensor(vectors)
+
+    def scores(self, similarity: Similarity, queries: Any, candidates: Any) -> Any:
+        """Float32 scores on the device."""
+        if isinstance(similarity, Dot):
+            with self._full_precision():
+                return queries @ candidates.T
+        return self._group_norm(similarity, queries, candidates)
+
+    def _group_norm(self, similarity: GroupNorm, queries: Any, candidates: Any) -> Any:
+        width = similarity.width(queries.shape[1])
+        if similarity.groups(queries.shape[1]) == 1 or width == 1:
+            plain = "donot_use_mm_for_euclid_dist"  # a product would cancel, which the bounds do not allow for
+            return -self._torch.cdist(queries, candidates, p=1.0 if width == 1 else 2.0, compute_mode=plain)
+        out = queries.new_zeros((len(queries), len(candidates)))
+        for start in range(0, queries.shape[1], width):
+            squared = self._torch.zeros_like(out)
+            for i in range(start, start + width):
+                squared += (queries[:, i, None] - candidates[:, i]).square_()
+            out -= squared.sqrt_()
+        return out
+
+    def adopt(self, scores: Any) -> Any:
+        """A copy on the device, in float64 where it is not float32 or shorter."""
+        torch = self._torch
+        given = scores.detach() if isinstance(scores, torch.Tensor) else torch.from_numpy(np.array(scores))
+        short = given.dtype in (torch.float32, torch.float16, torch.bfloat16)
+        return given.to(device=self._device, dtype=torch.float32 if short else torch.float64, copy=True)
+
+    def not_numbers(self, scores: Any) -> Ints:
+        """The rows that hold NaN."""
+        return np.flatnonzero(self._numpy(scores.isnan().any(dim=1)))
+
+    def take(self, scores: Any, row: Ints, column: Ints) -> NDArray[Any]:
+        """Some of the scores."""
+        return self._numpy(scores[self._tensor(row), self._tensor(column)])
+
+    def silence(self, scores: Any, rows: Ints) -> None:
+        """Set rows to 0."""
+        scores[self._tensor(rows)] = 0
+
+    def mask(self, scores: Any, row: Ints, column: Ints) -> None:
+        """Take candidates out."""
+        scores[self._tensor(row), self._tensor(column)] = float("nan")
+
+    def count(self, scores: Any, bounds: Bounds) -> tuple[Ints, Ints]:
+        """Compare and count, some targets at a time."""
+        above, within = (np.empty(len(bounds.row), dtype=np.int64) for _ in range(2))
+        for some, rows, low, high in self._rows(scores, bounds):
+            beaten = (rows > high).sum(dim=1)
+            above[some] = self._numpy(beaten)
+            within[some] = self._numpy((rows >= low).sum(dim=1) - beaten)
+        return above, within
+
+    def within(self, scores: Any, bounds: Bounds, found: int) -> tuple[Ints, Ints]:
+        """The candidates within the bounds."""
+        parts = []
+        for some, rows, low, high in self._rows(scores, bounds):
+            which, column = self._torch.nonzero((rows >= low) & ~(rows > high), as_tuple=True)
+            parts.append((self._numpy(which) + some.start, self._numpy(column)))
+        which, column = (np.concatenate(ids) for ids in zip(*parts, strict=True))
+        return which, column
+
+    def record(self, similarity: Similarity, queries: Any, row: Ints, candidates: Any, column: Ints) -> Floats:
+        """The scores of record, which every device adds up in the same order."""
+        out = np.empty(len(row), dtype=np.float32)
+        step = max(1, _COORDINATES_AT_ONCE // queries.shape[1])
+        for start in range(0, len(row), step):
+            some = slice(start, start + step)
+            q, e = queries[self._tensor(row[some])], candidates[self._tensor(column[some])]
+            out[some] = self._numpy(_record(similarity, q, e).float())
+        return out
+
+    def _rows(self, scores: Any, bounds: Bounds) -> Iterator[tuple[slice, Any, Any, Any]]:
+        step = max(1, _CELLS_AT_ONCE // max(scores.shape[1], 1))
+        row, low, high = (self._tensor(values) for values in (bounds.row, bounds.low, bounds.high))
+        for start in range(0, len(bounds.row), step):
+            some = slice(start, start + step)
+            yield some, scores[row[some]], low[some, None], high[some, None]
+
+    def _tensor(self, values: NDArray[Any]) -> Any:
+        return self._torch.from_numpy(np.require(values, requirements=["C", "W"])).to(self._device)
+
+    def _numpy(self, tensor: Any) -> NDArray[Any]:
+        values: NDArray[Any] = tensor.cpu().numpy()
+        return values
+
+    @contextmanager
+    def _full_precision(self) -> Iterator[None]:
+        """Float32 products in float32, whatever shortcut the surrounding program has allowed."""
+        backends = self._torch.backends
+        known: tuple[Any, ...] = (backends.cuda.matmul, getattr(backends.mkldnn, "matmul", None))
+        products = [product for product in known if hasattr(product, "fp32_precision")]
+        if not products:  # before torch 2.9 there is one setting for all of them
+            yield from self._in_highest_precision()
+            return
+        before = [product.fp32_precision for product in products]
+        try:
+            for product in products:
+                product.fp32_precision = "ieee"
+            yield
+        finally:
+            for product, precision in zip(products, before, strict=True):
+                product.fp32_precision = precision
+
+    def _in_highest_precision(self) -> Iterator[None]:
+        before = self._torch.get_float32_matmul_precision()
+        self._torch.set_float32_matmul_precision("highest")
+        try:
+            yield
+        finally:
+            self._torch.set_float32_matmul_precision(before)
+
+
+def _record(similarity: Similarity, queries: Any, candidates: Any) -> Any:
+    if isinstance(similarity, Dot):
+        return _in_order(queries.double() * candidates.double())
+    difference = queries.double() - candidates.double()
+    groups, width = similarity.groups(queries.shape[1]), similarity.width(queries.shape[1])
+    squared = (difference * difference).reshape(-1, width)
+    norms = _in_order(squared).sqrt().reshape(-1, groups)
+    return similarity.gamma - _in_order(norms)
+
+
+def _in_order(terms: Any) -> Any:
+    """The sum of each row from left to right; a sum by the library would depend on the device."""
+    columns = terms.T.contiguous()
+    total = columns[0].clone()
+    for column in columns[1:]:
+        total += column
+    return total

@@ -1,0 +1,122 @@
+"""Reports of open-world benches: tables and a page."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import date
+from os import PathLike
+from typing import TYPE_CHECKING, Any
+
+from kgprobe.files import replacing
+from kgprobe.ranks.schema import package_version
+from kgprobe.report.comparison_report import ending_of
+from kgprobe.report.page.entries import world_entry
+from kgprobe.report.page.page_file import write_rendered
+from kgprobe.report.page.payload import pack
+from kgprobe.report.render.grid import Cell, Column, Grid, Line, as_text, counted, csv_text, json_text, one_line
+from kgprobe.report.render.latex_tables import latex
+from kgprobe.report.render.markup_tables import markdown
+from kgprobe.report.render.terminal_tables import terminal
+
+if TYPE_CHECKING:
+    from kgprobe.openworld.benches import Bench
+
+
+def write_bench_page(path: str | PathLike[str], benches: Mapping[str, Bench], title: str, command: str) -> None:
+    """Write the page; it appears under its name only when it is whole."""
+    header = {
+        "title": title,
+        "command": command,
+        "version": package_version(),
+        "written": date.today().isoformat(),
+        "openWorld": [world_entry(bench) for bench in benches.values()],
+    }
+    write_rendered(path, pack(header, {}), title, ranks=False, open_world=True)
+
+
+Benches = Mapping[str, "Bench"]
+
+_COLUMNS: dict[tuple[str, str], Callable[[Mapping[str, Any]], Any]] = {
+    ("all points", "tau"): lambda row: row["tau"],
+    ("all points", "rho"): lambda row: row["rho"],
+    ("all points", "discordant"): lambda row: row["discordant"],
+    ("all points", "tied %"): lambda row: f"{100 * row['tied'] / row['pairs']:.1f}",
+    ("late points", "tau"): lambda row: row["late_tau"],
+    ("late points", "residual"): lambda row: row["residual"],
+    ("late points", "spread"): lambda row: row["spread"],
+    ("late points", "tau to MRR"): lambda row: row["late_tau_mrr"],
+    ("models", "inverted"): lambda row: row["inverted"],
+    ("models", "discrimination"): lambda row: row["discrimination"],
+    ("models", "gap"): lambda row: row["gap"],
+}
+
+_MEANINGS = (
+    "All points: Kendall's tau and Spearman's rho between both worlds, pairs in opposite order, and tied pairs.",
+    "Late points: residual is how far closed-world values lie from a monotone fit on open-world ones, as a share of "
+    "their range; spread is how far models of equal closed-world value lie apart in the open world, as a share of its "
+    "gain; tau to MRR is between the open-world value and the closed-world MRR.",
+    "Models: pairs in opposite order, each model at its best open-world checkpoint; discrimination is the range of the "
+    "open-world values of the last checkpoints; gap is how far the worlds are apart, where chance to perfect is 1.",
+)
+
+"""What the columns mean."""
+
+
+def bench_grid(benches: Benches) -> Grid:
+    """The statistics of every metric, world by world, and below what they say."""
+    several = len(benches) > 1
+    names = [Column(("", "world"))] * several + [Column(("", "metric"))]
+    numbers = [Column(headings, numeric=True) for headings in _COLUMNS]
+    lines = []
+    for bench in benches.values():
+        for number, row in enumerate(bench.to_rows()):
+            first = [row["world"]] * several + [row["metric"]]
+            texts = [*first, *(as_text(value(row)) for value in _COLUMNS.values())]
+            lines.append(Line(tuple(Cell(one_line(text)) for text in texts), opens=number == 0))
+    return Grid((*names, *numbers), tuple(lines), (*bench_notes(benches), *_MEANINGS))
+
+
+def bench_notes(benches: Benches) -> list[str]:
+    """What the benches say and what limits them, one sentence each."""
+    several = len(benches) > 1
+    notes = ["The worlds are kept apart: scores of one say nothing about another."] * several
+    for name, bench in benches.items():
+        points = bench.points
+        of = counted(len(points.models), "model"), counted(points.queries, "known answer")
+        made = f"{counted(len(points), 'point')} of {', '.join(of)}."
+        notes += [one_line(f"{name}: {text}") if several else text for text in [made, *bench.verdict, *bench.notes]]
+    return notes
+
+
+def bench_rows(benches: Benches) -> list[dict[str, Any]]:
+    """Flat rows: for every world those of kind ``consistency``, ``difference`` and ``point``."""
+    return [row for bench in benches.values() for row in _rows(bench)]
+
+
+def _rows(bench: Bench) -> Sequence[dict[str, Any]]:
+    return [
+        *({"kind": "consistency", **row} for row in bench.to_rows()),
+        *({"kind": "difference", "world": bench.world, **one.to_row()} for one in bench.differences),
+        *({"kind": "point", "world": bench.world, **row} for row in bench.points.to_rows()),
+    ]
+
+
+TEXTS: dict[str, Callable[[Benches], str]] = {
+    ".md": lambda benches: markdown(bench_grid(benches)),
+    ".tex": lambda benches: latex(bench_grid(benches)),
+    ".csv": lambda benches: csv_text(bench_rows(benches)),
+    ".json": lambda benches: json_text(bench_rows(benches)),
+    ".txt": lambda benches: terminal(bench_grid(benches)),
+}
+
+"""Benches as text, by the ending of a file of it."""
+
+
+def write_bench(benches: Benches, path: str | PathLike[str], title: str = "Open world", command: str = "") -> None:
+    """Write benches as what the ending of the file's name says: a page (.html), a table, or data."""
+    ending = ending_of(path)
+    if ending == ".html":
+        write_bench_page(path, benches, title, command)
+        return
+    with replacing(path) as temporary:
+        temporary.write_text(TEXTS[ending](benches), encoding="utf-8", newline="\n")

@@ -1,0 +1,230 @@
+"""Figures of ranks: histograms of two models, and scores by popularity group."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kgprobe.report.figures.style import (
+    ALPHA,
+    BETA,
+    COLUMN,
+    PAGE,
+    Look,
+    in_style,
+    legend_above,
+    looks,
+    panels,
+    plain,
+    refuse_many,
+    scientific,
+    whole,
+)
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from kgprobe.comparison import Lineup
+    from kgprobe.comparison.results import Comparison, Estimate
+    from kgprobe.ranks import Ranks
+
+
+Floats = NDArray[np.float64]
+
+BINS = ("1", "2", "3-10", "11-100", "101-1,000", ">1,000")
+
+_UPPER = np.array([1.0, 2.0, 10.0, 100.0, 1000.0])
+
+_WIDTH = 0.4
+
+
+def rank_counts(ranks: Ranks) -> Floats:
+    """How many queries are in each bin; a mean rank between two bins, as 2.5, is in the worse.
+
+    Example:
+        >>> from kgprobe.ranks import Ranks
+        >>> ranks = Ranks.from_columns(
+        ...     head=[0, 1, 2], relation=[0] * 3, tail=[3] * 3, side=["tail"] * 3,
+        ...     rank=[1, 2.5, 99], candidates=[99] * 3,
+        ... )
+        >>> rank_counts(ranks).tolist()
+        [1.0, 0.0, 1.0, 1.0, 0.0, 0.0]
+    """
+    return np.bincount(np.searchsorted(_UPPER, ranks.rank), minlength=len(BINS)).astype(np.float64)
+
+
+def mean_counts(lineup: Lineup, model: str) -> Floats:
+    """The counts of a model, mean over its seeds."""
+    return np.asarray(np.mean([rank_counts(run) for run in lineup.runs[model]], axis=0))
+
+
+@in_style
+def draw_rank_histogram(lineup: Lineup, first: str, second: str, look_of: Mapping[str, Look] | None = None) -> Figure:
+    """The ranks of two models in the bins of the paper, and how many more the first has in each.
+
+    Args:
+        lineup: Has both models.
+        first: One of them.
+        second: The other.
+        look_of: Looks of the models, where they shall be those of other figures.
+    """
+    look = look_of or looks([first, second])
+    figure, (counts, difference) = panels(PAGE, 2.4, 1, 2, width_ratios=[3, 2])
+    place = np.arange(len(BINS))
+    found = {model: mean_counts(lineup, model) for model in (first, second)}
+    for shift, (model, values) in zip((-_WIDTH / 2, _WIDTH / 2), found.items(), strict=True):
+        own = look[model]
+        bars = counts.bar(
+            place + shift, values, _WIDTH, color=own.colour, hatch=own.hatch, edgecolor="white", label=plain(model)
+        )
+        counts.bar_label(bars, [_rounded(value) for value in values], fontsize=7, rotation=90, padding=2)
+        bars.set_label(plain(model))
+    counts.set_ylim(0, 1.22 * max(1.0, *(values.max() for values in found.values())))
+    counts.set_ylabel("queries")
+    counts.legend(loc="upper right")
+    more = found[first] - found[second]
+    ahead = [look[first] if value >= 0 else look[second] for value in more]
+    bars = difference.bar(
+        place, more, 0.6, color=[own.colour for own in ahead], hatch=[own.hatch for own in ahead], edgecolor="white"
+    )
+    difference.bar_label(bars, ["+" * (value > 0) + _rounded(value) for value in more.tolist()], fontsize=7, padding=2)
+    difference.axhline(0, color="black", linewidth=0.6)
+    difference.margins(y=0.15)
+    difference.set_ylabel("difference in queries")
+    difference.set_title(f"{plain(first, 24)} less {plain(second, 24)}")
+    for axes in (counts, difference):
+        axes.set_xticks(place, BINS, rotation=30, ha="right", rotation_mode="anchor")
+        axes.set_xlabel("rank")
+        axes.tick_params("x", length=0)
+        axes.yaxis.set_major_formatter(lambda value, _: whole(value))
+    return figure
+
+
+def _rounded(count: float) -> str:
+    """Means over seeds need not be whole; of large ones nobody wants to know."""
+    return whole(round(count, 1 if abs(count) < 10 else 0) + 0.0)  # no -0
+
+
+METRIC = "PROBE(alpha=1,beta=0)"
+
+BANDS = 5
+
+_SPREAD = 0.5
+
+"""The room that the models of a group share, where groups are 1 apart."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """The ends of the interval in each group, and whether it can be trusted."""
+
+    low: Floats
+    high: Floats
+    trusted: NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class GroupScores:
+    """A metric of several models in groups of queries, the least popular first.
+
+    Attributes:
+        metric: Its name.
+        groups: What the groups are called.
+        queries: How many queries are in each.
+        values: The value in each group, by model.
+        limits: Its intervals, by model.
+    """
+
+    metric: str
+    groups: tuple[str, ...]
+    queries: tuple[int, ...]
+    values: Mapping[str, Floats]
+    limits: Mapping[str, Limits]
+
+
+def compared_groups(comparison: Comparison) -> GroupScores:
+    """The values and intervals of a comparison by ``popularity``; of its first metric, where it has several.
+
+    Example:
+        >>> from kgprobe.comparison import line_up
+        >>> from kgprobe.comparison.model_comparison import compare_models
+        >>> from kgprobe.ranks import Ranks
+        >>> ranks = Ranks.from_columns(
+        ...     head=range(8), relation=[0] * 8, tail=[9] * 8, side=["tail"] * 8, rank=[1, 2] * 4, candidates=[5] * 8,
+        ...     entity_popularity=[0.5, 0.1] * 4, relation_popularity=[1.0, 0.5] * 4,
+        ... )
+        >>> found = compared_groups(compare_models(line_up({"mine": ranks}), "MRR", by=["popularity:2"]))
+        >>> found.groups, found.values["mine"].tolist(), found.limits["mine"].low.tolist()
+        (('≤ 0.05', '≤ 0.5'), [0.5, 1.0], [0.5, 1.0])
+    """
+    metric = comparison.estimates[0].metric
+    own: dict[str, list[Estimate]] = {}
+    for estimate in comparison.estimates:
+        if estimate.metric == metric:
+            own.setdefault(estimate.model, []).append(estimate)
+    one = next(iter(own.values()))
+    return GroupScores(
+        metric=str(metric),
+        groups=tuple(_name(estimate.group["popularity"]) for estimate in one),
+        queries=tuple(estimate.queries for estimate in one),
+        values={model: np.array([estimate.value for estimate in found]) for model, found in own.items()},
+        limits={
+            model: Limits(
+                np.array([estimate.interval.low for estimate in found]),
+                np.array([estimate.interval.high for estimate in found]),
+                np.array([estimate.interval.trusted for estimate in found]),
+            )
+            for model, found in own.items()
+        },
+    )
+
+
+def _name(band: str) -> str:
+    """A band by its upper limit: the lower one is that of its neighbour."""
+    limit = float(band.rpartition(", ")[2].rstrip("]"))
+    return f"≤ {scientific(limit)}" if limit > 0 else "0"
+
+
+@in_style
+def draw_popularity_groups(found: GroupScores, look_of: Mapping[str, Look] | None = None) -> Figure:
+    """The value of every model in every group with its interval, which is dotted where it cannot be trusted.
+
+    Args:
+        found: The values.
+        look_of: Looks of the models, where they shall be those of other figures.
+
+    Example:
+        >>> limits = Limits(np.array([0.1, 0.5]), np.array([0.3, 0.7]), np.array([True, False]))
+        >>> found = GroupScores("MRR", ("rare", "popular"), (10, 12), {"A": np.array([0.2, 0.6])}, {"A": limits})
+        >>> draw_popularity_groups(found).axes[0].lines[0].get_ydata().tolist()
+        [0.2, 0.6]
+    """
+    count = len(found.values)
+    refuse_many("models", count)
+    look = look_of or looks(list(found.values))
+    figure, (axes,) = panels(max(COLUMN, 0.7 * len(found.groups)), 2.9)
+    place = np.arange(len(found.groups))
+    for i, (model, values) in enumerate(found.values.items()):
+        own = look[model]
+        at = place + (_SPREAD * (i / (count - 1) - 0.5) if count > 1 else 0.0)
+        axes.plot(
+            at, values, color=own.colour, linestyle=own.line, linewidth=0.8, marker=own.marker, label=plain(model)
+        )
+        limits = found.limits[model]
+        for kept, dashes in ((limits.trusted, ()), (~limits.trusted, (1.0, 1.0))):
+            axes.vlines(at[kept], limits.low[kept], limits.high[kept], own.colour, (0.0, dashes), linewidth=1.2)
+    axes.set_xticks(
+        place, [f"{group}\n{queries:,}" for group, queries in zip(found.groups, found.queries, strict=True)]
+    )
+    axes.set_xlabel("triple popularity δ(e)·δ(r|e), and number of queries")
+    axes.set_ylabel(_in_greek(found.metric))
+    legend_above(figure, *axes.get_legend_handles_labels())
+    return figure
+
+
+def _in_greek(metric: str) -> str:
+    return metric.replace("alpha=", f"{ALPHA} = ").replace("beta=", f"{BETA} = ").replace(",", ", ")

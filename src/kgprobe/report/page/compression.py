@@ -1,0 +1,228 @@
+"""Histograms of ranks for pages that cannot hold every query.
+
+The small ranks, on which sharp metrics depend, keep their exact value; all else is binned on a log scale, for PROBE is
+a function of logs: of the rank, of the candidate count, and of the product of both popularities.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kgprobe.aggregate import surface
+from kgprobe.aggregate.weights import scaled_exp
+from kgprobe.arrays import distinct, sum_by
+from kgprobe.comparison.lineup import Codes, Lineup
+from kgprobe.graph import KnowledgeGraph
+from kgprobe.ranks import Ranks
+from kgprobe.ranks.schema import POPULARITY
+from kgprobe.report.page.page_queries import Content, draw_sample, query_content
+from kgprobe.transform import AffinePower
+
+Floats = NDArray[np.float64]
+
+ALPHAS, BETAS = (-1.0, -0.5, 0.0, 0.5, 1.0), (0.0, 0.2, 0.4, 0.6, 0.8)
+
+"""The paper's grid, on which the error of the compression is measured."""
+
+MOST_CELLS = 2_500_000
+
+_EXACT_RANKS = 64
+
+_RANK_WIDTH, _SIZE_WIDTH, _POPULARITY_WIDTH = 0.02, 0.02, 0.05
+
+"""Widths of bins in natural logs."""
+
+_COARSER = (1, 2, 4, 8, 16)
+
+
+@dataclass(frozen=True)
+class Strata:
+    """Queries with nearly the same candidate count and popularity, and their means."""
+
+    of_query: Codes
+    size: Floats
+    log_popularity: Floats
+
+
+@dataclass(frozen=True)
+class Cells:
+    """How many queries of a run have nearly the same rank in the same stratum."""
+
+    rank: Codes
+    stratum: Codes
+    count: Codes
+
+
+@dataclass(frozen=True)
+class Histogram:
+    """All runs of a line-up as cells; runs with the same candidates and popularity share their strata."""
+
+    ranks: Floats
+    strata: list[Strata]
+    strata_of: list[int]
+    cells: list[Cells]
+
+    @property
+    def size(self) -> int:
+        """The number of cells of all runs."""
+        return sum(len(cells.rank) for cells in self.cells)
+
+    def surface(self, run: int, weighted: bool) -> Floats:
+        """PROBE of a run over the paper's grid, as the page will compute it."""
+        cells, strata = self.cells[run], self.strata[self.strata_of[run]]
+        rank, size = self.ranks[cells.rank], strata.size[cells.stratum]
+        betas = np.array(BETAS if weighted else (0.0,))
+        weight = cells.count * np.stack([scaled_exp(-beta * strata.log_popularity)[cells.stratum] for beta in betas])
+        scores = np.stack([AffinePower(alpha)(rank, size) for alpha in ALPHAS])
+        return np.asarray(scores @ weight.T / weight.sum(axis=1))
+
+
+def histogram(lineup: Lineup, epsilons: Sequence[Sequence[float] | None]) -> Histogram:
+    """The finest histogram that is small enough.
+
+    Args:
+        lineup: The models.
+        epsilons: What is added to each popularity, for every model; None where popularity is not known.
+    """
+    runs = [(run, epsilons[number]) for number, own in enumerate(lineup.runs.values()) for run in own]
+    found = (_histogram(runs, coarser) for coarser in _COARSER)
+    return next(one for one, coarser in zip(found, _COARSER, strict=True) if _fits(one, coarser))
+
+
+def _fits(found: Histogram, coarser: int) -> bool:
+    return found.size <= MOST_CELLS or coarser == _COARSER[-1]
+
+
+def deviation(found: Histogram, lineup: Lineup, weighted: bool) -> float:
+    """The largest error of any run's score over the paper's grid."""
+    betas = BETAS if weighted else (0.0,)
+    runs = [run for own in lineup.runs.values() for run in own]
+    return max(
+        float(np.abs(found.surface(i, weighted) - surface(run, ALPHAS, betas)).max()) for i, run in enumerate(runs)
+    )
+
+
+def cell_content(found: Histogram) -> Content:
+    """The cells as arrays, for every run."""
+    content = Content(arrays={"cellRanks": found.ranks})
+    for i, strata in enumerate(found.strata):
+        content.arrays |= {f"stratumSize{i}": strata.size, f"stratumLog{i}": strata.log_popularity}
+    for i, cells in enumerate(found.cells):
+        content.arrays |= {f"cellRank{i}": cells.rank, f"cellStratum{i}": cells.stratum, f"cellCount{i}": cells.count}
+    content.steps = frozenset(f"cellStratum{i}" for i in range(len(found.cells)))
+    content.header["cells"] = [{"cells": i, "strata": strata} for i, strata in enumerate(found.strata_of)]
+    return content
+
+
+def _histogram(runs: Sequence[tuple[Ranks, Sequence[float] | None]], coarser: int) -> Histogram:
+    codes = [_rank_codes(run.rank, coarser) for run, _ in runs]
+    most = 1 + max(int(own.max()) for own in codes)
+    counts = sum(np.bincount(own, minlength=most) for own in codes)
+    logs = sum(np.bincount(own, np.log(run.rank), most) for own, (run, _) in zip(codes, runs, strict=True))
+    occurring = np.flatnonzero(counts)
+    place = np.zeros(most, dtype=np.int64)
+    place[occurring] = np.arange(len(occurring))
+    ranks = np.exp(np.asarray(logs)[occurring] / np.asarray(counts)[occurring])
+    strata, strata_of = _shared_strata(runs, coarser)
+    cells = [
+        _cells(place[own], strata[which].of_query, run.candidates > 1)
+        for own, which, (run, _) in zip(codes, strata_of, runs, strict=True)
+    ]
+    return Histogram(ranks, strata, strata_of, cells)
+
+
+def _rank_codes(rank: Floats, coarser: int) -> Codes:
+    """Halves up to the largest rank that is kept exactly, logs beyond."""
+    beyond = 2 * _EXACT_RANKS + np.log(np.maximum(rank / _EXACT_RANKS, 1)) // (_RANK_WIDTH * coarser)
+    return np.where(rank <= _EXACT_RANKS, np.rint(2 * rank) - 2, beyond).astype(np.int64)
+
+
+def _shared_strata(
+    runs: Sequence[tuple[Ranks, Sequence[float] | None]], coarser: int
+) -> tuple[list[Strata], list[int]]:
+    """Strata of every run, made once where candidates and popularity are the same."""
+    made: list[tuple[tuple[Floats, Floats], Strata]] = []
+    which = []
+    for run, epsilon in runs:
+        columns = (run.candidates, _log_popularity(run, epsilon))
+        same = (i for i, (other, _) in enumerate(made) if all(map(np.array_equal, columns, other)))
+        at = next(same, len(made))
+        if at == len(made):
+            made.append((columns, _strata(*columns, coarser)))
+        which.append(at)
+    return [strata for _, strata in made], which
+
+
+def _log_popularity(run: Ranks, epsilon: Sequence[float] | None) -> Floats:
+    """The log of what a weight is a power of; 0 where popularity is not known."""
+    total = np.zeros(len(run))
+    for column, shift in zip(POPULARITY, epsilon or (), strict=False):
+        # A query with a single candidate may lack its popularity; it does not count.
+        total += np.log(np.nan_to_num(run.numbers(column)) + shift)
+    return total
+
+
+def _strata(candidates: Floats, log_popularity: Floats, coarser: int) -> Strata:
+    log_size = np.log(candidates)
+    bins = [log_size // (_SIZE_WIDTH * coarser), log_popularity // (_POPULARITY_WIDTH * coarser)]
+    values, which = distinct(bins, len(candidates))
+    size = len(values[0])
+    count = np.bincount(which, minlength=size)
+    means = [sum_by(which, column, size) / count for column in (log_size, log_popularity)]
+    return Strata(which, np.exp(means[0]), means[1])
+
+
+def _cells(rank: Codes, stratum: Codes, counted: NDArray[np.bool_]) -> Cells:
+    width = int(rank.max()) + 1
+    keys, count = np.unique(stratum[counted] * width + rank[counted], return_counts=True)
+    return Cells(keys % width, keys // width, count)
+
+
+MOST_SAMPLED = 800_000
+
+"""Ranks of all runs in the sample; about as many as a browser goes through while a slider moves."""
+
+_SMALLER = (1, 4, 16, 64)
+
+
+def compressed(
+    lineup: Lineup, graph: KnowledgeGraph | None, epsilons: Sequence[Sequence[float] | None]
+) -> Iterator[Content]:
+    """The content of a page with compressed ranks, and smaller ones, should the names in it take too much room.
+
+    Args:
+        lineup: The models.
+        graph: Gives names.
+        epsilons: What is added to each popularity, for every model; None where popularity is not known.
+    """
+    weighted = all(epsilon is not None for epsilon in epsilons)
+    found = histogram(lineup, epsilons)
+    cells, error = cell_content(found), deviation(found, lineup, weighted)
+    runs = len(found.cells)
+    for smaller in _SMALLER:
+        sample = draw_sample(lineup, MOST_SAMPLED // runs // smaller)
+        content = query_content(sample.of(lineup), graph, weighted) | Content(
+            {
+                "exact": False,
+                "counted": len(sample.random),
+                "compression": _sentence(len(lineup) * runs, len(sample.random), len(sample.different), error),
+            },
+            {"row": sample.rows},
+            frozenset({"row"}),
+        )
+        for run, own in zip(content.header["runs"], cells.header["cells"], strict=True):
+            run["cells"] = own
+        yield content | Content(arrays=cells.arrays, steps=cells.steps)
+
+
+def _sentence(ranks: int, sampled: int, different: int, error: float) -> str:
+    return (
+        f"{ranks:,} ranks are too many for a page, so scores are computed from counts of queries with nearly equal "
+        f"rank, candidate count and popularity (over the paper's grid of alpha and beta no score deviates by more "
+        f"than {error:.1g} from the exact one), intervals and groups from a random sample of {sampled:,} queries, and "
+        f"the table lists these and the {different:,} others on which the models differ most."
+    )

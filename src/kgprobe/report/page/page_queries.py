@@ -1,0 +1,227 @@
+"""The queries of a page as arrays, or a sample of them.
+
+A page looks up the power of a rank in a table of the few that occur, so that a slider step costs two look-ups and a
+product for every rank. Columns that several runs share, as candidate counts and popularity mostly are, are kept once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kgprobe.aggregate.groups import ByQuantile
+from kgprobe.arrays import distinct
+from kgprobe.comparison.lineup import Codes, Lineup
+from kgprobe.graph import KnowledgeGraph
+from kgprobe.ranks import Ranks
+from kgprobe.ranks.schema import POPULARITY
+
+Floats = NDArray[np.float64]
+
+_BANDS = 5
+
+
+@dataclass
+class Content:
+    """A part of what a page holds.
+
+    Attributes:
+        header: Entries of the header.
+        arrays: Whole numbers or doubles by name.
+        steps: The arrays that are better stored as steps from one value to the next.
+    """
+
+    header: dict[str, Any] = field(default_factory=dict)
+    arrays: dict[str, NDArray[Any]] = field(default_factory=dict)
+    steps: frozenset[str] = frozenset()
+
+    def __or__(self, other: Content) -> Content:
+        return Content(self.header | other.header, self.arrays | other.arrays, self.steps | other.steps)
+
+
+def query_content(lineup: Lineup, graph: KnowledgeGraph | None, weighted: bool) -> Content:
+    """Triples, sides, ranks and candidate counts of all queries, where they are weighed their popularity, and names.
+
+    Example:
+        >>> from kgprobe.comparison import line_up
+        >>> ranks = Ranks.from_columns(
+        ...     head=[7, 7], relation=[0, 0], tail=[9, 9], side=["head", "tail"], rank=[1, 2.5], candidates=[9, 8]
+        ... )
+        >>> content = query_content(line_up({"mine": ranks}), None, weighted=False)
+        >>> content.header["runs"], content.arrays["ranks"].tolist(), content.arrays["rank0"].tolist()
+        ([{'model': 0, 'rank': 0, 'candidates': 0, 'popularity': None}], [1.0, 2.5], [0, 1])
+        >>> content.arrays["entities"].tolist(), content.arrays["triple"].tolist(), content.arrays["head"].tolist()
+        ([7, 9], [0, 0], [0])
+    """
+    runs = [(number, run) for number, own in enumerate(lineup.runs.values()) for run in own]
+    tables = [run for _, run in runs]
+    rank_values, ranks = _shared([run.rank for run in tables])
+    candidate_values, candidates = _shared([run.candidates for run in tables])
+    own_ranks, rank_of = _once(ranks)
+    own_candidates, candidates_of = _once(candidates)
+    content = _triples(lineup, graph)
+    content.arrays |= {"ranks": rank_values, "candidates": candidate_values}
+    content.arrays |= {f"rank{i}": codes for i, codes in enumerate(own_ranks)}
+    content.arrays |= {f"candidates{i}": codes for i, codes in enumerate(own_candidates)}
+    popularity_of: Sequence[int | None] = [None] * len(runs)
+    if weighted:
+        pairs, popularity = _pairs(tables)
+        own_popularity, popularity_of = _once(popularity)
+        content.arrays |= {"entityPopularity": pairs[0], "relationPopularity": pairs[1]}
+        content.arrays |= {f"popularity{i}": codes for i, codes in enumerate(own_popularity)}
+        content |= _bands(lineup.first, pairs)
+    content.header["runs"] = [
+        {"model": model, "rank": rank_of[i], "candidates": candidates_of[i], "popularity": popularity_of[i]}
+        for i, (model, _) in enumerate(runs)
+    ]
+    return content
+
+
+def has_popularity(lineup: Lineup) -> bool:
+    """Whether every evaluated query of every run has both popularities, and so a weight at any beta."""
+    return all(
+        not np.isnan(known).any() and (known > 0).any()
+        for own in lineup.runs.values()
+        for run in own
+        for known in (run.numbers(column)[run.candidates > 1] for column in POPULARITY)
+    )
+
+
+def _triples(lineup: Lineup, graph: KnowledgeGraph | None) -> Content:
+    first, clusters = lineup.first, lineup.clusters("triple")
+    row = np.empty(clusters.count, dtype=np.int64)
+    row[clusters.codes[::-1]] = np.arange(len(first))[::-1]
+    entities, (head, tail) = _shared([first.head[row], first.tail[row]])
+    relations, (relation,) = _shared([first.relation[row]])
+    arrays: dict[str, NDArray[Any]] = {
+        "triple": clusters.codes,
+        "tailSide": first.predicts_tail.astype(np.uint8),
+        "head": head,
+        "relation": relation,
+        "tail": tail,
+    }
+    # The sides of a triple are neighbours, or follow in the same order.
+    return Content(arrays=arrays, steps=frozenset({"triple"})) | _names(graph, entities, relations)
+
+
+def _names(graph: KnowledgeGraph | None, entities: Codes, relations: Codes) -> Content:
+    """The names of what occurs, or ids where there are none."""
+    content = Content()
+    if graph is None or graph.entity_labels is None:
+        content.arrays["entities"] = entities
+    else:
+        content.header["entities"] = _labelled(graph.entity_label(entities), entities)
+    if graph is None or graph.relation_labels is None:
+        content.arrays["relations"] = relations
+    else:
+        content.header["relations"] = _labelled(graph.relation_label(relations), relations)
+    return content
+
+
+def _labelled(names: Sequence[str], ids: Codes) -> list[str]:
+    """The names; an id where a name is blank."""
+    return [name if name.strip() else str(own) for name, own in zip(names, ids.tolist(), strict=True)]
+
+
+def _bands(first: Ranks, pairs: tuple[Floats, Floats]) -> Content:
+    """Bands of popularity with about equally many queries each, as ``kgprobe eval --by popularity:5`` has them."""
+    grouping = ByQuantile("popularity", _BANDS)
+    grouping.learn(first.filter(first.candidates > 1))
+    band = np.searchsorted(grouping.edges[1:-1], pairs[0] * pairs[1], side="left")
+    labels = [grouping.label(code) for code in range(len(grouping.edges) - 1)]
+    return Content({"bands": labels}, {"band": band})
+
+
+def _shared(columns: Sequence[NDArray[Any]]) -> tuple[NDArray[Any], list[Codes]]:
+    """All values that occur in any column, ascending, and for each column the place of its values among them."""
+    parts = [distinct([column.astype(np.float64)], len(column)) for column in columns]
+    values = np.unique(np.concatenate([own for (own,), _ in parts]))
+    return values.astype(columns[0].dtype), [np.searchsorted(values, own)[which] for (own,), which in parts]
+
+
+def _pairs(tables: Sequence[Ranks]) -> tuple[tuple[Floats, Floats], list[Codes]]:
+    """All pairs of popularity that occur in any table, and for each table the place of its pairs among them."""
+    parts = [distinct([run.numbers(column) for column in POPULARITY], len(run)) for run in tables]
+    joined = [np.concatenate([values[i] for values, _ in parts]) for i in range(len(POPULARITY))]
+    (entity, relation), place = distinct(joined, len(joined[0]))
+    places = np.split(place, np.cumsum([len(values[0]) for values, _ in parts])[:-1])
+    return (entity, relation), [own[which] for own, (_, which) in zip(places, parts, strict=True)]
+
+
+def _once(columns: Sequence[Codes]) -> tuple[list[Codes], list[int]]:
+    """The columns that differ, and for each column which of them it is."""
+    kept: list[Codes] = []
+    which = []
+    for column in columns:
+        at = next((i for i, other in enumerate(kept) if np.array_equal(column, other)), len(kept))
+        if at == len(kept):
+            kept.append(column)
+        which.append(at)
+    return kept, which
+
+
+_MOST_DIFFERENT = 20_000
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Rows of a line-up.
+
+    Attributes:
+        random: Rows of triples drawn at random, each triple with all its queries, in their order.
+        different: Further rows: those on which the models differ most.
+    """
+
+    random: Codes
+    different: Codes
+
+    @property
+    def rows(self) -> Codes:
+        """All of them, the random ones first."""
+        return np.concatenate([self.random, self.different])
+
+    def of(self, lineup: Lineup) -> Lineup:
+        """The line-up of these rows."""
+        runs = {model: tuple(run.take(self.rows) for run in own) for model, own in lineup.runs.items()}
+        return Lineup(runs, lineup.left_out)
+
+
+def draw_sample(lineup: Lineup, size: int, seed: int = 0) -> Sample:
+    """About that many rows at random, and beside them up to a fifth as many on which the models differ most.
+
+    Example:
+        >>> from kgprobe.ranks import Ranks
+        >>> from kgprobe.comparison import line_up
+        >>> def ranks(last):
+        ...     return Ranks.from_columns(
+        ...         head=range(9), relation=[0] * 9, tail=[0] * 9, side=["tail"] * 9, rank=[1] * 8 + [last],
+        ...         candidates=[9] * 9,
+        ...     )
+        >>> sample = draw_sample(line_up({"one": ranks(1), "other": ranks(9)}), 5, seed=1)
+        >>> sample.random.tolist(), sample.different.tolist()
+        ([0, 1, 2, 4, 7], [8])
+    """
+    clusters = lineup.clusters("triple")
+    order = np.random.default_rng(seed).permutation(clusters.count)
+    queries = np.bincount(clusters.codes, minlength=clusters.count)
+    drawn = np.zeros(clusters.count, dtype=bool)
+    drawn[order[np.cumsum(queries[order]) <= max(size, int(queries.max()))]] = True
+    chosen = drawn[clusters.codes]
+    spread = np.where(chosen, -1.0, _spread(lineup))
+    most = min(_MOST_DIFFERENT, size // 5, int((~chosen).sum()))
+    different = np.sort(np.argpartition(-spread, most - 1)[:most]) if most else np.empty(0, dtype=np.int64)
+    return Sample(np.flatnonzero(chosen), different)
+
+
+def _spread(lineup: Lineup) -> NDArray[np.float64]:
+    """By how much the worst and the best log rank of any two models differ, query by query."""
+    best, worst = np.full(len(lineup), np.inf), np.full(len(lineup), -np.inf)
+    for own in lineup.runs.values():
+        log_rank = np.mean([np.log(run.rank) for run in own], axis=0)
+        np.minimum(best, log_rank, out=best)
+        np.maximum(worst, log_rank, out=worst)
+    return np.asarray(worst - best)

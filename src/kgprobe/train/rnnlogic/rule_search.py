@@ -1,0 +1,262 @@
+"""The search for rules: a generator proposes, the posterior of rules teaches it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import TypeAlias
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from kgprobe.models.embedding_model import Sizes
+from kgprobe.models.random_streams import Noise
+from kgprobe.models.rnnlogic import RNNLogic, RNNLogicOptions
+from kgprobe.models.rnnlogic_generator import Fitting, Generator, Proposed, taught
+from kgprobe.models.rules.groundings import Grounder
+from kgprobe.models.rules.mining import mine
+from kgprobe.models.rules.rule_statistics import Measure
+from kgprobe.models.rules.rule_table import Rules
+from kgprobe.train.rnnlogic.grounded_queries import Amount, TrainingQueries, ranges, training_queries
+from kgprobe.train.rnnlogic.predictor_training import Chunk, fit_epoch, scores_at_once
+
+
+@torch.no_grad()
+def explained(model: RNNLogic, queries: TrainingQueries, most: int) -> Tensor:
+    """The share of its relation's facts that each rule explains: float64 [rules]; of a relation at most 1 in sum.
+
+    A fact is explained by the rules that lead to its answer without the fact, in proportion to the exponential of what
+    they say of the answer less what they say of the query's candidates on average (H in Qu et al. 2021, there over all
+    rules of the relation, so that those that lead nowhere explain everything a little).
+
+    Args:
+        model: A linear predictor.
+        queries: Training queries.
+        most: How many scores may be held at once.
+    """
+    share, facts = model.rule.new_zeros(len(model.rule), dtype=torch.float64), torch.zeros_like(queries.first_rule)
+    for chosen in queries.chunks(torch.arange(len(queries), device=share.device), most):
+        chunk = Chunk(queries, chosen)
+        relation = chunk.relation[chunk.fact_query]
+        first = queries.first_rule[relation]
+        rules = int(queries.first_rule.diff().max())
+        leads, says = _of_targets(model, chunk, first, rules)
+        leads &= chunk.asked[:, None]
+        some = leads.any(1)
+        against = (says - _on_average(model, chunk, queries.first_rule, rules)).masked_fill(~leads, -torch.inf)[some]
+        fact, place = leads[some].nonzero(as_tuple=True)
+        share.index_add_(0, first[some][fact] + place, against.softmax(1)[fact, place])
+        facts.index_add_(0, relation[chunk.asked], torch.ones_like(relation[chunk.asked]))
+    return share / facts[:-1].repeat_interleave(queries.first_rule.diff()).clamp_min(1)
+
+
+def _of_targets(model: RNNLogic, chunk: Chunk, first: Tensor, rules: int) -> tuple[Tensor, Tensor]:
+    """Whether each rule of the relation leads to the answer of each fact, and what it says: [facts, rules]."""
+    count = torch.zeros(len(chunk.target), rules, dtype=model.rule.dtype, device=first.device)
+    found = (chunk.fact_pair >= 0).nonzero()[:, 0]
+    entry, place = ranges(chunk.paths.starts[chunk.fact_pair[found]], chunk.paths.sizes[chunk.fact_pair[found]])
+    fact = found[place]
+    count[fact, chunk.paths.rule[entry] - first[fact]] = chunk.paths.count[entry].to(count.dtype)
+    change = torch.arange(len(chunk.change_fact), device=first.device).repeat_interleave(chunk.changed.sizes)
+    own = chunk.of_target[change].nonzero()[:, 0]
+    fact = chunk.change_fact[change[own]]
+    count[fact, chunk.changed.rule[own] - first[fact]] = chunk.left[own].to(count.dtype)
+    place = (first[:, None] + torch.arange(rules, device=first.device)).clamp_max(max(len(model.rule) - 1, 0))
+    return count > 0, (model.rule[place, 0] * model.weigh(count)).double()
+
+
+def _on_average(model: RNNLogic, chunk: Chunk, first_rule: Tensor, rules: int) -> Tensor:
+    """What each rule says of a candidate of the fact's query on average: float64 [facts, rules]."""
+    total = torch.zeros(len(chunk.relation), rules, dtype=torch.float64, device=first_rule.device)
+    query = chunk.query.repeat_interleave(chunk.paths.sizes)
+    rule = chunk.paths.rule.long()
+    said = (model.rule[rule, 0] * model.weigh(chunk.paths.count)).double()
+    total.index_put_((query, rule - first_rule[chunk.relation][query]), said, accumulate=True)
+    candidates = torch.bincount(chunk.query, minlength=len(chunk.relation)).clamp_min(1)
+    return (total / candidates[:, None])[chunk.fact_query]
+
+
+_STARTS = 500
+
+"""From so many entities at most a rule is followed to measure it."""
+
+Watch: TypeAlias = Callable[[str], None]
+
+"""Called with what is being done."""
+
+
+class RuleSearch:
+    """Finds the rules of one run.
+
+    Args:
+        options: The settings.
+        grounder: Follows rules through the training facts.
+        noise: The randomness of one run, seeded anew for every epoch.
+        seed: The run's seed.
+        device: Where the generator and the predictor compute.
+
+    Attributes:
+        generator: Proposes rules.
+        found: The mined rules that the generator began with, then all that it proposed and that explain something.
+        score: The largest share of facts that each of these has explained; 0 before it was proposed.
+    """
+
+    def __init__(
+        self, options: RNNLogicOptions, grounder: Grounder, noise: Noise, seed: int, device: torch.device
+    ) -> None:
+        self.options, self.grounder, self.noise, self.seed, self.device = options, grounder, noise, seed, device
+        relations = grounder.adjacency.relations
+        self.sizes = Sizes(grounder.adjacency.entities, 2 * relations)
+        drawn = Noise([seed], "cpu")
+        drawn.reseed(-1)
+        dimension, hidden = options.generator_dimension, options.generator_hidden
+        self.generator = Generator(2 * relations, dimension, hidden, drawn).to(device)
+        self.found, self.score = Rules.empty(relations, options.rule_length), np.zeros(0)
+
+    def begin(self, rng: np.random.Generator, watch: Watch) -> None:
+        """Mine rules, see which of them explain facts, and teach these to the generator."""
+        options = self.options
+        watch("mining")
+        mined = mine(self.grounder.adjacency, length=options.rule_length, facts=options.mined_facts, seed=self.seed)
+        # How many facts a rule predicts, each as sure as the rule is.
+        kept = _best_of_each(mined.head, mined.support * mined.confidence, options.mined_rules)
+        self.found = mined.at(kept)
+        self.score = self._explained(self.found, rng, watch)
+        watch("teaching")
+        self._teach(self.found, self.score, options.pretraining_steps)
+
+    def iterate(self, rng: np.random.Generator, watch: Watch) -> float:
+        """Propose rules, see which of them explain facts, and teach these to the generator; gives its loss."""
+        options = self.options
+        watch("proposing")
+        proposed = self.generator.drawn(self._heads, options.sampled_rules, options.rule_length, self.noise)
+        rules, prior = _rules_of(proposed, self.found.relations)
+        share = self._explained(rules, rng, watch)
+        self._remember(rules, share)
+        watch("teaching")
+        posterior = np.maximum(share + options.prior_weight * prior, 0)
+        return self._teach(rules, posterior, options.generator_steps)
+
+    def chosen(self) -> Rules:
+        """The rules of each relation: in turn the likeliest of the generator and those that have explained the most."""
+        options = self.options
+        proposed = self.generator.best(self._heads, options.rules_per_relation, options.rule_length)
+        likely, prior = _rules_of(proposed, self.found.relations)
+        explaining = self.score > 0
+        seen = self.found.at(explaining)
+        every = self.found.joined(likely)
+        rank = np.full(len(every), np.inf)
+        for table, score in ((seen, self.score[explaining]), (likely, prior)):
+            place = _places(every, table)
+            rank[place] = np.minimum(rank[place], _rank_in_head(table.head, score))
+        kept = _best_of_each(every.head, -rank, options.rules_per_relation)
+        return self._measured(every.at(kept[np.isfinite(rank[kept])]))
+
+    def state(self) -> dict[str, Tensor]:
+        """All that the next iteration depends on."""
+        generator = {f"generator.{name}": own.detach() for name, own in self.generator.state_dict().items()}
+        rules = {f"found.{name}": own for name, own in self.found.tensors().items()}
+        return generator | rules | {"score": torch.from_numpy(self.score)}
+
+    def load(self, state: Mapping[str, Tensor]) -> None:
+        """Go on from a state."""
+        parts: dict[str, dict[str, Tensor]] = {"generator": {}, "found": {}}
+        for name, own in state.items():
+            part, _, rest = name.partition(".")
+            parts.setdefault(part, {})[rest] = own
+        self.generator.load_state_dict(parts["generator"])
+        self.found = Rules.from_tensors(parts["found"])
+        self.score = state["score"].cpu().numpy().copy()
+
+    @property
+    def _heads(self) -> Tensor:
+        return torch.arange(self.sizes.relations, device=self.device)
+
+    def _explained(self, rules: Rules, rng: np.random.Generator, watch: Watch) -> NDArray[np.float64]:
+        """The share of a sample of its relation's facts that each rule explains, weighed against the others."""
+        options = self.options
+        watch("grounding")
+        amount = Amount(facts=options.em_facts, groundings=options.most_groundings)
+        queries = training_queries(self.grounder, rules, amount, rng).to(self.device)
+        watch("weighing")
+        linear = replace(options, predictor="linear", dropout=0.0)
+        model = RNNLogic(self.sizes, len(rules), linear, self.noise).to(self.device)
+        optimiser = torch.optim.Adam(model.parameters(), lr=options.em_rate)
+        batch = max(1, min(64, len(queries)))
+        for _ in range(-(-options.em_steps * batch // len(queries))):
+            fit_epoch(model, queries, batch, self.noise, lambda: _follow(optimiser))
+        share: NDArray[np.float64] = explained(model, queries, scores_at_once(self.device)).cpu().numpy()
+        return share
+
+    def _teach(self, rules: Rules, weight: NDArray[np.float64], steps: int) -> float:
+        options = self.options
+        total = np.bincount(rules.head, weight, minlength=self.sizes.relations)
+        balanced = np.divide(weight, total[rules.head], out=np.zeros_like(weight), where=total[rules.head] > 0)
+        head = torch.from_numpy(rules.head.astype(np.int64)).to(self.device)
+        body = torch.from_numpy(rules.body.astype(np.int64)).to(self.device)
+        fitting = Fitting(steps, options.generator_batch, options.generator_rate)
+        return taught(self.generator, head, body, torch.from_numpy(balanced).to(self.device), fitting, self.noise)
+
+    def _measured(self, rules: Rules) -> Rules:
+        """The rules with statistics: those that the generator has made up have none yet."""
+        unknown = rules.pairs == 0
+        made_up = Measure(self.grounder.adjacency, starts=_STARTS, seed=self.seed).of(rules.at(unknown))
+        return _ordered(made_up.joined(rules))
+
+    def _remember(self, rules: Rules, share: NDArray[np.float64]) -> None:
+        kept = share > 0
+        rules, share = rules.at(kept), share[kept]
+        every = self.found.joined(rules)
+        score = np.zeros(len(every))
+        score[: len(self.score)] = self.score
+        place = _places(every, rules)
+        score[place] = np.maximum(score[place], share)
+        self.found, self.score = every, score
+
+
+def _ordered(rules: Rules) -> Rules:
+    return rules.at(np.argsort(rules.head, kind="stable"))
+
+
+def _follow(optimiser: torch.optim.Optimizer) -> None:
+    optimiser.step()
+    optimiser.zero_grad(set_to_none=True)
+
+
+def _rules_of(proposed: Proposed, relations: int) -> tuple[Rules, NDArray[np.float64]]:
+    """Proposed rules by head, and their log probabilities, without those that conclude what they presume."""
+    head, body = proposed.head.cpu().numpy(), proposed.body.cpu().numpy()
+    sensible = (body[:, 0] != head) | ((body[:, 1:] >= 0).any(1))
+    order = np.flatnonzero(sensible)[np.argsort(head[sensible], kind="stable")]
+    prior = proposed.log_probability.double().cpu().numpy()
+    return Rules.from_bodies(relations, head[order], body[order].reshape(len(order), -1)), prior[order]
+
+
+def _best_of_each(head: NDArray[np.int32], score: NDArray[np.float64], each: int) -> NDArray[np.int64]:
+    """So many rules of each head with the largest scores, ordered by head, the best first."""
+    order = np.lexsort((-score, head))
+    return order[_rank_in_head(head, score)[order] < each]
+
+
+def _rank_in_head(head: NDArray[np.int32], score: NDArray[np.float64]) -> NDArray[np.int64]:
+    """How many rules of the same head have a larger score, or the same and come before."""
+    order = np.lexsort((-score, head))
+    ordered = head[order]
+    rank = np.empty(len(head), dtype=np.int64)
+    rank[order] = np.arange(len(head)) - np.searchsorted(ordered, ordered)
+    return rank
+
+
+def _places(every: Rules, some: Rules) -> NDArray[np.int64]:
+    """Where each of some rules is among all of them."""
+    width = every.body.shape[1]
+    both = np.concatenate([_rows(every, width), _rows(some, width)])
+    _, first, row = np.unique(both, axis=0, return_index=True, return_inverse=True)
+    return first[row.reshape(-1)[len(every) :]]
+
+
+def _rows(rules: Rules, width: int) -> NDArray[np.int32]:
+    body = np.pad(rules.body, ((0, 0), (0, width - rules.body.shape[1])), constant_values=-1)
+    return np.column_stack([rules.head, body])

@@ -1,1 +1,0 @@
-"""Learners of the models that reason by rules."""

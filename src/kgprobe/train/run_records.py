@@ -1,0 +1,222 @@
+"""What a run records: its log, validation curve, environment, and the graph it was trained on."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import platform
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from kgprobe.errors import DataError
+from kgprobe.files import replacing
+from kgprobe.graph import KnowledgeGraph
+from kgprobe.ranks.schema import package_version
+from kgprobe.train.checkpoints import Facts
+
+_SHOWN = 12
+
+
+def graph_facts(graph: KnowledgeGraph) -> Facts:
+    """What tells a graph from others.
+
+    Example:
+        >>> facts = graph_facts(KnowledgeGraph.from_triples(train=[[0, 0, 1]], name="tiny"))
+        >>> facts["name"], facts["entities"], facts["relations"]
+        ('tiny', 2, 1)
+    """
+    return {
+        "name": graph.name,
+        "content_hash": graph.content_hash,
+        "learned_hash": graph.learned_hash,
+        "entities": graph.num_entities,
+        "relations": graph.num_relations,
+    }
+
+
+def other_graph(learned: Mapping[str, Any], graph: KnowledgeGraph, *, other_test: bool = False) -> list[str]:
+    """The problem of a graph that is not the one that was learned; none where it is, whatever it is called.
+
+    Args:
+        learned: Facts of the one that was learned.
+        graph: The graph.
+        other_test: Whether its test split may be another.
+
+    Example:
+        >>> small, large = (KnowledgeGraph.from_triples(train=[[0, 0, n]], name=f"of {n + 1}") for n in (1, 2))
+        >>> other_graph(graph_facts(small), small)
+        []
+        >>> other_graph(graph_facts(small), large)
+        ['it learned of 2 (2 entities, 1 relations, content ...), and of 3 (3 entities, ...) is another']
+    """
+    given = graph_facts(graph)
+    # Runs of earlier versions do not tell what they have learned apart from their test split.
+    told = "learned_hash" if other_test and "learned_hash" in learned else "content_hash"
+    if all(learned[fact] == given[fact] for fact in (told, "entities", "relations")):
+        return []
+    return [f"it learned {_named(learned)}, and {_named(given)} is another"]
+
+
+def _named(facts: Mapping[str, Any]) -> str:
+    sizes = f"{facts['entities']:,} entities, {facts['relations']:,} relations"
+    return f"{facts['name']} ({sizes}, content {facts['content_hash'][:_SHOWN]})"
+
+
+GRAPH = "graph"
+
+
+def environment(graph: KnowledgeGraph, device: str = "cpu", threads: int | None = None) -> Facts:
+    """The versions, the machine and the graph of a run.
+
+    Args:
+        graph: The graph.
+        device: The device of torch.
+        threads: Threads on the CPU; None for torch's own choice.
+
+    Example:
+        >>> found = environment(KnowledgeGraph.from_triples(train=[[0, 0, 1]], name="tiny"), threads=1)
+        >>> found["threads"], found["graph"]["name"]
+        (1, 'tiny')
+    """
+    return {
+        "kgprobe": package_version(),
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "numpy": np.__version__,
+        "system": platform.platform(),
+        "processor": _processor(),
+        "cores": os.cpu_count(),
+        "device": device,
+        "device_name": _device_name(device),
+        "threads": threads or torch.get_num_threads(),
+        GRAPH: graph_facts(graph),
+    }
+
+
+def changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+    """What is no longer as it was, so that the numbers of a run that goes on may differ in their last digits.
+
+    Example:
+        >>> changes({"torch": "2.4", "threads": 2}, {"torch": "2.4", "threads": 1})
+        ['threads was 2 and is 1']
+    """
+    return [
+        f"{name} was {before.get(name)} and is {value}"
+        for name, value in now.items()
+        if name != GRAPH and before.get(name) != value
+    ]
+
+
+def _device_name(device: str) -> str:
+    kind = torch.device(device)
+    return torch.cuda.get_device_name(kind) if kind.type == "cuda" else _processor()
+
+
+def _processor() -> str:
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8") as lines:
+            return next(line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
+    except (OSError, StopIteration):
+        return platform.processor() or platform.machine()
+
+
+class Log:
+    """A file of JSON Lines that grows, and is cut back where a run continues from an earlier state.
+
+    Example:
+        >>> import tempfile
+        >>> log = Log(Path(tempfile.mkdtemp()) / "log.jsonl")
+        >>> log.add({"epoch": 5})
+        >>> length = log.length
+        >>> log.add({"epoch": 10})
+        >>> log.cut(length)
+        >>> log.rows()
+        [{'epoch': 5}]
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    @property
+    def length(self) -> int:
+        """Its length in bytes."""
+        return self.path.stat().st_size if self.path.exists() else 0
+
+    def add(self, row: Mapping[str, Any]) -> None:
+        """Write a row, and wait until it is on the disk."""
+        with _writing(self.path), self.path.open("ab") as file:
+            file.write(json.dumps(row).encode() + b"\n")
+            file.flush()
+            os.fsync(file.fileno())
+
+    def cut(self, length: int) -> None:
+        """Forget all rows after the first ``length`` bytes."""
+        if self.length < length:
+            problem = f"it has {self.length:,} bytes, and had {length:,} when the state of the run was kept"
+            raise DataError(f"{self.path}: rows are missing", [problem], "train anew with --force")
+        if self.length > length:
+            with _writing(self.path):
+                os.truncate(self.path, length)
+
+    def rows(self) -> list[Facts]:
+        """All rows."""
+        if not self.path.exists():
+            return []
+        lines = self.path.read_text(encoding="utf-8", errors="replace").splitlines()
+        problems: list[str] = []
+        rows = [row for number, line in enumerate(lines, 1) if (row := _row(number, line, problems)) is not None]
+        if problems:
+            raise DataError(f"{self.path}: not the log of a run", problems, "train anew with --force")
+        return rows
+
+
+def _row(number: int, line: str, problems: list[str]) -> Facts | None:
+    try:
+        row = json.loads(line)
+        if isinstance(row, dict):
+            return row
+    except ValueError:
+        pass
+    problems.append(f"row {number} is no JSON object: {line[:60]!r}")
+    return None
+
+
+@contextmanager
+def _writing(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise DataError(f"{path}: cannot be written", [str(error)], "see to it that there is space left") from None
+
+
+COLUMNS = ("epoch", "seconds", "seed", "target", "score", "loss")
+
+
+def write_curve(path: Path, rows: Iterable[Facts], seeds: Sequence[int]) -> None:
+    """Write the rows of a log with one line for each validation, target and seed.
+
+    Example:
+        >>> import tempfile
+        >>> path = Path(tempfile.mkdtemp()) / "curve.csv"
+        >>> write_curve(path, [{"epoch": 5, "seconds": 2.5, "loss": [0.1], "scores": {"MRR": [0.5]}}], [7])
+        >>> print(path.read_text().strip())
+        epoch,seconds,seed,target,score,loss
+        5,2.5,7,MRR,0.5,0.1
+    """
+    with replacing(path) as temporary, temporary.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(COLUMNS)
+        for row in rows:
+            writer.writerows(_lines(row, seeds))
+
+
+def _lines(row: Facts, seeds: Sequence[int]) -> Iterator[tuple[Any, ...]]:
+    for target, scores in row["scores"].items():
+        for seed, score, loss in zip(seeds, scores, row["loss"], strict=True):
+            yield row["epoch"], row["seconds"], seed, target, score, loss

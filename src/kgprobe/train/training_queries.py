@@ -1,0 +1,198 @@
+"""The training triples as queries with their true answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, TypeAlias
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from kgprobe.arrays import Ints
+from kgprobe.models.embedding_model import AskedSide, by_side
+from kgprobe.predict.scorers import SIDES, Side
+
+
+class TrueAnswers:
+    """Which entities answer each pair of what is given and a relation.
+
+    Attributes:
+        pairs: Number of distinct pairs.
+        pair_of: The pair of each query that the answers were made from: [queries].
+
+    Example:
+        >>> given, relation, target = np.array([0, 0, 2]), np.array([0, 0, 0]), np.array([1, 3, 1])
+        >>> known = TrueAnswers(given, relation, target, entities=4, device=torch.device("cpu"))
+        >>> known.contain(known.pair_of[None], torch.tensor([[[0, 3], [1, 2], [1, 3]]])).tolist()
+        [[[False, True], [True, False], [True, False]]]
+        >>> known.count(known.pair_of).tolist()
+        [2, 2, 1]
+        >>> known.rows(known.pair_of[None, :1]).int().tolist()
+        [[[0, 1, 0, 1]]]
+    """
+
+    def __init__(self, given: Ints, relation: Ints, target: Ints, entities: int, device: torch.device) -> None:
+        keys = given.astype(np.int64) * (int(relation.max(initial=0)) + 1) + relation
+        distinct, pair = np.unique(keys, return_inverse=True)
+        self.pairs, self.entities = len(distinct), entities
+        self.pair_of = torch.from_numpy(pair.astype(np.int64)).to(device)
+        answers = np.unique(pair.astype(np.int64) * entities + target)
+        self._keys = torch.from_numpy(answers).to(device)
+        self._counts = torch.from_numpy(np.bincount(answers // entities, minlength=self.pairs)).to(device)
+
+    def count(self, pair: Tensor) -> Tensor:
+        """How many entities answer the pairs, of any shape."""
+        return self._counts[pair]
+
+    def contain(self, pair: Tensor, entities: Tensor) -> Tensor:
+        """Whether the entities [S, B, K] answer the pairs [S, B]."""
+        wanted = pair[..., None] * self.entities + entities
+        place = torch.searchsorted(self._keys, wanted).clamp_(max=len(self._keys) - 1)
+        return self._keys[place] == wanted
+
+    def rows(self, pair: Tensor) -> Tensor:
+        """The answers to the pairs [S, B] among all entities: [S, B, N]."""
+        packed = self._bits[pair]
+        places = torch.arange(8, device=packed.device, dtype=torch.uint8)
+        unpacked = (packed[..., None] >> places) & 1
+        return unpacked.reshape(*pair.shape, -1)[..., : self.entities].bool()
+
+    @cached_property
+    def _bits(self) -> Tensor:
+        """One bit for each pair and entity: dense rows without a list of different length for each query."""
+        width = -(-self.entities // 8)
+        pair, entity = self._keys // self.entities, self._keys % self.entities
+        bits = torch.zeros(self.pairs * width, dtype=torch.uint8, device=self._keys.device)
+        # Every bit is set once, so adding is the same as setting.
+        return bits.index_add_(0, pair * width + entity // 8, (1 << (entity % 8)).to(torch.uint8)).reshape(-1, width)
+
+
+Columns: TypeAlias = tuple[Ints, Ints, Ints]
+
+"""What is given, the relation, and the answer."""
+
+Weigh: TypeAlias = Callable[[Columns], NDArray[Any]]
+
+"""How much queries of one side count, whose relations are those of the graph."""
+
+COLUMNS = ("given", "relation", "target", "pair", "weight")
+
+
+@dataclass(frozen=True, eq=False)
+class Queries:
+    """Queries on the device that trains: all of a side, or those of a step, [S, B].
+
+    Attributes:
+        side: The side that is asked for; "both" where the first half asks for tails and the second half for heads.
+        known: The true answers, by pair.
+        given: What is given.
+        relation: The relations.
+        target: The entity that is the answer.
+        pair: The pair of what is given and the relation, by which answers are known.
+        weight: How much each query counts.
+    """
+
+    side: AskedSide
+    known: TrueAnswers
+    given: Tensor
+    relation: Tensor
+    target: Tensor
+    pair: Tensor
+    weight: Tensor
+
+    def __len__(self) -> int:
+        return len(self.given)
+
+    def at(self, index: Tensor) -> Queries:
+        """The queries at some places, of any shape."""
+        return replace(self, **{name: getattr(self, name)[index] for name in COLUMNS})
+
+    def once(self) -> Queries:
+        """Every pair once, for training against all its answers at the same time."""
+        _, first = np.unique(self.pair.cpu().numpy(), return_index=True)
+        return self.at(torch.from_numpy(first).to(self.pair.device))
+
+    @property
+    def facts(self) -> tuple[Tensor, Tensor, Tensor]:
+        """Head, relation and tail of each query."""
+        head = by_side(_head, self.side, self.given, self.target)
+        tail = by_side(_head, self.side, self.target, self.given)
+        return head, self.relation, tail
+
+
+def joined(parts: Sequence[Queries]) -> Queries:
+    """The queries [S, B] of a step for tails, and as many for heads where these are asked for too, as one."""
+    if len(parts) == 1:
+        return parts[0]
+    columns: dict[str, Any] = {name: torch.cat([getattr(part, name) for part in parts], 1) for name in COLUMNS}
+    return replace(parts[0], side="both", **columns)
+
+
+def _head(side: Side, given: Tensor, target: Tensor) -> Tensor:
+    """The head of facts; the tail, where what is given and what is asked for have changed places."""
+    return given if side == "tail" else target
+
+
+def alike(columns: Columns) -> NDArray[Any]:
+    """All queries count the same."""
+    return np.ones(len(columns[0]))
+
+
+def training_queries(
+    triples: Ints, entities: int, reciprocals: int | None, weigh: Weigh, device: torch.device
+) -> list[Queries]:
+    """What a model is asked in an epoch: for the tail and the head of every fact.
+
+    Args:
+        triples: The training facts.
+        entities: Number of entities.
+        reciprocals: The number of relations, where heads are asked for as tails of the reverse relations that follow
+            them; None where they are asked for directly.
+        weigh: How much queries count.
+        device: Where the queries are kept.
+
+    Example:
+        >>> facts, cpu = np.array([[0, 0, 1], [2, 0, 1]]), torch.device("cpu")
+        >>> [(queries.side, len(queries)) for queries in training_queries(facts, 3, None, alike, cpu)]
+        [('tail', 2), ('head', 2)]
+        >>> [(queries.side, len(queries)) for queries in training_queries(facts, 3, 1, alike, cpu)]
+        [('tail', 4)]
+    """
+    head, relation, tail = triples.T.astype(np.int64)
+    reverse = relation + (int(relation.max(initial=0)) + 1 if reciprocals is None else reciprocals)
+    given, target = np.concatenate([head, tail]), np.concatenate([tail, head])
+    columns = given, np.concatenate([relation, reverse]), target
+    known = TrueAnswers(*columns, entities, device)
+    asked = columns if reciprocals is not None else (given, np.concatenate([relation, relation]), target)
+    weights = np.concatenate([weigh((head, relation, tail)), weigh((tail, relation, head))])
+    weight = torch.from_numpy(weights.astype(np.float32)).to(device)
+    first, second, third = (torch.from_numpy(column).to(device) for column in asked)
+    every = Queries("tail", known, first, second, third, known.pair_of, weight)
+    if reciprocals is not None:
+        return [every]
+    halves = torch.arange(2 * len(triples), device=device).chunk(2)
+    return [replace(every.at(half), side=side) for side, half in zip(SIDES, halves, strict=True)]
+
+
+def rarity(columns: Columns) -> NDArray[Any]:
+    """The weights of subsampling: less for queries whose pair, read from either end, is frequent (Mikolov et al. 2013).
+
+    Example:
+        >>> rarity((np.array([0, 0]), np.array([0, 0]), np.array([1, 2]))).round(3).tolist()
+        [0.333, 0.333]
+    """
+    given, relation, target = (column.astype(np.int64) for column in columns)
+    relations = int(relation.max(initial=0)) + 1
+    counts = [_occurrences(end * relations + relation) + 3 for end in (given, target)]
+    weights: NDArray[Any] = 1 / np.sqrt(counts[0] + counts[1])
+    return weights
+
+
+def _occurrences(keys: NDArray[np.int64]) -> NDArray[np.int64]:
+    _, place, count = np.unique(keys, return_inverse=True, return_counts=True)
+    found: NDArray[np.int64] = count[place]
+    return found

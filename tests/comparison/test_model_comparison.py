@@ -1,0 +1,385 @@
+import dataclasses
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from clustered import SMOOTH, lineup, mean_family, model
+from kgprobe.comparison import line_up
+from kgprobe.comparison.estimator_families import family
+from kgprobe.comparison.estimators import estimator
+from kgprobe.comparison.model_comparison import Plan, Question, about_the_method, about_these_runs, compare_models
+from kgprobe.comparison.permutation_tests import benjamini_hochberg, holm
+from kgprobe.errors import UsageError
+from kgprobe.metrics import parse, scores
+from kgprobe.metrics.rank_metrics import MRR
+from kgprobe.ranks import read_ranks
+from support import take, with_columns
+
+METRICS = ["MRR", "PROBE(alpha=1,beta=0.6)", "MR"]
+
+FEW = {"replicates": 400, "permutations": 400}
+
+
+@pytest.fixture(scope="module")
+def found():
+    return compare_models(lineup(150, 3), METRICS, by=["relation"], **FEW)
+
+
+def by_key(found):
+    estimates = {(e.model, str(e.metric), str(e.group)): e for e in found.estimates}
+    differences = {(d.first, d.second, str(d.metric), str(d.group)): d for d in found.differences}
+    return estimates, differences
+
+
+def test_every_value_is_that_of_eval(found):
+    given = lineup(150, 3)
+    expected = {
+        (name, str(s.metric), str(s.group)): s
+        for name, (run,) in given.runs.items()
+        for s in scores(run, METRICS, by=["relation"])
+    }
+    estimates, _ = by_key(found)
+    assert estimates.keys() == expected.keys()
+    for key, score in expected.items():
+        one = estimates[key]
+        assert one.value == pytest.approx(score.value, rel=1e-12)
+        assert (one.queries, one.effective) == (score.queries, pytest.approx(score.effective))
+        assert (one.std, one.seeds, one.clusters) == (None, 1, score.queries // 2)
+        assert one.interval.low <= one.value <= one.interval.high
+
+
+def test_differences_are_those_of_the_values_and_one_family_of_tests(found):
+    estimates, differences = by_key(found)
+    assert len(differences) == 3 * 3 * 3
+    for (first, second, *where), one in differences.items():
+        expected = estimates[first, *where].value - estimates[second, *where].value
+        assert one.value == pytest.approx(expected, abs=1e-15)
+        assert one.interval.low <= one.value <= one.interval.high
+        assert 0 < one.p <= one.bh <= one.holm <= 1
+    p = [one.p for one in found.differences]
+    assert [one.holm for one in found.differences] == holm(p).tolist()
+    assert [one.bh for one in found.differences] == benjamini_hochberg(p).tolist()
+
+
+def test_small_groups_are_not_trusted(found):
+    assert {one.interval.trusted for one in found.estimates} == {False}
+    assert all("below 200" in one.interval.remark for one in found.estimates if one.effective < 199.5)
+
+
+def test_the_same_seed_gives_the_same_and_another_seed_nearly_so():
+    given = lineup(120, 2)
+    one, again, other = (compare_models(given, METRICS, seed=seed, **FEW) for seed in (1, 1, 2))
+    assert one == again
+    assert other.estimates != one.estimates
+    for a, b in zip(one.estimates, other.estimates, strict=True):
+        assert a.interval.low == pytest.approx(b.interval.low, abs=0.2 * (a.interval.high - a.interval.low))
+
+
+def test_the_order_of_rows_and_models_does_not_matter():
+    tables = {f"model {i}": model(120, i, worse=0.1 * i) for i in range(3)}
+    order = np.random.default_rng(0).permutation(240).tolist()
+    turned = {name: take(table, order) for name, table in reversed(tables.items())}
+    one, other = (by_key(compare_models(line_up(given), METRICS, **FEW)) for given in (tables, turned))
+    for key, estimate in one[0].items():
+        assert other[0][key].value == pytest.approx(estimate.value, rel=1e-12)
+        ends = (estimate.interval.low, estimate.interval.high)
+        assert (other[0][key].interval.low, other[0][key].interval.high) == pytest.approx(ends, rel=1e-9)
+    for (first, second, *where), difference in one[1].items():
+        back = other[1][second, first, *where]
+        assert back.value == pytest.approx(-difference.value, abs=1e-14)
+        assert back.interval.low == pytest.approx(-difference.interval.high, abs=1e-9)
+        assert back.p == pytest.approx(difference.p)
+
+
+def test_identical_models_are_alike():
+    table = model(120, 1)
+    found = compare_models(line_up({"one": table, "copy": table}), ["MRR", "MedianRank"], **FEW)
+    for one in found.differences:
+        assert (one.value, one.p, one.holm, one.interval.low, one.interval.high) == (0, 1, 1, 0, 0)
+        assert not one.interval.trusted
+
+
+def test_the_best_is_held_against_the_others_on_request():
+    given = lineup(120, 4)
+    found = compare_models(given, ["MRR", "MR"], pairs="best", **FEW)
+    whole = by_key(compare_models(given, ["MRR", "MR"], **FEW))[1]
+    for metric, best in (("MRR", max), ("MR", min)):
+        values = {e.model: e.value for e in found.estimates if str(e.metric) == metric}
+        leader = best(values, key=values.get)
+        own = [d for d in found.differences if str(d.metric) == metric]
+        assert [d.first for d in own] == [leader] * 3
+        assert {d.second for d in own} == set(values) - {leader}
+        for d in own:
+            there, back = (d.first, d.second, metric, "{}"), (d.second, d.first, metric, "{}")
+            assert d.p == whole[there if there in whole else back].p
+
+
+def test_seeds_are_random_where_all_models_have_several():
+    several, one = lineup(120, 2, runs=3), lineup(120, 2)
+    found = compare_models(several, "MRR", **FEW)
+    assert found.settings.seeds == "random"
+    assert [(e.seeds, e.interval.method) for e in found.estimates] == [(3, "t")] * 2
+    assert all(e.std > 0 for e in found.estimates)
+    fixed = compare_models(several, "MRR", seeds="fixed", **FEW)
+    assert [e.interval.method for e in fixed.estimates] == ["bootstrap-t"] * 2
+    assert compare_models(one, "MRR", **FEW).settings.seeds == "fixed"
+    mixed = line_up({"one": model(120, 1, runs=2), "other": model(120, 2)})
+    assert compare_models(mixed, "MRR", **FEW).settings.seeds == "fixed"
+    with pytest.raises(UsageError) as refused:
+        compare_models(mixed, "MRR", seeds="random", level=2, **FEW)
+    assert len(refused.value.problems) == 2
+    assert "two runs of other" in refused.value.problems[1]
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        *({"level": 0}, {"replicates": 3}, {"permutations": 0}, {"pairs": "some"}, {"seeds": "lucky"}),
+        *({"tie": "broken"}, {"level": "0.9"}, {"replicates": 1e3}, {"seed": -1}, {"seed": None}, {"metrics": []}),
+    ],
+    ids=str,
+)
+def test_senseless_requests_are_refused(wrong):
+    with pytest.raises(UsageError):
+        compare_models(lineup(5, 2), **{"metrics": "MRR", **wrong})
+
+
+def test_a_plain_text_is_one_grouping():
+    plain, listed = (compare_models(lineup(30, 2), "MRR", by=by, **FEW) for by in ("relation", ["relation"]))
+    assert plain == listed
+    assert len(plain.estimates) == 6
+
+
+def test_clusters_by_relation_are_few_and_say_so():
+    found = compare_models(lineup(400, 2), "MRR", cluster="relation", **FEW)
+    assert found.settings.cluster == "relation"
+    assert found.estimates[0].clusters == 3
+    assert "effective number of clusters is 3, below 100" in found.estimates[0].interval.remark
+    assert found.differences[0].p >= 2 / 8  # there are eight ways to swap
+
+
+def test_settings_are_remembered():
+    found = compare_models(lineup(20, 2), "MRR", level=0.9, tie="optimistic", seed=8, **FEW)
+    assert dataclasses.asdict(found.settings) == {
+        "cluster": "triple",
+        "level": 0.9,
+        "replicates": 400,
+        "permutations": 400,
+        "seeds": "fixed",
+        "pairs": "all",
+        "tie": "optimistic",
+        "seed": 8,
+    }
+
+
+def test_progress_counts_replicates_and_permutations():
+    told = []
+    compare_models(lineup(30, 2), METRICS, progress=told.append, **FEW)
+    assert sum(told) == 800
+
+
+def test_a_single_model_has_intervals_and_no_differences():
+    found = compare_models(lineup(120, 1), METRICS, **FEW)
+    assert len(found.estimates) == 3
+    assert found.differences == []
+
+
+def test_a_metric_without_value_is_said_and_spoils_no_other():
+    table = with_columns(model(120, 1), candidates=np.ones(240, dtype=int), rank=np.ones(240))
+    found = compare_models(line_up({"one": table, "other": table}), ["PROBE(alpha=1)", "MRR"], **FEW)
+    assert math.isnan(found.estimates[0].value)
+    assert "no finite value" in found.estimates[0].interval.remark
+    assert math.isnan(found.differences[0].p)
+    assert math.isnan(found.differences[0].holm)
+    assert (found.differences[1].p, found.differences[1].holm) == (1, 1)
+
+
+@pytest.mark.parametrize("seeds", ["fixed", "random"])
+@pytest.mark.parametrize("by", [[], ["relation"]], ids=["whole", "groups"])
+def test_a_model_without_value_leaves_the_others_their_intervals(seeds, by):
+    given = {f"model {i}": model(120, i, runs=2) for i in range(2)}
+    empty = with_columns(model(120, 3, runs=2), candidates=np.ones(480, dtype=int), rank=np.ones(480))
+    metrics = ["PROBE(alpha=1)", "MedianRank"]
+    alone = by_key(compare_models(line_up(given), metrics, by=by, seeds=seeds, **FEW))
+    for tables in ({"none": empty, **given}, {**given, "none": empty}):
+        found = by_key(compare_models(line_up(tables), metrics, by=by, seeds=seeds, **FEW))
+        for before, after in zip(alone, found, strict=True):
+            for key, one in before.items():
+                ends = (one.interval.low, one.interval.high)
+                assert (after[key].interval.low, after[key].interval.high) == pytest.approx(ends, rel=1e-9)
+
+
+def test_too_few_permutations_for_so_many_tests_are_said():
+    given = lineup(30, 3)
+    few = compare_models(given, METRICS, by=["relation"], **FEW)
+    assert few.remarks == [
+        "27 differences, 400 permutations: adjusted by Holm, no p value can be below 0.067; "
+        "2,700 permutations would allow 0.01"
+    ]
+    assert compare_models(given, "MRR", **FEW).remarks == []
+    assert compare_models(lineup(30, 3, runs=2), METRICS, by=["relation"], **FEW).remarks == []
+
+
+def test_published_models_come_apart_where_the_paper_says(data):
+    """HousE rises from last at alpha 1 to first at alpha -1, and both orders are beyond noise."""
+    names = ["ComplEx", "HousE", "RotatE", "TuckER", "RNNLogic"]
+    given = line_up(
+        {name: read_ranks(data / "published_ranks" / "wn18rr" / f"{name}.parquet") for name in names}, common=True
+    )
+    found = compare_models(given, ["PROBE(alpha=1,beta=0)", "PROBE(alpha=-1,beta=0)"])
+    about = [d for d in found.differences if "HousE" in (d.first, d.second)]
+    sharp, blunt = (
+        {d.first if d.second == "HousE" else d.second: d for d in about if str(d.metric) == metric}
+        for metric in ("PROBE(alpha=1,beta=0)", "PROBE(alpha=-1,beta=0)")
+    )
+    assert found.settings.seeds == "random"
+    for other in ("ComplEx", "RotatE", "TuckER", "RNNLogic"):
+        sign = -1 if sharp[other].first == "HousE" else 1
+        assert sign * sharp[other].value > 0 > sign * blunt[other].value
+        assert sharp[other].holm < 0.05
+        assert blunt[other].p < 0.05
+
+
+PLAN = Plan(level=0.95, replicates=999, permutations=200, seed=0)
+
+SETS = 1000
+
+
+def question(given, metric, pairs=((0, 1),)):
+    models = family([estimator(given, m, parse(metric), clusters=given.clusters()) for m in given.models])
+    return Question(parse(metric), models, pairs)
+
+
+def covered(families, truth):
+    answers = about_these_runs([Question(MRR(), one, ()) for one in families], PLAN)
+    return np.mean([answer.intervals[0].low <= truth <= answer.intervals[0].high for answer in answers])
+
+
+def reciprocal_ranks(rng, triples, *, dependent, weight_spread=0.0, hard=0.8):
+    """Skewed scores; what makes a triple hard is shared by its sides, rare entities are harder."""
+    popularity = rng.normal(size=(triples, 2))
+    shared = rng.normal(size=(triples, 1)) if dependent else rng.normal(size=(triples, 2))
+    latent = hard + shared + 0.5 * rng.normal(size=(triples, 2)) + 0.3 * popularity * (weight_spread > 0)
+    return np.exp(weight_spread * popularity), 1 / np.maximum(1, np.floor(np.exp(1.8 * latent)))
+
+
+def truth(**options):
+    weight, score = reciprocal_ranks(np.random.default_rng(77), 2_000_000, **options)
+    return float((weight * score).sum() / weight.sum())
+
+
+@pytest.mark.parametrize("dependent", [True, False])
+def test_intervals_hold_as_often_as_they_say(dependent):
+    rng = np.random.default_rng(1)
+    drawn = [reciprocal_ranks(rng, 120, dependent=dependent) for _ in range(SETS)]
+    expected = truth(dependent=dependent)
+    assert 0.93 <= covered([mean_family(*one) for one in drawn], expected) <= 0.97
+    alone = covered([mean_family(weight.reshape(-1, 1), score.reshape(-1, 1)) for weight, score in drawn], expected)
+    # The control: without clusters the same intervals miss too often, but only where sides depend on each other.
+    assert alone < 0.89 if dependent else 0.93 <= alone <= 0.97
+
+
+def test_intervals_hold_with_popularity_weights_down_to_200_effective_queries():
+    rng = np.random.default_rng(2)
+    options = {"dependent": True, "weight_spread": 1.0}
+    drawn = [reciprocal_ranks(rng, 300, **options) for _ in range(SETS)]
+    families = [mean_family(*one) for one in drawn]
+    effective = np.array([one.estimators[0].effective for one in families])
+    assert 190 < np.median(effective) < 260
+    assert 0.93 <= covered(families, truth(**options)) <= 0.97
+
+
+def test_intervals_of_differences_hold_and_an_effect_is_found():
+    rng = np.random.default_rng(3)
+    questions = []
+    for _ in range(SETS):
+        weight = np.exp(0.7 * rng.normal(size=(180, 2)))
+        triple = rng.normal(size=(180, 1))
+        first, second = (np.exp(-np.abs(triple + rng.normal(size=(180, 1)) + move)) for move in (0.0, 0.15))
+        questions.append(Question(MRR(), mean_family(weight, first * [[1, 1]], second * [[1, 1]]), ((0, 1), (1, 0))))
+    answers = about_these_runs(questions, PLAN)
+    differences = [one.family.estimate[0] - one.family.estimate[1] for one in questions]
+    effect = float(np.mean(differences))
+    held = np.mean([a.intervals[2].low <= effect <= a.intervals[2].high for a in answers])
+    assert 0.93 <= held <= 0.97
+    for answer, found in zip(answers, differences, strict=True):
+        there, back = answer.intervals[2:]
+        assert (there.low, there.high) == pytest.approx((-back.high, -back.low), abs=1e-12)
+        assert there.low <= found <= there.high
+        assert answer.p[0] == answer.p[1]
+
+
+@pytest.mark.parametrize("metric", SMOOTH)
+def test_with_many_clusters_all_ways_agree(metric):
+    """Bootstrap-t, percentiles and the normal theory are the same where there is no skewness left."""
+    asked = question(lineup(4000, 2), metric)
+    (answer,) = about_these_runs([asked], Plan(0.9, 4000, 100, 0))
+    for contrast, interval in zip(asked.contrasts(), answer.intervals, strict=True):
+        error = math.sqrt(np.square(contrast.influence()).sum())
+        assert interval.trusted
+        low, high = (
+            min(max(contrast.estimate + s * 1.645 * error, contrast.limits[0]), contrast.limits[1]) for s in (-1, 1)
+        )
+        assert (interval.low, interval.high) == pytest.approx((low, high), abs=0.12 * error)
+
+
+def test_percentiles_serve_where_there_is_no_derivative():
+    asked = question(lineup(300, 2), "MedianRank")
+    (answer,) = about_these_runs([asked], PLAN)
+    assert [interval.method for interval in answer.intervals] == ["percentile"] * 3
+    (of_method,) = about_the_method([question(lineup(300, 2, runs=2), "MedianRank")], PLAN)
+    assert [interval.method for interval in of_method.intervals] == ["t"] * 3
+    assert all(interval.low <= interval.high for interval in of_method.intervals)
+    assert 0 < of_method.p[0] <= 1
+
+
+def test_runs_that_agree_leave_the_standard_error_over_clusters():
+    rng = np.random.default_rng(0)
+    weight, first, second = rng.random((3, 400, 2))
+    asked = Question(MRR(), mean_family(weight, [first] * 3, [second] * 2), ((0, 1),))
+    (answer,) = about_the_method([asked], PLAN)
+    for contrast, interval in zip(asked.contrasts(), answer.intervals, strict=True):
+        influence = contrast.influence()
+        error = math.sqrt(400) * np.std(influence, ddof=1)
+        freedom = contrast.evidence(influence).freedom(400)
+        half = stats.t(freedom).ppf(0.975) * error
+        assert (interval.low, interval.high) == pytest.approx((contrast.estimate - half, contrast.estimate + half))
+    assert answer.p[0] == pytest.approx(2 * stats.t(freedom).sf(abs(contrast.estimate) / error))
+
+
+def test_one_cluster_tells_nothing():
+    asked = Question(MRR(), mean_family(np.ones((1, 500)), np.full((1, 500), 0.4), np.full((1, 500), 0.2)), ((0, 1),))
+    (answer,) = about_these_runs([asked], PLAN)
+    assert all(not interval.trusted for interval in answer.intervals)
+    assert answer.intervals[0].remark == "the effective number of clusters is 1, below 100"
+    assert answer.p[0] == 1.0
+
+
+def test_weight_on_a_single_query_tells_nothing():
+    weight = np.full((300, 2), 1e-300)
+    weight[7, 0] = 1.0
+    score = np.random.default_rng(0).random((300, 2))
+    (answer,) = about_these_runs([Question(MRR(), mean_family(weight, score), ())], PLAN)
+    assert not answer.intervals[0].trusted
+    assert "effective number of queries is 1," in answer.intervals[0].remark
+
+
+def test_equal_scores_are_a_point_that_is_not_trusted():
+    weight = np.random.default_rng(0).random((300, 2))
+    (answer,) = about_these_runs([Question(MRR(), mean_family(weight, np.full((300, 2), 0.3)), ())], PLAN)
+    assert (answer.intervals[0].low, answer.intervals[0].high) == pytest.approx((0.3, 0.3))
+    assert not answer.intervals[0].trusted
+
+
+def test_no_weight_at_all_has_no_interval():
+    nothing = np.zeros((300, 2))
+    asked = Question(MRR(), mean_family(np.ones((300, 2)), nothing), ())
+    assert about_these_runs([asked], PLAN)[0].intervals[0].low == 0.0
+    with np.errstate(invalid="ignore", divide="ignore"):
+        empty = Question(MRR(), mean_family(nothing, nothing, nothing), ((0, 1),))
+        (answer,) = about_these_runs([empty], PLAN)
+    assert math.isnan(answer.intervals[0].low)
+    assert math.isnan(answer.p[0])
+    assert not answer.intervals[2].trusted

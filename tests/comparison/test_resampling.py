@@ -1,0 +1,87 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kgprobe.comparison import resampling
+from kgprobe.comparison.resampling import (
+    Rule,
+    Table,
+    chunks,
+    every_flip,
+    flipped,
+    gathered,
+    parted,
+    resampled,
+    side_by_side,
+)
+from kgprobe.resources import Resources
+
+
+@pytest.mark.parametrize("cells", [1 << 24, 40])
+def test_products_are_the_same_in_one_block_and_in_many(monkeypatch, cells):
+    monkeypatch.setattr(resampling, "_BLOCK_CELLS", cells)
+    rng = np.random.default_rng(0)
+    first, second, draws = rng.random((37, 2)), rng.random((37, 5)), rng.random((4, 37))
+    kinds = [Table(2, first.__getitem__), Rule(1, lambda d: d.max(axis=1, keepdims=True)), Table(5, second.__getitem__)]
+    found = side_by_side(kinds, 37)(draws)
+    expected = [draws @ first, draws.max(axis=1, keepdims=True), draws @ second]
+    assert found == pytest.approx(np.concatenate(expected, axis=1), rel=1e-12)
+    for part, own in zip(parted(found, kinds), expected, strict=True):
+        assert part == pytest.approx(own, rel=1e-12)
+
+
+def test_rules_alone_need_no_table():
+    assert side_by_side([Rule(1, lambda draws: draws[:, 1:])], 2)(np.array([[3.0, 4.0]])).tolist() == [[4.0]]
+
+
+def test_counts_are_those_of_as_many_draws_with_replacement():
+    counts = resampled(20_000, 5, np.random.default_rng(0))
+    assert (counts.sum(axis=1) == 5).all()
+    assert counts.mean(axis=0) == pytest.approx(np.ones(5), abs=0.03)
+    expected = np.full((5, 5), -1 / 5) + np.eye(5)  # the covariance of a multinomial distribution
+    assert np.cov(counts, rowvar=False) == pytest.approx(expected, abs=0.03)
+
+
+def test_signs_are_fair_and_independent():
+    signs = flipped(20_000, 5, np.random.default_rng(0))
+    assert set(np.unique(signs)) == {-1.0, 1.0}
+    assert signs.T @ signs / len(signs) == pytest.approx(np.eye(5), abs=0.03)
+    assert signs.mean(axis=0) == pytest.approx(np.zeros(5), abs=0.03)
+
+
+@pytest.mark.parametrize("clusters", [1, 3, 6])
+def test_every_way_to_choose_signs_occurs_once(clusters):
+    signs = every_flip(clusters)
+    assert len({tuple(row) for row in signs.tolist()}) == len(signs) == 2**clusters
+    assert (signs[0] == 1).all()
+
+
+@given(st.integers(0, 10_000), st.integers(1, 1 << 22))
+def test_chunks_add_up_and_stay_small(total, width):
+    sizes = list(chunks(total, width))
+    assert sum(sizes) == total
+    assert all(size > 0 and (size == 1 or size * width <= 1 << 20) for size in sizes)
+
+
+def test_what_is_gathered_does_not_hang_on_the_number_of_threads(monkeypatch):
+    def kept():
+        return gathered(resampled, lambda counts: counts[:, :3], clusters=30_000, total=100, seed=5)
+
+    by_default = kept()
+    assert by_default.shape == (100, 3)
+    for workers in (1, 7):
+        monkeypatch.setattr(Resources, "workers", workers)
+        assert (kept() == by_default).all()
+
+
+def test_another_seed_draws_otherwise_and_chunks_differ():
+    one, other = (gathered(resampled, lambda c: c[:, :50], clusters=300_000, total=12, seed=seed) for seed in (1, 2))
+    assert len(np.unique(np.concatenate([one, other]), axis=0)) == 24
+
+
+def test_progress_tells_every_row_once():
+    told = []
+    gathered(resampled, lambda counts: counts[:, :1], clusters=100_000, total=57, seed=0, watch=told.append)
+    assert sum(told) == 57
+    assert len(told) == 6

@@ -1,0 +1,206 @@
+import gzip
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kgprobe.graph import text_files
+from kgprobe.graph.text_files import (
+    SHOWN,
+    Columns,
+    Complaints,
+    Layout,
+    read_dictionary,
+    read_lines,
+    read_text,
+    whole_number,
+)
+
+LAYOUT = Layout({"id": True, "label": False}, "id<TAB>label", "\t", lambda line: line.split("\t"))
+
+
+def _read(tmp_path: Path, content: str) -> tuple[list[str] | None, list[str]]:
+    (tmp_path / "x.dict").write_text(content)
+    problems: list[str] = []
+    labels = read_dictionary(tmp_path / "x.dict", LAYOUT, problems)
+    return (None if labels is None else labels.to_pylist()), problems
+
+
+def test_labels_come_in_id_order(tmp_path: Path) -> None:
+    assert _read(tmp_path, "2\tc\n0\tnull\n1\tb b\n") == (["null", "b b", "c"], [])
+
+
+@pytest.mark.parametrize(
+    ("content", "complaint"),
+    [
+        ("0\ta\n0\tb\n", "x.dict, line 2: id '0' is already on line 1: '0\\tb'"),
+        ("0\ta\n\n1\ta\n", "x.dict, line 3: label 'a' is already on line 1: '1\\ta'"),
+        ("0\ta\n2\tb\n5\tc\n", "x.dict: ids must run from 0 to 2 without gaps; missing: 1"),
+        ("a\t0\n", "x.dict, line 1: 'a' is not an id: 'a\\t0'"),
+    ],
+)
+def test_what_is_wrong_is_said(tmp_path: Path, content: str, complaint: str) -> None:
+    assert _read(tmp_path, content) == (None, [complaint])
+
+
+def _no_b(_number: int, fields: list[str]) -> str | None:
+    return "has b" if "b" in fields else None
+
+
+def test_good_fields_and_bad_lines(tmp_path: Path) -> None:
+    path = tmp_path / "x.txt"
+    path.write_bytes("\ufeffa\tc\r\n\n  \nb\td\n\xff\n".encode("utf-8")[:-3] + b"\xfe\tz\n")
+    rows, problems = read_lines(path, lambda line: line.split("\t"), _no_b, header=False)
+    assert rows == [["a", "c"]]
+    assert problems == [
+        "x.txt, line 4: has b: 'b\\td'",
+        "x.txt, line 5: not UTF-8 (byte 1 is 0xfe): '\\\\xfe\\tz'",
+    ]
+
+
+def test_unusual_characters_do_not_end_lines(tmp_path: Path) -> None:
+    path = tmp_path / "x.txt"
+    path.write_text("a\u2028\x85\x0bb\n", encoding="utf-8")
+    rows, problems = read_lines(path, lambda line: [line], _no_b, header=False)
+    assert (rows, problems) == ([["a\u2028\x85\x0bb"]], [])
+
+
+def test_lines_that_end_with_a_carriage_return_alone(tmp_path: Path) -> None:
+    path = tmp_path / "x.txt"
+    path.write_bytes(b"a\rb\rc\r")
+    rows, problems = read_lines(path, lambda line: [line], _no_b, header=False)
+    assert rows == [["a"], ["c"]]
+    assert problems == ["x.txt, line 2: has b: 'b'"]
+
+
+def test_many_complaints_stay_readable() -> None:
+    complaints = Complaints("f")
+    for number in range(1, 1001):
+        complaints.add(number, "bad", "x" * 1000)
+    lines = complaints.lines()
+    assert len(lines) == SHOWN + 1
+    assert max(map(len, lines)) < 120
+    assert lines[-1] == "f: 980 more bad lines: 21-1000"
+
+
+def test_header_counts_the_lines(tmp_path: Path) -> None:
+    path = tmp_path / "x.txt"
+    for text, expected in {
+        "2\na\nc\n": [],
+        "0\n": [],
+        "3\na\nb\n": [
+            "x.txt, line 3: has b: 'b'",
+            "x.txt: the first line says that 3 lines follow, but 2 do",
+        ],
+        "a\nc\n": ["x.txt, line 1: expected the number of lines that follow: 'a'"],
+        "": ["x.txt: empty"],
+    }.items():
+        path.write_text(text)
+        assert read_lines(path, str.split, _no_b, header=True)[1] == expected, text
+
+
+def test_whole_numbers() -> None:
+    assert whole_number("007") == 7
+    for text in ("", "-1", "1.0", "+1", "1_0", "\u0663", "9" * 19):
+        assert whole_number(text) is None
+
+
+LAYOUT_TEXT = Layout({"name": False, "number": True}, "name<TAB>number", "\t", lambda line: line.split("\t"))
+
+
+class Anything:
+    def holds(self, columns: Columns) -> bool:
+        return True
+
+    def judge(self, number: int, fields: list[str]) -> str | None:
+        return None
+
+
+def _rows(path: Path) -> list[tuple[str, int]] | None:
+    problems: list[str] = []
+    columns = read_text(path, LAYOUT_TEXT, Anything(), problems)
+    assert (columns is None) == bool(problems)
+    if columns is None:
+        return None
+    return list(zip(columns["name"].to_pylist(), columns["number"].to_pylist(), strict=True))
+
+
+label = st.text(st.characters(exclude_characters="\t\r\n\ufeff", exclude_categories=["Cs"]), min_size=1, max_size=8)
+
+
+@settings(max_examples=60)
+@given(rows=st.lists(st.tuples(label, st.integers(0, 10**9)), min_size=1), end=st.sampled_from(["\n", "\r\n"]))
+def test_any_labels_are_read_as_they_are(
+    tmp_path_factory: pytest.TempPathFactory, rows: list[tuple[str, int]], end: str
+) -> None:
+    path = tmp_path_factory.mktemp("text") / "x.txt"
+    path.write_bytes("".join(f"{name}\t{number}{end}" for name, number in rows).encode() + b"\n")
+    assert _rows(path) == rows
+
+
+def test_the_fast_way_is_the_one_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(text_files, "read_lines", lambda *_, **__: pytest.fail("read line by line"))
+    path = tmp_path / "x.txt"
+    path.write_bytes(b'NA\t1\r\n"null\t2\r\nnan"\t3\r\n\r\n')
+    assert _rows(path) == [("NA", 1), ('"null', 2), ('nan"', 3)]
+
+
+def test_the_slow_way_gives_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "x.txt"
+    path.write_text("NA\t1\n\nb\t2\nNA\t3")
+    fast = _rows(path)
+    monkeypatch.setattr(text_files, "_read_fast", lambda *_: None)
+    assert _rows(path) == fast == [("NA", 1), ("b", 2), ("NA", 3)]
+
+
+def test_long_files_have_one_dictionary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file of several blocks, whose blocks have different labels."""
+    rows = [(f"name {i // 2}" * 20, i) for i in range(200_000)]
+    path = tmp_path / "x.txt"
+    path.write_text("".join(f"{name}\t{number}\n" for name, number in rows))
+    assert path.stat().st_size > 2 * (1 << 24)
+    monkeypatch.setattr(text_files, "read_lines", lambda *_, **__: pytest.fail("read line by line"))
+    assert _rows(path) == rows
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "complaint"),
+    [
+        ("x.txt", b"", "x.txt: empty"),
+        ("x.txt", b"\n\r\n", "x.txt: empty"),
+        ("x.txt", b"a\t1\nb\n", "x.txt, line 2: 1 field, expected name<TAB>number: 'b'"),
+        ("x.txt", b"a\t1\nb\t2\t3\n", "x.txt, line 2: 3 fields"),
+        ("x.txt", b"a\t1\n\n\t2\n", "x.txt, line 3: empty name"),
+        ("x.txt", b"a\t-1\n", "x.txt, line 1: '-1' is not an id"),
+        ("x.txt", b"a\t1\nb\tNA\n", "x.txt, line 2: 'NA' is not an id"),
+        ("x.txt", b"a\t99999999999999999999\n", "x.txt, line 1: '99999999999999999999' is not an id"),
+        ("x.txt", b"a\xff\t1\n", "x.txt, line 1: not UTF-8 (byte 2 is 0xff)"),
+        ("x.txt", gzip.compress(b"a\t1\n", mtime=0), "x.txt: is a gzip file, expected lines of name<TAB>number"),
+        ("x.txt", b"PAR1\x00\x00", "x.txt: is a Parquet file"),
+        ("x.txt.gz", b"a\t1\n", "x.txt.gz: cannot be read (Not a gzipped file"),
+        (
+            "x.txt.gz",
+            gzip.compress(b"a\t1\n" * 1000, mtime=0)[:-12],
+            "x.txt.gz: cannot be read (Compressed file ended",
+        ),
+        ("x.txt.gz", gzip.compress(b"a\tb\n", mtime=0), "x.txt.gz, line 1: 'b' is not an id"),
+    ],
+)
+def test_what_is_wrong_is_said_of_text(tmp_path: Path, name: str, content: bytes, complaint: str) -> None:
+    (tmp_path / name).write_bytes(content)
+    problems: list[str] = []
+    assert read_text(tmp_path / name, LAYOUT_TEXT, Anything(), problems) is None
+    assert len(problems) == 1
+    assert problems[0].startswith(complaint)
+
+
+def test_a_directory_in_place_of_a_file(tmp_path: Path) -> None:
+    problems: list[str] = []
+    assert read_text(tmp_path, LAYOUT_TEXT, Anything(), problems) is None
+    assert "cannot be read" in problems[0]
+
+
+def test_compressed_files(tmp_path: Path) -> None:
+    (tmp_path / "x.txt.gz").write_bytes(gzip.compress(b"a\t1\n") + gzip.compress(b"b\t2\n"))
+    assert _rows(tmp_path / "x.txt.gz") == [("a", 1), ("b", 2)]

@@ -1,0 +1,366 @@
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.special import betaln, gammaln
+
+from kgprobe.errors import UsageError
+from kgprobe.metrics import RankAccumulator
+from kgprobe.openworld import closed_ranks
+from kgprobe.openworld.closed_ranks import WEIGHT, Assumptions, ClosedRanks, Completion
+from kgprobe.openworld.missing_answers import HeldOut, MissingCounts, Selection
+from kgprobe.ranks import Ranks, RanksInfo
+from simulated_worlds import Gaussian, Learned, Scored, simulate
+from support import tables
+
+TAIL: dict[str, Any] = {"task": {"kind": "tail"}, "split": {"train_share": 0.7}}
+
+
+def _ranks(settings: dict[str, Any] | None = None) -> Ranks:
+    return Ranks.from_columns(
+        head=[0, 1],
+        relation=[0, 0],
+        tail=[2, 3],
+        side=["tail"] * 2,
+        rank=[1, 2],
+        candidates=[9, 9],
+        info=RanksInfo(settings=settings or {}),
+    )
+
+
+def test_the_held_out_share_is_read_off_the_ranks_of_a_tail_task() -> None:
+    assert Assumptions.of(_ranks(TAIL), (0.2,), 1.0, None).held_out == pytest.approx(0.3)
+    assert Assumptions.of(_ranks(TAIL), (0.2,), 1.0, 0.5).held_out == 0.5
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {},
+        {"task": {"kind": "all"}, "split": {"train_share": 0.7}},
+        {"task": {"kind": "tail"}},
+        {"task": "tail", "split": {"train_share": 0.7}},
+        {"task": {"kind": "tail"}, "split": {"train_share": "much"}},
+        {"task": {"kind": "tail"}, "split": {"train_share": 1.0}},
+    ],
+    ids=["nothing", "all", "no split", "no task", "no number", "nothing held out"],
+)
+def test_other_ranks_do_not_need_it(settings: dict[str, Any]) -> None:
+    assert Assumptions.of(_ranks(settings), (0.2,), 1.0, None).held_out is None
+
+
+@pytest.mark.parametrize(
+    ("rates", "odds", "held_out", "problem"),
+    [
+        ((1.0,), 1.0, None, "the missing rate is 1.0"),
+        ((0.1, 0.6, 1.1), 1.0, None, "the missing rate is 1.1"),
+        ((-0.1,), 1.0, None, "the missing rate is -0.1"),
+        ((0.3, 0.2, 0.1), 1.0, None, "missing rates from 0.3 to 0.1"),
+        ((0.1,), 0.0, None, "the odds of missing answers are 0"),
+        ((0.1,), 1.0, 0.0, "the held-out share is 0"),
+        ((0.1,), 1.0, 1.5, "the held-out share is 1.5"),
+        ((0.1,), 1.0, float("nan"), "the held-out share is nan"),
+    ],
+)
+def test_impossible_numbers_are_refused(
+    rates: tuple[float, ...], odds: float, held_out: float | None, problem: str
+) -> None:
+    with pytest.raises(UsageError, match=problem):
+        Assumptions.of(_ranks(), rates, odds, held_out)
+
+
+def test_remarks_say_what_is_assumed() -> None:
+    world, entities = simulate(0, Learned(0.9), 0.25, queries=200)
+    answers = HeldOut.of(world.open, entities=entities)
+    rate, share, sizes = Assumptions((0.25,)).remarks(answers)
+    assert rate == "each true fact is missing with probability 0.25, whatever a model says of it"
+    truth = 1 - len(world.open) / len(world.closed)
+    assert abs(float(share.split("%")[0].removeprefix("so ")) / 100 - truth) < 0.03
+    assert "many and with few answers" in sizes
+    spread = Assumptions((0.1, 0.2, 0.3), odds=4.0).remarks(answers)[0]
+    assert "0.1 to 0.3, but the odds of the answer that a model ranks last are 4 times" in spread
+
+
+def test_remarks_warn_of_little_to_go_by() -> None:
+    remarks = Assumptions((0.8,)).remarks(HeldOut.of(_ranks(), entities=12))
+    assert any("rests more on its assumptions" in remark for remark in remarks)
+    assert any("only 0% of the targets have another held-out answer" in remark for remark in remarks)
+    assert "2 ranks are few to learn from: the estimate is rough, and so is its interval" in remarks
+    none = Assumptions((0.0,)).remarks(HeldOut.of(_ranks(), entities=12))
+    assert len(none) == 3
+
+
+def _one_query(held_out: int, rank: float = 400.0) -> HeldOut:
+    ranks = Ranks.from_columns(
+        head=[0] * held_out,
+        relation=[0] * held_out,
+        tail=np.arange(held_out),
+        side=["tail"] * held_out,
+        rank=rank + np.arange(held_out),
+        candidates=[900] * held_out,
+    )
+    return HeldOut.of(ranks, entities=1000)
+
+
+def _law_of_missing(possible: ClosedRanks, cell: int) -> dict[float, float]:
+    """The law of the number of missing answers before a target, its rank left aside."""
+    ends = np.append(possible.starts, len(possible.likely))
+    own = slice(ends[cell], ends[cell + 1])
+    return {j: float(possible.likely[own][possible.missing[own] == j].sum()) for j in np.unique(possible.missing[own])}
+
+
+@pytest.mark.parametrize(("held_out", "mean", "variance"), [(1, 3.0, 3.0), (4, 2.0, 2.0), (4, 3.0, 7.5), (7, 4.0, 6.0)])
+def test_missing_answers_before_a_target_have_their_exact_law(held_out: int, mean: float, variance: float) -> None:
+    # Of m missing answers j stand before the target with a beta-binomial law; m itself is Poisson or negative binomial.
+    counts = MissingCounts(np.full(held_out, mean), np.full(held_out, variance))
+    answers = _one_query(held_out)
+    possible = ClosedRanks.of(answers, counts, Selection(0.5))
+    m = np.arange(120)
+    if variance == mean:
+        of_m = np.exp(m * np.log(mean) - mean - gammaln(m + 1))
+    else:
+        shape, chance = mean**2 / (variance - mean), mean / variance
+        log = gammaln(m + shape) - gammaln(shape) - gammaln(m + 1)
+        of_m = np.exp(log + shape * np.log(chance) + m * np.log1p(-chance))
+    for row in range(held_out):
+        a, b = answers.above[row] + 1, held_out - answers.above[row]
+        found = _law_of_missing(possible, int(possible.cell[row]))
+        for j in range(12):
+            ways = gammaln(m + 1) - gammaln(j + 1) - gammaln(np.maximum(m - j, 0) + 1)
+            exact = (of_m * np.exp(ways + betaln(j + a, np.maximum(m - j, 0) + b) - betaln(a, b)))[m >= j].sum()
+            assert found.get(j, 0.0) == pytest.approx(exact, abs=0.004)
+
+
+@pytest.mark.parametrize("odds", [0.1, 1.0, 8.0])
+def test_a_lone_known_answer_stands_where_known_answers_are(odds: float) -> None:
+    counts, selection = MissingCounts(np.full(1, 2.0), np.full(1, 2.0)), Selection(0.5, odds)
+    possible = ClosedRanks.of(_one_query(1), counts, selection)
+    found = np.bincount(possible.place, weights=possible.likely)
+    edges = np.linspace(0, 1, closed_ranks._PLACES + 1)[1:-1]
+    exact = np.diff(np.concatenate([[0.0], selection.known_before(edges), [1.0]]))
+    np.testing.assert_allclose(found, exact, atol=0.002)
+    # Missing answers before it are the share of all that stands before its place: by simulation of places.
+    rng = np.random.default_rng(0)
+    place = rng.random(400_000)
+    place = place[rng.random(len(place)) > selection.chance(place)]
+    simulated = rng.poisson(2.0 * selection.missing_before(place)).mean()
+    assert possible.missing @ possible.likely == pytest.approx(simulated, abs=0.02)
+
+
+def test_no_more_missing_answers_stand_before_a_target_than_candidates() -> None:
+    counts = MissingCounts(np.full(3, 8.0), np.full(3, 8.0))
+    answers = _one_query(3, rank=1.0)
+    possible = ClosedRanks.of(answers, counts, Selection(0.7))
+    rank = np.empty(len(possible.starts))
+    rank[possible.cell] = answers.ranks.rank
+    entries = np.repeat(rank, np.diff(possible.starts, append=len(possible.likely)))
+    assert (possible.missing <= entries - 1).all()
+    assert _law_of_missing(possible, int(possible.cell[0])) == {0.0: pytest.approx(1.0)}
+
+
+def _possible(model: Scored, rate: float = 0.3, odds: float = 1.0, kind: str = "few") -> tuple[ClosedRanks, int]:
+    world, entities = simulate(3, model, rate, kind=kind, queries=120)
+    answers = HeldOut.of(world.open, entities=entities)
+    counts = MissingCounts.of(answers.known, rate)
+    share = rate / (rate + (1 - rate) * 0.3)
+    return ClosedRanks.of(answers, counts, Selection(share, odds)), len(world.open)
+
+
+@pytest.mark.parametrize("odds", [0.2, 1.0, 5.0])
+@pytest.mark.parametrize("kind", ["family", "mixed"])
+def test_what_may_lie_behind_a_rank_has_probability_one(kind: str, odds: float) -> None:
+    possible, rows = _possible(Gaussian(2.5, 1.0), odds=odds, kind=kind)
+    law = possible.law(np.ones(rows))
+    assert law.reshape(-1, closed_ranks._PLACES).sum(axis=0) == pytest.approx(np.ones(closed_ranks._PLACES))
+    np.testing.assert_allclose(np.add.reduceat(possible.likely, possible.starts), 1, atol=1e-3)
+    np.testing.assert_allclose(np.add.reduceat(possible.posterior(law), possible.starts), 1)
+
+
+def _likelihood(possible: ClosedRanks, law: Any) -> float:
+    """The logarithm of the plain likelihood of all ranks."""
+    joint = possible.likely * (law / possible.width)[possible.outcome]
+    rows = np.bincount(possible.cell, minlength=len(possible.starts))
+    return float(rows @ np.log(np.add.reduceat(joint, possible.starts)))
+
+
+@pytest.mark.parametrize("model", [Learned(0.6), Gaussian(2.5, 1.0)], ids=["learned", "gaussian"])
+def test_steps_never_lower_the_likelihood(model: Scored, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Without discount and next to nothing borrowed, it is plain expectation and maximisation of the plain likelihood.
+    monkeypatch.setattr(closed_ranks, "_DISCOUNT", 0.0)
+    monkeypatch.setattr(closed_ranks, "_BORROWED", 1e-9)
+    possible, rows = _possible(model)
+    likelihoods = []
+    for steps in (0, 1, 2, 5, 20, 60):
+        monkeypatch.setattr(closed_ranks, "_STEPS", steps)
+        likelihoods.append(_likelihood(possible, possible.law(np.ones(rows))))
+    assert (np.diff(likelihoods) > -1e-6).all()
+    assert likelihoods[-1] > likelihoods[0] + 1
+
+
+def test_half_ranks_of_ties_leave_half_ranks() -> None:
+    ranks = Ranks.from_columns(
+        head=[0, 0], relation=[0, 0], tail=[1, 2], side=["tail"] * 2, rank=[1.5, 4.5], candidates=[90] * 2, ties=[1, 1]
+    )
+    answers = HeldOut.of(ranks, entities=100)
+    possible = ClosedRanks.of(answers, MissingCounts(np.full(2, 2.0), np.full(2, 2.0)), Selection(0.5))
+    assert set(possible.missing.tolist()) <= {0.0, 1.0, 2.0, 3.0}
+    assert _law_of_missing(possible, int(possible.cell[0])) == {0.0: pytest.approx(1.0)}
+
+
+LEARNED = Learned(0.7)
+
+
+def _answers(model: Scored = LEARNED, rate: float = 0.3, kind: str = "few", least: int = 0) -> HeldOut:
+    world, entities = simulate(5, model, rate, kind=kind, queries=150, least=least)
+    return HeldOut.of(world.open, entities=entities)
+
+
+def _mrr(completion: Completion) -> float:
+    accumulator = RankAccumulator("MRR", weight=WEIGHT)
+    for layer in completion.layers():
+        accumulator.update(layer)
+    (value,) = accumulator.compute().values()
+    return value
+
+
+def _draw(completion: Completion, seed: int = 0, own: int = 1) -> Ranks:
+    return completion.draw(np.random.default_rng(seed), np.random.default_rng(own))
+
+
+def test_a_draw_is_repeated_by_its_seeds_and_by_no_others() -> None:
+    completion = Completion(_answers(), 0.3)
+    first, again = _draw(completion), _draw(completion)
+    assert first.to_arrow().equals(again.to_arrow())
+    assert not np.array_equal(first.rank, _draw(completion, own=2).rank)
+    # What is shared does not hang on what is a model's own.
+    np.testing.assert_array_equal(first.column(WEIGHT), _draw(completion, own=2).column(WEIGHT))
+    assert not np.array_equal(first.column(WEIGHT), _draw(completion, seed=3).column(WEIGHT))
+
+
+@pytest.mark.parametrize("odds", [0.2, 1.0, 5.0])
+@pytest.mark.parametrize("rate", [0.05, 0.5, 0.9])
+def test_completed_ranks_are_ranks(rate: float, odds: float) -> None:
+    answers = _answers(Gaussian(2.0, 1.0), kind="mixed")
+    completion = Completion(answers, rate, odds)
+    for table in (*completion.layers(), _draw(completion), completion.at_most()):
+        assert (table.rank >= 1).all()
+        assert (table.rank <= table.candidates).all()
+        assert (table.rank <= answers.ranks.rank).all()
+        assert (table.candidates <= answers.ranks.candidates).all()
+        assert (np.asarray(table.column(WEIGHT)) > 0).all()
+
+
+@settings(max_examples=25, deadline=None)
+@given(tables(), st.floats(0, 0.9), st.sampled_from([0.1, 1.0, 10.0]))
+def test_any_table_can_be_completed(table: Ranks, rate: float, odds: float) -> None:
+    completion = Completion(HeldOut.of(table, entities=80), rate, odds)
+    for made in (*completion.layers(), _draw(completion)):
+        assert (made.rank >= 1).all()
+        assert (made.rank <= made.candidates).all()
+        assert (made.rank <= table.rank).all()
+
+
+def test_without_missing_facts_nothing_changes() -> None:
+    answers = _answers()
+    completion = Completion(answers, 0.0)
+    (layer,) = completion.layers()
+    for table in (layer, _draw(completion), completion.at_most()):
+        np.testing.assert_array_equal(table.rank, answers.ranks.rank)
+        np.testing.assert_array_equal(table.candidates, answers.ranks.candidates)
+        assert (np.asarray(table.column(WEIGHT)) == 1).all()
+
+
+@pytest.mark.parametrize(
+    "model", [Learned(0.7), Gaussian(2.5), Gaussian(2.0, 1.0)], ids=["learned", "plain", "queries"]
+)
+def test_the_more_is_missing_the_higher_is_the_reciprocal_rank(model: Scored) -> None:
+    answers = _answers(model)
+    values = [_mrr(Completion(answers, rate)) for rate in (0.0, 0.05, 0.1, 0.2, 0.35, 0.5, 0.7, 0.9)]
+    assert (np.diff(values) > 0).all()
+    assert values[-1] < 1
+
+
+@pytest.mark.parametrize("odds", [0.25, 1.0, 4.0])
+def test_layers_are_what_many_draws_are_on_average(odds: float) -> None:
+    completion = Completion(_answers(Gaussian(3.0)), 0.3, odds)
+    draws = []
+    for seed in range(40):
+        accumulator = RankAccumulator("MRR", weight=WEIGHT)
+        accumulator.update(_draw(completion, seed, seed + 1000))
+        draws.extend(accumulator.compute().values())
+    error = np.std(draws, ddof=1)
+    assert abs(np.mean(draws) - _mrr(completion)) < 0.75 * error
+    assert error > 0.001
+
+
+def test_missing_answers_before_one_target_of_a_query_are_before_the_next() -> None:
+    rank = np.tile(np.arange(10, 14), (200, 1))
+    ranks = Ranks.from_columns(
+        head=np.repeat(np.arange(200), 4),
+        relation=[0] * 800,
+        tail=np.arange(800),
+        side=["tail"] * 800,
+        rank=rank.ravel(),
+        candidates=[480] * 800,
+    )
+    drawn = _draw(Completion(HeldOut.of(ranks, entities=500), 0.3)).rank.reshape(200, 4)
+    missing = rank - drawn
+    assert np.corrcoef(missing[:, 1], missing[:, 2])[0, 1] > 0.5
+    assert abs(np.corrcoef(missing[:-1, 1], missing[1:, 1])[0, 1]) < 0.3
+
+
+@pytest.mark.parametrize("least", [0, 10])
+@pytest.mark.parametrize("rate", [0.1, 0.35])
+def test_the_share_of_missing_answers_is_that_of_the_world(rate: float, least: int) -> None:
+    completion = Completion(_answers(rate=rate, kind="family", least=least), rate, held_out=0.3 if least else None)
+    expect = rate / (rate + (1 - rate) * 0.3)
+    assert completion.missing_share == pytest.approx(expect, abs=0.03)
+
+
+def test_queries_that_were_chosen_for_their_answers_need_the_held_out_share() -> None:
+    # Chosen for having at least nine hard answers, queries have rather few known ones: less would seem to be missing.
+    world, entities = simulate(6, Learned(0.9), 0.35, kind="few", queries=20_000, least=9)
+    answers = HeldOut.of(world.open, entities=entities)
+    truth = 1 - len(world.open) / len(world.closed)
+    told = Completion(answers, 0.35, held_out=0.3).missing_share
+    untold = Completion(answers, 0.35).missing_share
+    assert untold < truth - 0.06
+    assert abs(told - truth) < 0.03
+
+
+def test_at_most_moves_no_target_beyond_the_first_place() -> None:
+    answers = _answers()
+    most = Completion(answers, 0.3).at_most()
+    assert (most.rank >= 1).all()
+    assert most.rank.mean() < np.mean([layer.rank.mean() for layer in Completion(answers, 0.3).layers()])
+    np.testing.assert_array_equal(Completion(answers, 1e-9).at_most().rank, answers.ranks.rank)
+
+
+def test_queries_of_different_sizes_are_told_apart_where_there_are_ranks_enough(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world, entities = simulate(0, Gaussian(4.0, hardness=0.5), 0.2, kind="mixed", queries=2500)
+    answers, truth = HeldOut.of(world.open, entities=entities), float(np.mean(1 / world.closed.rank))
+    apart = Completion(answers, 0.2)
+    assert apart.laws == len(world.open) // 2000 >= 2
+    error = abs(_mrr(apart) - truth)
+    monkeypatch.setattr("kgprobe.openworld.closed_ranks._MOST_LAWS", 1)
+    together = Completion(answers, 0.2)
+    assert together.laws == 1
+    assert error < 0.9 * abs(_mrr(together) - truth)
+
+
+def test_no_more_answers_are_missing_before_a_target_than_candidates_are() -> None:
+    world, entities = simulate(1, Gaussian(3.0), 0.2, kind="mixed", queries=2500)
+    completion, rows = Completion(HeldOut.of(world.open, entities=entities), 0.2), len(world.open)
+    assert completion.laws > 1
+    missing, _ = completion._found(completion.counts, np.ones(rows))(np.full(rows, 0.999))
+    assert (missing <= world.open.rank - 1).all()
+    assert (missing > 0).any()
+
+
+def test_few_ranks_have_one_law() -> None:
+    world, entities = simulate(0, Learned(0.9), 0.2, queries=40)
+    assert Completion(HeldOut.of(world.open, entities=entities), 0.2).laws == 1

@@ -1,0 +1,97 @@
+"""How the work on vectors is divided among blocks and threads, and how it ends early."""
+
+import threading
+from typing import Any
+
+import pytest
+
+from kgprobe.predict import Dot
+from kgprobe.predict.backends.numpy_backend import PlainArithmetic
+from kgprobe.predict.engine import count_embedding
+from kgprobe.predict.filters import KnownFilter
+from kgprobe.predict.queries import Facts
+from kgprobe.predict.tasks import Task
+from kgprobe.resources import Resources
+from ranking import Vectors, graph_of, vectors
+
+
+class Interrupt(BaseException):
+    pass
+
+
+class Slow(PlainArithmetic):
+    """An arithmetic that counts its tiles."""
+
+    tiles = 0
+
+    def scores(self, similarity: Any, queries: Any, candidates: Any) -> Any:
+        Slow.tiles += 1
+        return super().scores(similarity, queries, candidates)
+
+
+def large_task() -> tuple[Vectors, Task]:
+    graph = graph_of(seed=0, entities=200, facts=400)
+    queries = Facts.build(graph).queries("tail")
+    task = Task(graph, queries, KnownFilter.build(graph), None, range(200))
+    return vectors("random", Dot(), graph, 4, seed=0), task
+
+
+@pytest.mark.parametrize("error", [Interrupt, KeyboardInterrupt, ValueError])
+def test_a_run_that_is_stopped_stops(error: type[BaseException]) -> None:
+    model, task = large_task()
+    before = threading.active_count()
+    Slow.tiles = 0
+    watched: list[int] = []
+
+    def watch(targets: int) -> None:
+        watched.append(targets)
+        raise error("enough")
+
+    with pytest.raises(error, match="enough"):
+        count_embedding(model, task, Slow(), Resources(threads=2, batch=1, tile=1), watch)
+    assert len(watched) == 1
+    assert Slow.tiles < len(task.queries) * 200 / 2
+    assert threading.active_count() == before
+
+
+def test_an_error_while_encoding_or_counting_is_passed_on_and_leaves_no_thread() -> None:
+    model, task = large_task()
+    before = threading.active_count()
+
+    class Fails(Vectors):
+        def encode_queries(self, side: Any, given: Any, relation: Any) -> Any:
+            raise Interrupt("encoding")
+
+    class Breaks(PlainArithmetic):
+        def count(self, scores: Any, bounds: Any) -> Any:
+            raise Interrupt("counting")
+
+    resources = Resources(threads=2, batch=3)
+    with pytest.raises(Interrupt, match="encoding"):
+        count_embedding(Fails(Dot(), model.queries, model.table), task, PlainArithmetic(), resources, lambda n: None)
+    with pytest.raises(Interrupt, match="counting"):
+        count_embedding(model, task, Breaks(), resources, lambda n: None)
+    assert threading.active_count() == before
+
+
+def test_memory_limits_how_many_queries_are_counted_at_once() -> None:
+    model, task = large_task()
+
+    def blocks(**resources: Any) -> list[int]:
+        watched: list[int] = []
+        count_embedding(model, task, PlainArithmetic(), Resources(threads=1, **resources), watched.append)
+        assert sum(watched) == len(task.queries.query)
+        return watched
+
+    assert len(blocks()) == 1
+    assert len(blocks(memory=1 << 20, tile=1 << 16)) == len(task.queries)
+    assert 1 < len(blocks(memory=1 << 20, tile=1 << 10)) < len(task.queries)
+    assert len(blocks(batch=10)) == -(-len(task.queries) // 10)
+
+
+def test_every_thread_has_work() -> None:
+    model, task = large_task()
+    for threads in (1, 2, 5):
+        watched: list[int] = []
+        count_embedding(model, task, PlainArithmetic(), Resources(threads=threads), watched.append)
+        assert len(watched) >= threads

@@ -1,0 +1,211 @@
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from kgprobe.errors import DataError, UsageError
+from kgprobe.graph import KnowledgeGraph
+from kgprobe.ranks.importers.drafts import Draft, Given, Reading, finish, seeds_of
+from kgprobe.ranks.validation import entity_rules
+
+
+def _draft() -> Draft:
+    columns = {
+        "head": pa.array([0, 9, 2]),
+        "relation": pa.array([0, 0, 0]),
+        "tail": pa.array([1, 1, 1]),
+        "side": pa.array(["head", "tail", None]),
+        "rank": pa.array([1.0, None, 3.0]),
+        "candidates": pa.array([9, 9, 2]),
+    }
+    return Draft(Path("x.csv"), rows=3, columns=columns)
+
+
+def test_what_breaks_the_rules_of_a_rank_table_is_found() -> None:
+    assert _draft().judge(entity_rules(9)) == [
+        "side is missing: 1 row (row 3)",
+        "rank is missing: 1 row (row 2)",
+        "rank is larger than the number of candidates: 1 row (row 3)",
+        "an entity id is outside the graph (0..8): 1 row (row 2)",
+    ]
+
+
+def test_what_could_not_be_read_is_not_also_missing() -> None:
+    draft = _draft()
+    draft.refuse("rank", "rank is odd", np.array([False, True, False]))
+    assert draft.judge(()) == [
+        "rank is odd: 1 row (row 2)",
+        "side is missing: 1 row (row 3)",
+        "rank is larger than the number of candidates: 1 row (row 3)",
+    ]
+
+
+def test_nothing_refused_is_nothing_said() -> None:
+    draft = _draft()
+    draft.refuse("rank", "rank is odd", np.zeros(3, dtype=bool))
+    assert (draft.problems, draft.malformed) == ([], set())
+
+
+def test_a_column_that_needs_something_is_null_and_not_missing() -> None:
+    draft = _draft()
+    del draft.columns["candidates"]
+    draft.require("candidates", "say how many")
+    assert draft.table().column("candidates").null_count == 3
+    assert not any("candidates" in problem for problem in draft.judge(()))
+    assert draft.needs == ["say how many"]
+
+
+def test_a_file_that_could_not_be_read_has_no_other_fault() -> None:
+    assert Draft(Path("x.csv"), problems=["it is empty"]).judge(()) == ["it is empty"]
+
+
+def test_labels_are_the_columns_beyond_the_canonical_ones() -> None:
+    draft = _draft()
+    draft.columns["kind"] = pa.array(["a", "b", "c"])
+    assert draft.label_columns == ["kind"]
+
+
+READING = Reading("csv", "as in the file", "column")
+
+
+def _draft_finish(name: str = "a.csv", **changes: list[Any]) -> Draft:
+    columns: dict[str, list[Any]] = {
+        "head": [0, 0],
+        "relation": [0, 0],
+        "tail": [3, 3],
+        "side": ["head", "tail"],
+        "rank": [1.0, 2.0],
+        "candidates": [4, 2],
+    }
+    return Draft(Path(name), rows=2, columns={k: pa.array(v) for k, v in (columns | changes).items()})
+
+
+@pytest.mark.parametrize(
+    ("names", "seeds"),
+    [
+        (["m_3.json", "m_1.json"], [3, 1]),
+        (["m_1.json", "n_1.json"], [1, 2]),
+        (["m_1.json", "m.json"], [1, 2]),
+        (["x/m_10.csv.gz", "y/m_2.csv"], [10, 2]),
+        (["m1.json", "m2.json"], [1, 2]),
+        (["m_" + "9" * 30 + ".json", "m_1.json"], [1, 2]),
+    ],
+)
+def test_seeds_are_the_numbers_that_end_the_names_if_all_differ(names: list[str], seeds: list[int]) -> None:
+    assert seeds_of([Path(name) for name in names]) == seeds
+
+
+def test_one_file_has_a_seed_only_if_it_is_given() -> None:
+    assert finish([_draft_finish("m_7.csv")], Given(), READING).seed is None
+    seed = finish([_draft_finish()], Given(seed=5), READING).seed
+    assert seed is not None
+    assert seed.tolist() == [5, 5]
+
+
+def test_several_files_are_several_seeds() -> None:
+    drafts = [_draft_finish("m_4.csv"), _draft_finish("m_2.csv", rank=[1.5, 1.0])]
+    ranks = finish(drafts, Given(files=2), READING)
+    assert ranks.seed is not None
+    assert (ranks.seed.tolist(), ranks.rank.tolist()) == ([4, 4, 2, 2], [1, 2, 1.5, 1])
+    assert ranks.info.settings["source"] == ["m_4.csv", "m_2.csv"]
+
+
+def test_files_with_seeds_of_their_own_keep_them() -> None:
+    ranks = finish([_draft_finish(seed=[9, 9]), _draft_finish(seed=[8, 8])], Given(files=2), READING)
+    assert ranks.seed is not None
+    assert ranks.seed.tolist() == [9, 9, 8, 8]
+    with pytest.raises(DataError, match="not usable"):
+        finish([_draft_finish(seed=[9, 9]), _draft_finish(seed=[9, 9])], Given(files=2), READING)
+
+
+def test_seeds_must_be_in_all_files_or_in_none() -> None:
+    with pytest.raises(DataError) as caught:
+        finish([_draft_finish(seed=[9, 9]), _draft_finish("b.csv")], Given(files=2), READING)
+    assert caught.value.problems == ["some of the files have a column of seeds, others do not: b.csv"]
+
+
+def test_a_given_seed_contradicts_a_column_of_seeds() -> None:
+    with pytest.raises(UsageError) as caught:
+        finish([_draft_finish(seed=[9, 9])], Given(seed=1), READING)
+    assert caught.value.problems == ["a seed is given, and a.csv has a column of seeds"]
+
+
+def test_problems_of_all_files_are_said_at_once_by_name() -> None:
+    bad, worse = _draft_finish("bad.csv", rank=[0.0, 9.0]), _draft_finish("worse.csv", head=[0, 7])
+    worse.problems.append("it is odd")
+    worse.needs.append("say more")
+    with pytest.raises(DataError) as caught:
+        finish([_draft_finish("good.csv"), bad, worse], Given(entities=4, files=3), READING)
+    assert caught.value.problems == [
+        "bad.csv: rank is below 1: 1 row (row 1)",
+        "bad.csv: rank is larger than the number of candidates: 1 row (row 2)",
+        "worse.csv: it is odd",
+        "worse.csv: an entity id is outside the graph (0..3): 1 row (row 2)",
+        "worse.csv: say more",
+    ]
+
+
+def test_only_needs_are_a_usage_error() -> None:
+    draft = _draft_finish()
+    draft.needs.append("say more")
+    with pytest.raises(UsageError) as caught:
+        finish([draft], Given(), READING)
+    assert caught.value.problems == ["say more"]
+
+
+def test_a_graph_gives_popularity_its_rules_and_its_name(graph: KnowledgeGraph) -> None:
+    reading = Reading("csv", "x", filtered=("train", "test"))
+    ranks = finish([_draft_finish()], Given(graph=graph, model="m", split="test"), reading)
+    assert ranks.numbers("entity_popularity").tolist() == [2 / 8, 1 / 8]
+    assert ranks.numbers("relation_popularity").tolist() == [1.0, 0.0]
+    info = ranks.info
+    assert (info.model, info.split, info.graph, info.graph_hash) == ("m", "test", "people", graph.content_hash)
+    assert (info.filtered, info.filter_hash) == (("train", "test"), graph.content_hash)
+    assert info.settings["popularity"] == "graph"
+    with pytest.raises(DataError) as caught:
+        finish([_draft_finish(relation=[0, 2], candidates=[5, 2])], Given(graph=graph), reading)
+    assert len(caught.value.problems) == 2
+
+
+def test_a_graph_without_training_triples_gives_no_popularity() -> None:
+    bare = KnowledgeGraph.from_triples(test=[[0, 0, 3]], name="bare")
+    ranks = finish([_draft_finish(entity_popularity=[0.5, 0.5])], Given(graph=bare), READING)
+    assert ranks.numbers("entity_popularity").tolist() == [0.5, 0.5]
+    assert ranks.info.settings["popularity"] == "column"
+    assert "bare has no training triples, so it gives no popularity" in ranks.info.settings["notes"]
+
+
+def test_what_is_null_is_noted() -> None:
+    draft = _draft_finish(ties=[None, 0], entity_popularity=[0.1, 0.2], kind=["a", None])
+    draft.notes.append("read in a special way")
+    assert finish([draft], Given(), READING).info.settings == {
+        "source": ["a.csv"],
+        "format": "csv",
+        "candidates": "as in the file",
+        "popularity": "column",
+        "notes": [
+            "read in a special way",
+            "not recorded: relation_popularity",
+            "ties is null in 1 of 2 rows",
+            "kind is null in 1 of 2 rows",
+        ],
+    }
+
+
+def test_the_graph_has_its_own_number_of_entities(graph: KnowledgeGraph) -> None:
+    assert Given(graph=graph).num_entities == 4
+    assert [Given(entities=n).num_entities for n in (1, 7)] == [1, 7]
+    assert Given().num_entities is None
+
+
+def test_contradictions_are_all_said_at_once(graph: KnowledgeGraph) -> None:
+    with pytest.raises(UsageError) as caught:
+        Given(graph=graph, entities=0, split="tests", seed=1, files=2)
+    assert caught.value.problems == [
+        "both a graph and a number of entities are given: the graph has its own",
+        "0 entities: a graph has at least 1",
+        "no split is called 'tests'; nearest: test",
+        "one seed for 2 files: several files are several seeds, numbered by their names",
+    ]

@@ -1,0 +1,79 @@
+import itertools
+from collections import defaultdict
+from itertools import groupby
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kgprobe.arrays import EntityRows, Grouped, find, pair_keys, run_starts
+
+pairs = st.lists(st.tuples(st.integers(0, 8), st.integers(0, 4)), max_size=60)
+
+
+@pytest.mark.parametrize("num_keys", [9, 2**62], ids=["pairs fit an int64", "pairs do not fit"])
+@settings(max_examples=40)
+@given(rows=pairs)
+def test_groups_are_a_dictionary_of_sets(num_keys: int, rows: list[tuple[int, int]]) -> None:
+    sets: defaultdict[int, set[int]] = defaultdict(set)
+    for key, value in rows:
+        sets[key].add(value)
+    table = np.array(rows, dtype=np.int64).reshape(-1, 2)
+    groups = Grouped.build(table[:, 0], table[:, 1].astype(np.int32), num_keys, 5)
+
+    assert groups.keys.tolist() == sorted(sets)
+    bounds = zip(groups.offsets[:-1], groups.offsets[1:], strict=True)
+    assert [groups.values[a:b].tolist() for a, b in bounds] == [sorted(sets[key]) for key in sorted(sets)]
+    assert groups.values.dtype == np.int32
+    assert groups.count(np.arange(10)).tolist() == [len(sets.get(key, ())) for key in range(10)]
+    keys, values = (grid.ravel() for grid in np.meshgrid(range(10), range(5)))
+    expected = [v in sets.get(k, ()) for k, v in zip(keys.tolist(), values.tolist(), strict=True)]
+    assert groups.contains(keys, values).tolist() == expected
+    assert set(zip(*(column.tolist() for column in groups.pairs()), strict=True)) == set(rows)
+
+
+numbers = st.lists(st.integers(0, 30))
+
+
+@settings(max_examples=50)
+@given(numbers, numbers)
+def test_find_is_a_dictionary_lookup(keys: list[int], wanted: list[int]) -> None:
+    ordered = sorted(set(keys))
+    position = {key: i for i, key in enumerate(ordered)}
+    found = find(np.array(ordered, dtype=np.int64), np.array(wanted, dtype=np.int64))
+    assert found.tolist() == [position.get(key, -1) for key in wanted]
+
+
+@settings(max_examples=50)
+@given(numbers)
+def test_runs_are_those_of_groupby(values: list[int]) -> None:
+    lengths = [len(list(group)) for _, group in groupby(sorted(values))]
+    starts = run_starts(np.array(sorted(values), dtype=np.int64))
+    assert np.diff(starts, append=len(values)).tolist() == lengths
+
+
+def test_pair_keys_of_int32_do_not_overflow() -> None:
+    big = np.array([2**31 - 1], dtype=np.int32)
+    assert pair_keys(big, big, 2**31).tolist() == [(2**31 - 1) * 2**31 + 2**31 - 1]
+
+
+def test_pair_keys_leave_their_arguments_alone() -> None:
+    first, second = np.array([3]), np.array([4])
+    pair_keys(first, second, 10)
+    assert (first.tolist(), second.tolist()) == ([3], [4])
+
+
+lists = st.lists(st.lists(st.integers(0, 9), max_size=4), max_size=6)
+
+
+@given(lists, st.data())
+def test_taken_rows_are_those_of_a_list_of_lists(rows: list[list[int]], data: st.DataObject) -> None:
+    wanted = data.draw(st.lists(st.integers(-1, len(rows) - 1), max_size=8))
+    flat = np.array([entity for row in rows for entity in row], dtype=np.int32)
+    compressed = EntityRows(np.cumsum([0, *map(len, rows)]), flat)
+    offsets, entities = compressed.take(np.array(wanted, dtype=np.int64))
+    assert entities.dtype == np.int32
+    taken = [entities[a:b].tolist() for a, b in itertools.pairwise(offsets)]
+    assert taken == [[] if i < 0 else rows[i] for i in wanted]
+    assert offsets[-1] == len(entities)

@@ -1,0 +1,236 @@
+"""Training in one call: the same as the parts that it puts together.
+
+The kept checkpoints are what is ranked, seed by seed, and the rank file says how they were trained.
+
+The end of a run: ranks of every target, the result, and nothing done twice.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+import kgprobe as kp
+from kgprobe.errors import DataError, UsageError
+from kgprobe.graph import KnowledgeGraph
+from kgprobe.models.embedding_model import ranked_run
+from kgprobe.train.checkpoints import MemoryKeep
+from kgprobe.train.embedding_learner import build_model
+from kgprobe.train.fitting import finish, model_name, rank_best, ranking_queries
+from kgprobe.train.run_directory import RunDirectory
+from kgprobe.train.settings import Settings
+from kgprobe.train.trainer import TrainingResources, train
+from runs import TARGETS, begin, quick_settings, small_graph
+
+QUICK = {"dimension": 4, "epochs": 4, "validate_every": 2, "batch_size": 32, "select": list(TARGETS), "seeds": [3, 8]}
+
+
+def test_in_memory_and_on_disk_come_to_the_same(tmp_path: Path) -> None:
+    graph = small_graph()
+    memory = kp.fit("ComplEx", graph, threads=1, **QUICK)
+    disk = kp.fit("complex", graph, tmp_path / "run", threads=1, **QUICK)
+    assert memory.settings == disk.settings
+    assert memory.trained.best == disk.trained.best
+    for target, name in zip(TARGETS, ("ranks.parquet", "ranks-mrr.parquet"), strict=True):
+        assert memory.ranks[target].rank.tolist() == disk.ranks[target].rank.tolist()
+        assert kp.read_ranks(tmp_path / "run" / name).rank.tolist() == disk.ranks[target].rank.tolist()
+        assert kp.evaluate(disk.ranks[target], ["MRR"]) == kp.evaluate(memory.ranks[target], ["MRR"])
+
+
+def test_a_run_that_is_there_is_not_thrown_away_unasked(tmp_path: Path) -> None:
+    graph = small_graph()
+    kp.fit("distmult", graph, tmp_path / "run", threads=1, **QUICK)
+    with pytest.raises(UsageError, match="force"):
+        kp.fit("distmult", graph, tmp_path / "run", threads=1, **QUICK)
+    again = kp.fit("distmult", graph, tmp_path / "run", threads=1, force=True, **QUICK)
+    assert set(again.ranks) == set(TARGETS)
+
+
+def test_settings_that_there_are_not_are_named() -> None:
+    with pytest.raises(UsageError, match=r"no setting 'dimensions'.*nearest: dimension"):
+        kp.fit("rotate", small_graph(), dimensions=4)
+    with pytest.raises(UsageError, match="no model 'rotat'"):
+        kp.fit("rotat", small_graph())
+
+
+def test_a_graph_without_test_facts_has_no_ranks() -> None:
+    graph = small_graph()
+    train = kp.KnowledgeGraph.from_triples(train=graph.triples("train"), valid=graph.triples("valid"))
+    assert kp.fit("complex", train, threads=1, **QUICK).ranks == {}
+
+
+GRAPH = small_graph()
+
+
+def _kept(settings: Settings) -> MemoryKeep:
+    """Untrained runs, those of the second target with their seeds exchanged."""
+    keep, model = MemoryKeep(), build_model(settings, GRAPH, torch.device("cpu"))
+    for target, order in zip(settings.select, ((0, 1), (1, 0)), strict=False):
+        for seed, run in zip(settings.seeds, order, strict=True):
+            weights = {name: own[run : run + 1] for name, own in model.state_dict().items()}
+            keep.save_best(target, seed, weights, {"epoch": 10 * run + 4, "score": 0.5})
+    return keep
+
+
+def _direct(settings: Settings, run: int) -> kp.Ranks:
+    model = build_model(settings, GRAPH, torch.device("cpu")).one_run(run)
+    return kp.rank(ranked_run(model, GRAPH.num_relations if settings.reciprocal else None), GRAPH)
+
+
+@pytest.mark.parametrize("model", ["complex", "rotate", "house", "tucker"])
+@pytest.mark.parametrize("reciprocal", [False, True], ids=["plain", "reciprocal"])
+def test_each_seed_has_the_ranks_of_its_own_checkpoint(model: str, reciprocal: bool) -> None:
+    settings = quick_settings(model, reciprocal=reciprocal)
+    keep = _kept(settings)
+    runs = [_direct(settings, run).rank for run in (0, 1)]
+    assert (runs[0] != runs[1]).any()
+    for target, order in zip(TARGETS, ((0, 1), (1, 0)), strict=True):
+        ranks = rank_best(keep, settings, GRAPH, target)
+        assert ranks.seed is not None
+        for seed, run in zip(settings.seeds, order, strict=True):
+            np.testing.assert_array_equal(ranks.filter(ranks.seed == seed).rank, runs[run])
+
+
+def test_a_checkpoint_that_several_targets_choose_is_ranked_once_and_seeds_are_kept_apart() -> None:
+    """Both seeds are at their best after the same epoch, by both targets."""
+    settings, keep = quick_settings(), MemoryKeep()
+    model = build_model(settings, GRAPH, torch.device("cpu"))
+    for target in TARGETS:
+        for run, seed in enumerate(settings.seeds):
+            weights = {name: own[run : run + 1] for name, own in model.state_dict().items()}
+            keep.save_best(target, seed, weights, {"epoch": 4, "score": 0.5})
+    ranked: dict[tuple[int, int], kp.Ranks] = {}
+    watched: list[float] = []
+    tables, kept = [], []
+    for target in TARGETS:
+        tables.append(rank_best(keep, settings, GRAPH, target, watch=watched.append, ranked=ranked))
+        kept.append(list(map(id, ranked.values())))
+    assert kept[0] == kept[1]
+    assert sorted(ranked) == [(seed, 4) for seed in settings.seeds]
+    assert sum(watched) == sum(map(len, tables))
+    for ranks in tables:
+        assert ranks.seed is not None
+        for run, seed in enumerate(settings.seeds):
+            np.testing.assert_array_equal(ranks.filter(ranks.seed == seed).rank, _direct(settings, run).rank)
+
+
+def test_all_test_facts_are_ranked_on_both_sides_and_no_others() -> None:
+    settings = quick_settings()
+    ranks = rank_best(_kept(settings), settings, GRAPH, TARGETS[0])
+    facts = {tuple(fact) for fact in GRAPH.triples("test").tolist()}
+    assert {*zip(ranks.head.tolist(), ranks.relation.tolist(), ranks.tail.tolist(), strict=True)} == facts
+    assert len(ranks) == len(facts) * 2 * len(settings.seeds)
+    assert ranks.info.split == "test"
+    assert ranks.info.filtered == ("train", "valid", "test")
+    assert ranks.info.graph_hash == GRAPH.content_hash
+
+
+def test_the_rank_file_says_how_its_models_were_trained(tmp_path: Path) -> None:
+    settings = quick_settings()
+    rank_best(_kept(settings), settings, GRAPH, "MRR").write(tmp_path / "ranks.parquet")
+    info = kp.read_ranks(tmp_path / "ranks.parquet").info
+    assert info.settings["training"] == {**settings.flat(), "select": list(TARGETS), "seeds": [3, 8]}
+    assert info.settings["selected_by"] == "MRR"
+    assert info.settings["checkpoints"] == [
+        {"seed": 3, "epoch": 14, "score": 0.5},
+        {"seed": 8, "epoch": 4, "score": 0.5},
+    ]
+    assert info.settings["sides"] == ["tail", "head"]
+
+
+def test_targets_tell_the_models_of_a_training_apart() -> None:
+    settings = quick_settings()
+    assert [model_name(settings, target) for target in TARGETS] == [f"ComplEx by {target}" for target in TARGETS]
+    assert model_name(replace(settings, select=("MRR",)), "MRR") == "ComplEx"
+
+
+def test_progress_adds_up_to_all_queries() -> None:
+    settings, done = quick_settings(), []
+    ranks = rank_best(_kept(settings), settings, GRAPH, "MRR", watch=done.append)
+    assert sum(done) == pytest.approx(len(ranks))
+
+
+def test_weights_of_another_model_are_refused() -> None:
+    keep = _kept(quick_settings())
+    with pytest.raises(DataError, match="not the weights of ComplEx") as error:
+        rank_best(keep, quick_settings(dimension=5), GRAPH, "MRR")
+    assert len(error.value.problems) == 2
+    assert "entity" in error.value.problems[0]
+
+
+@pytest.fixture
+def run_run_finish(tmp_path: Path) -> Iterator[RunDirectory]:
+    with begin(tmp_path / "run", GRAPH) as run:
+        train(run.settings, GRAPH, run, TrainingResources(threads=1))
+        yield run
+
+
+def test_every_target_has_its_ranks_and_the_result_says_how_good_they_are(run_run_finish: RunDirectory) -> None:
+    ranked = finish(run_run_finish, GRAPH, facts={"seconds": 1.5})
+    assert run_run_finish.finished
+    result = json.loads((run_run_finish.path / "result.json").read_text(encoding="utf-8"))
+    assert result["seconds"] == 1.5
+    for target, name in zip(TARGETS, ("ranks.parquet", "ranks-mrr.parquet"), strict=True):
+        found, ranks = result["targets"][target], kp.read_ranks(run_run_finish.path / name)
+        assert found["ranks"] == name
+        np.testing.assert_array_equal(ranks.rank, ranked[target].rank)
+        for number, seed in enumerate((3, 8)):
+            one = ranks.filter(ranks.seed == seed)
+            by_side = {score.group["side"]: score.value for score in kp.scores(one, "MRR", by=["side"])}
+            assert {side: found["test"][side]["MRR"][number] for side in ("head", "tail")} == pytest.approx(by_side)
+            assert found["test"]["both"][target][number] == pytest.approx(kp.evaluate(one, [target])[target])
+
+
+def test_the_checkpoints_are_those_of_the_best_validations(run_run_finish: RunDirectory) -> None:
+    finish(run_run_finish, GRAPH)
+    result = json.loads((run_run_finish.path / "result.json").read_text(encoding="utf-8"))
+    rows = run_run_finish.log_file.rows()
+    for target in TARGETS:
+        for number, checkpoint in enumerate(result["targets"][target]["checkpoints"]):
+            scores = [row["scores"][target][number] for row in rows]
+            assert checkpoint["score"] == max(scores)
+            assert checkpoint["epoch"] == rows[scores.index(max(scores))]["epoch"]
+
+
+def test_what_has_been_ranked_is_not_ranked_again(run_run_finish: RunDirectory) -> None:
+    first: list[float] = []
+    ranked = finish(run_run_finish, GRAPH, watch=first.append)
+    assert sum(first) == pytest.approx(ranking_queries(run_run_finish.settings, GRAPH))
+    (run_run_finish.path / "ranks-mrr.parquet").unlink()
+    again: list[float] = []
+    other = finish(run_run_finish, GRAPH, watch=again.append)
+    assert sum(again) == pytest.approx(sum(first) / 2)
+    for target in TARGETS:
+        assert other[target].to_arrow().equals(ranked[target].to_arrow())
+
+
+@pytest.mark.parametrize("how", ["of another checkpoint", "damaged"])
+def test_ranks_that_do_not_belong_to_the_checkpoints_are_replaced(how: str, run_run_finish: RunDirectory) -> None:
+    path = run_run_finish.path / "ranks.parquet"
+    wanted = finish(run_run_finish, GRAPH)[TARGETS[0]].to_arrow()
+    if how == "damaged":
+        path.write_bytes(path.read_bytes()[:-20])
+    else:
+        tensors, facts = run_run_finish.load_best(TARGETS[0], 8)
+        run_run_finish.save_best(TARGETS[0], 8, tensors, facts | {"epoch": 1})
+    found = finish(run_run_finish, GRAPH)[TARGETS[0]]
+    assert kp.read_ranks(path).to_arrow().equals(found.to_arrow())
+    assert found.to_arrow().equals(wanted)
+    assert found.info.settings["checkpoints"][1]["epoch"] == run_run_finish.load_best(TARGETS[0], 8)[1]["epoch"]
+
+
+def test_a_graph_without_test_facts_has_a_result_without_ranks(tmp_path: Path) -> None:
+    graph = KnowledgeGraph.from_triples(
+        train=GRAPH.triples("train"), valid=GRAPH.triples("valid"), num_entities=12, num_relations=2
+    )
+    with begin(tmp_path / "run", graph) as run:
+        train(run.settings, graph, run, TrainingResources(threads=1))
+        assert finish(run, graph) == {}
+        assert run.finished
+        assert not list(run.path.glob("ranks*.parquet"))

@@ -1,0 +1,154 @@
+"""Trained models are ranked by their paths, with the graph that they have learned and no other."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import kgprobe as kp
+from kgprobe.errors import DataError
+from kgprobe.graph.parquet_graph import write_graph
+from kgprobe.predict import Opening, open_model
+from kgprobe.predict.adapters.opening import SOURCES
+from kgprobe.predict.queries import Facts
+from kgprobe.train.fitting import finish
+from kgprobe.train.trained_models import is_trained
+from kgprobe.train.trainer import TrainingResources, train
+from runs import begin, quick_settings, small_graph
+
+GRAPH = small_graph()
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("trained") / "run"
+    with begin(path, GRAPH, quick_settings("rotate", reciprocal=True, snapshot_every=2)) as opened:
+        train(opened.settings, GRAPH, opened, TrainingResources(threads=1))
+        finish(opened, GRAPH)
+    return path
+
+
+@pytest.mark.parametrize("text", [str, Path], ids=["text", "path"])
+def test_a_run_is_its_first_seed_by_its_first_target(text: type, run: Path) -> None:
+    kept = kp.read_ranks(run / "ranks.parquet")
+    ranks = kp.rank(text(run), GRAPH)
+    np.testing.assert_array_equal(ranks.rank, kept.filter(kept.seed == 3).rank)
+    assert ranks.info.model == "RotatE"
+    assert ranks.info.settings["checkpoints"] == kept.info.settings["checkpoints"][:1]
+    assert ranks.info.settings["training"] == kept.info.settings["training"]
+
+
+@pytest.mark.parametrize(("slug", "name"), [("probe-alpha-1-beta-0", "ranks"), ("mrr", "ranks-mrr")])
+@pytest.mark.parametrize("seed", [3, 8])
+def test_a_checkpoint_is_ranked_as_at_the_end_of_its_run(slug: str, name: str, seed: int, run: Path) -> None:
+    kept = kp.read_ranks(run / f"{name}.parquet")
+    ranks = kp.rank(run / "best" / slug / f"seed-{seed}.safetensors", GRAPH)
+    np.testing.assert_array_equal(ranks.rank, kept.filter(kept.seed == seed).rank)
+    assert json.loads(json.dumps(ranks.info.settings)) == ranks.info.settings
+
+
+def test_a_snapshot_of_the_best_epoch_is_ranked_as_the_best_checkpoint(run: Path) -> None:
+    best = kp.rank(run / "best/mrr/seed-8.safetensors", GRAPH)
+    (checkpoint,) = best.info.settings["checkpoints"]
+    snapshots = {path.parent.name: kp.rank(path, GRAPH) for path in (run / "snapshots").glob("*/seed-8.safetensors")}
+    assert sorted(snapshots) == ["epoch-00000", "epoch-00002", "epoch-00004", "epoch-00006"]
+    same = [name for name, ranks in snapshots.items() if np.array_equal(ranks.rank, best.rank)]
+    assert same == [f"epoch-{checkpoint['epoch']:05d}"]
+    assert snapshots["epoch-00000"].info.settings["checkpoints"] == [{"seed": 8, "epoch": 0}]
+    assert snapshots["epoch-00000"].info.settings["selected_by"] == ""
+
+
+def test_a_checkpoint_stands_alone(run: Path, tmp_path: Path) -> None:
+    checkpoint = tmp_path / "mine.safetensors"
+    checkpoint.write_bytes((run / "best/mrr/seed-8.safetensors").read_bytes())
+    assert len(kp.rank(checkpoint, GRAPH)) == 2 * len(GRAPH.triples("test"))
+
+
+@pytest.mark.parametrize("other", [small_graph(seed=1, name="other"), small_graph(entities=13, name="other")])
+def test_another_graph_is_refused_and_both_are_named(other: kp.KnowledgeGraph, run: Path) -> None:
+    for path in (run, run / "best/mrr/seed-3.safetensors"):
+        with pytest.raises(DataError, match="another graph") as error:
+            kp.rank(path, other)
+        assert "small (12 entities" in error.value.problems[0]
+        assert f"other ({other.num_entities} entities" in error.value.problems[0]
+
+
+def test_the_same_graph_by_another_name_is_the_same(run: Path) -> None:
+    assert len(kp.rank(run, small_graph(name="renamed"))) == 2 * len(GRAPH.triples("test"))
+
+
+def test_the_state_of_a_run_is_no_checkpoint(run: Path) -> None:
+    with pytest.raises(DataError, match="not a checkpoint") as error:
+        kp.rank(run / "state.safetensors", GRAPH)
+    assert error.value.problems == ["it is the state of a run"]
+    assert "best" in error.value.remedy
+
+
+def test_a_damaged_checkpoint_is_refused(run: Path, tmp_path: Path) -> None:
+    content = bytearray((run / "best/mrr/seed-8.safetensors").read_bytes())
+    content[-2] ^= 1
+    (tmp_path / "mine.safetensors").write_bytes(content)
+    with pytest.raises(DataError, match=r"mine\.safetensors: cannot be read"):
+        kp.rank(tmp_path / "mine.safetensors", GRAPH)
+
+
+def test_a_run_that_has_not_been_validated_yet(tmp_path: Path) -> None:
+    begin(tmp_path / "run", GRAPH).close()
+    with pytest.raises(DataError, match="no checkpoint") as error:
+        kp.rank(tmp_path / "run", GRAPH)
+    assert "seed-3" in error.value.problems[0]
+    assert "--resume" in error.value.remedy
+
+
+def test_a_setting_that_this_version_does_not_know(run: Path, tmp_path: Path) -> None:
+    content = (run / "best/mrr/seed-8.safetensors").read_bytes()
+    (tmp_path / "mine.safetensors").write_bytes(content.replace(b"validate_every", b"validate_evary"))
+    with pytest.raises(DataError, match="settings make no sense") as error:
+        kp.rank(tmp_path / "mine.safetensors", GRAPH)
+    assert "validate_evary" in error.value.problems[0]
+
+
+def test_a_run_is_what_is_opened_first(run: Path) -> None:
+    meant = [source.what for source in SOURCES if source.is_meant(run / "best/mrr/seed-3.safetensors")]
+    assert meant[0].startswith("a run of 'kgprobe train'")
+    assert [source.what for source in SOURCES if source.is_meant(run)] == meant[:1]
+    assert open_model(run, Opening(GRAPH, Facts.build(GRAPH))).name == "RotatE"
+
+
+def test_other_files_and_folders_are_not_taken_for_runs(tmp_path: Path) -> None:
+    (tmp_path / "settings.toml").write_text("epochs = 3", encoding="utf-8")
+    (tmp_path / "mine.safetensors").write_bytes(b"x" * 20)
+    assert not any(map(is_trained, (tmp_path, *tmp_path.iterdir(), tmp_path / "nowhere")))
+
+
+def _ranked_by_command(path: Path, folder: Path) -> kp.Ranks:
+    write_graph(GRAPH, folder / "graph")
+    command = ["rank", str(path), "--graph", str(folder / "graph"), "--output", str(folder / "mine.parquet")]
+    subprocess.run([sys.executable, "-m", "kgprobe", *command], check=True, capture_output=True)
+    return kp.read_ranks(folder / "mine.parquet")
+
+
+def test_the_command_ranks_a_run(run: Path, tmp_path: Path) -> None:
+    kept = kp.read_ranks(run / "ranks.parquet")
+    np.testing.assert_array_equal(_ranked_by_command(run, tmp_path).rank, kept.filter(kept.seed == 3).rank)
+
+
+def test_the_command_ranks_a_snapshot(run: Path, tmp_path: Path) -> None:
+    snapshot = run / "snapshots/epoch-00002/seed-8.safetensors"
+    np.testing.assert_array_equal(_ranked_by_command(snapshot, tmp_path).rank, kp.rank(snapshot, GRAPH).rank)
+
+
+def test_a_model_of_a_run_is_told_apart_without_torch(run: Path) -> None:
+    code = """if True:
+        import sys
+        from pathlib import Path
+        from kgprobe.predict.adapters.opening import SOURCES
+        import kgprobe
+        print(*(SOURCES[0].is_meant(Path(path)) for path in sys.argv[1:]), "torch" in sys.modules)
+    """
+    paths = [str(run), str(run / "best/mrr/seed-3.safetensors"), str(run / "ranks.parquet")]
+    done = subprocess.run([sys.executable, "-c", code, *paths], capture_output=True, text=True, check=True)
+    assert done.stdout == "True True False False\n"
