@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 import kgprobe as kp
 from kgprobe.comparison import Lineup, line_up
-from kgprobe.comparison.critical_values import critical_value
 from kgprobe.comparison.model_comparison import compare_models
+from kgprobe.comparison.resampling import critical_value
 from machine import describe, peak_memory
 
 Floats = NDArray[np.float64]

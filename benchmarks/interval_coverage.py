@@ -13,10 +13,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from kgprobe.comparison.estimator_families import Family, bootstrap, family
+from kgprobe.comparison.estimator_families import EstimatorFamily, bootstrap, estimator_family
 from kgprobe.comparison.estimators import Estimator, MeanPart
 from kgprobe.comparison.intervals import Interval, tails
-from kgprobe.comparison.model_comparison import Plan, Question, about_the_method, about_these_runs
+from kgprobe.comparison.model_comparison import Hypotheses, Plan, about_the_method, about_these_runs
 from kgprobe.metrics.rank_metrics import MRR
 from machine import describe
 
@@ -96,7 +96,7 @@ def share(intervals: list[Interval] | list[tuple[float, float]], truth: float) -
     return f"{100 * np.mean([low <= truth <= high for low, high in ends]):.1f}" if ends else "-"
 
 
-def normal(one: Family) -> tuple[float, float]:
+def normal(one: EstimatorFamily) -> tuple[float, float]:
     influence = one.influence
     assert influence is not None
     half = 1.96 * math.sqrt(np.square(influence[:, 0]).sum() * one.clusters / (one.clusters - 1))
@@ -107,12 +107,12 @@ def values(world: World, number: int, plan: Plan) -> str:
     """Coverage for a single model, by several methods."""
     truth = world.truth()
     drawn = list(world.sets(number, 1, np.random.default_rng(1)))
-    families = [family(estimators(*one)) for one in drawn]
-    ours = [answer.intervals[0] for answer in about_these_runs([Question(MRR(), one, ()) for one in families], plan)]
+    families = [estimator_family(estimators(*one)) for one in drawn]
+    ours = [answer.intervals[0] for answer in about_these_runs([Hypotheses(MRR(), one, ()) for one in families], plan)]
     made = bootstrap(families, replicates=plan.replicates, seed=plan.seed)
     percentile = [tails(replicates.values[:, 0], plan.level) for replicates in made]
-    alone = [family(estimators(*one, clustered=False)) for one in drawn]
-    ignoring = [answer.intervals[0] for answer in about_these_runs([Question(MRR(), one, ()) for one in alone], plan)]
+    alone = [estimator_family(estimators(*one, clustered=False)) for one in drawn]
+    ignoring = [answer.intervals[0] for answer in about_these_runs([Hypotheses(MRR(), one, ()) for one in alone], plan)]
     effective = np.mean([one.estimators[0].effective for one in families])
     trusted = [one for one in ours if one.trusted]
     return (
@@ -125,7 +125,8 @@ def values(world: World, number: int, plan: Plan) -> str:
 def differences(world: World, number: int, plan: Plan) -> str:
     """Coverage of the difference of two models that are alike, and how often the test finds one."""
     questions = [
-        Question(MRR(), family(estimators(*one)), ((0, 1),)) for one in world.sets(number, 2, np.random.default_rng(2))
+        Hypotheses(MRR(), estimator_family(estimators(*one)), ((0, 1),))
+        for one in world.sets(number, 2, np.random.default_rng(2))
     ]
     judge = about_the_method if world.seeds > 1 else about_these_runs
     answers = judge(questions, plan)

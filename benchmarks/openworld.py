@@ -31,13 +31,13 @@ from torch import Tensor
 import kgprobe as kp
 from kgprobe.graph.family_tree import family_tree
 from kgprobe.openworld.splits import split_world
-from kgprobe.openworld.tasks import Task, tail_task
 from kgprobe.openworld.world import OpenWorld
 from kgprobe.openworld.world_files import read_world
 from kgprobe.openworld.world_ranks import RankPair, pair_paths, rank_worlds
+from kgprobe.openworld.world_tasks import WorldTask, tail_task
 from kgprobe.predict import Model
 from kgprobe.resources import Resources
-from kgprobe.train.checkpoints import MemoryKeep
+from kgprobe.train.checkpoints import MemoryStorage
 from kgprobe.train.learners import trained_run
 from kgprobe.train.settings import Settings
 from kgprobe.train.trainer import TrainingResources, train
@@ -65,7 +65,7 @@ WORLDS: Mapping[str, Callable[[int], OpenWorld]] = {
 }
 
 
-class PairKeep(MemoryKeep):
+class PairKeep(MemoryStorage):
     """Ranks snapshots in both worlds, and keeps the ranks instead of the weights.
 
     Attributes:
@@ -74,7 +74,14 @@ class PairKeep(MemoryKeep):
     """
 
     def __init__(
-        self, name: str, settings: Settings, world: OpenWorld, task: Task, folder: Path, wanted: set[int], device: str
+        self,
+        name: str,
+        settings: Settings,
+        world: OpenWorld,
+        task: WorldTask,
+        folder: Path,
+        wanted: set[int],
+        device: str,
     ) -> None:
         super().__init__()
         self.name, self.settings, self.world, self.task = name, settings, world, task
@@ -126,7 +133,9 @@ def _chosen(configuration: Configuration, given: argparse.Namespace) -> Configur
     return replace(sized, epochs=given.epochs or sized.epochs)
 
 
-def _train(configuration: Configuration, world: OpenWorld, task: Task, folder: Path, given: argparse.Namespace) -> None:
+def _train(
+    configuration: Configuration, world: OpenWorld, task: WorldTask, folder: Path, given: argparse.Namespace
+) -> None:
     settings = configuration.settings()
     wanted = set(snapshot_epochs(settings.epochs, given.snapshots))
     if all(_is_there(folder, epoch) for epoch in wanted):

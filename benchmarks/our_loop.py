@@ -8,7 +8,7 @@ from typing import Any
 import kgprobe as kp
 from kgprobe.models.complex import ComplExOptions
 from kgprobe.models.rotate import RotatEOptions
-from kgprobe.train.checkpoints import MemoryKeep
+from kgprobe.train.checkpoints import MemoryStorage
 from kgprobe.train.settings import Settings
 from kgprobe.train.trainer import Progress, TrainingResources, train
 from training_task import Clock, Task
@@ -28,7 +28,7 @@ def run(task: Task, graph: kp.KnowledgeGraph, clock: Clock) -> None:
             seen = progress.epoch
             clock.tick(progress.loss[0], progress.steps_an_epoch)
 
-    train(settings_of(task), graph, MemoryKeep(), TrainingResources(clock.device), watch)
+    train(settings_of(task), graph, MemoryStorage(), TrainingResources(clock.device), watch)
 
 
 def settings_of(task: Task) -> Settings:

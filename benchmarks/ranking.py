@@ -25,7 +25,7 @@ import kgprobe as kp
 from kgprobe.predict import Setting, rank_in
 from kgprobe.predict.adapters.embedding_files import write_embeddings
 from kgprobe.predict.adapters.opening import model_of
-from kgprobe.predict.backends.backend import arithmetic_for
+from kgprobe.predict.backends.backend import backend_for
 from machine import MIB, best_of, describe
 
 REPEATS = 5
@@ -143,7 +143,7 @@ def compare_norms(graph: kp.KnowledgeGraph) -> None:
     queries = rng.standard_normal((THREADS * 256, 256), dtype=np.float32)
     torch.set_num_threads(THREADS)
     for name, similarity, broadcast in NORMS:
-        arithmetic_for("cpu").scores(similarity, queries[:1], table[:1])  # compiles
+        backend_for("cpu").scores(similarity, queries[:1], table[:1])  # compiles
         mine, _ = best_of(REPEATS, lambda s=similarity: _in_threads(s, queries, table))
         few = torch.from_numpy(queries[:BROADCAST])[:, None]
         peer, _ = best_of(2, lambda f=broadcast, q=few: f(q - torch.from_numpy(table)))
@@ -152,7 +152,7 @@ def compare_norms(graph: kp.KnowledgeGraph) -> None:
 
 
 def _in_threads(similarity: kp.GroupNorm, queries: NDArray[np.float32], table: NDArray[np.float32]) -> None:
-    arithmetic = arithmetic_for("cpu")
+    arithmetic = backend_for("cpu")
     parts = np.array_split(queries, THREADS)
     with ThreadPoolExecutor(THREADS) as pool:
         for start in range(0, len(table), 1024):

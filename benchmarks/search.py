@@ -21,7 +21,7 @@ import numpy as np
 
 import kgprobe as kp
 from kgprobe.errors import KgprobeError
-from kgprobe.train.checkpoints import MemoryKeep
+from kgprobe.train.checkpoints import MemoryStorage
 from kgprobe.train.defaults import Size, defaults
 from kgprobe.train.setting_sources import from_values
 from kgprobe.train.settings import resolve
@@ -54,7 +54,7 @@ def trial(job: dict[str, Any]) -> dict[str, Any]:
     row = {key: job[key] for key in ("model", "graph", "values")} | {"scores": {}, "epochs": {}, "note": ""}
     try:
         settings = resolve(job["model"], sources).settings
-        train(settings, graph, MemoryKeep(), TrainingResources(job["device"], threads=1), clock)
+        train(settings, graph, MemoryStorage(), TrainingResources(job["device"], threads=1), clock)
     except OutOfTimeError:
         row["note"] = "out of time"
     except KgprobeError as error:

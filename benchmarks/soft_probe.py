@@ -24,7 +24,7 @@ import kgprobe as kp
 from kgprobe.metrics.popularity_metrics import Probe
 from kgprobe.models.complex import ComplExOptions
 from kgprobe.resources import Resources
-from kgprobe.train.checkpoints import MemoryKeep
+from kgprobe.train.checkpoints import MemoryStorage
 from kgprobe.train.embedding_learner import EmbeddingLearner
 from kgprobe.train.fitting import rank_best
 from kgprobe.train.settings import Settings
@@ -56,7 +56,7 @@ class Outcome:
     """
 
     settings: Settings
-    keep: MemoryKeep
+    keep: MemoryStorage
     best: dict[str, list[Best]]
 
     def score(self, point: Probe) -> float:
@@ -160,13 +160,13 @@ def outcome_of(
     graph: kp.KnowledgeGraph, settings: Settings, resources: TrainingResources, begin: Beginning | None = None
 ) -> Outcome:
     """A training from the start, or from the best checkpoints of another by a point."""
-    keep = MemoryKeep()
+    keep = MemoryStorage()
     if begin:
         begin_from(keep, settings, graph, *begin)
     return Outcome(settings, keep, train(settings, graph, keep, resources).best)
 
 
-def begin_from(keep: MemoryKeep, settings: Settings, graph: kp.KnowledgeGraph, other: Outcome, point: Probe) -> None:
+def begin_from(keep: MemoryStorage, settings: Settings, graph: kp.KnowledgeGraph, other: Outcome, point: Probe) -> None:
     """Let a training begin from the checkpoints that are the best of another by a point, with a fresh optimiser."""
     kept = [other.keep.load_best(str(point), seed)[0] for seed in settings.seeds]
     fresh = EmbeddingLearner(settings, graph, torch.device("cpu")).state()

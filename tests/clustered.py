@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kgprobe.comparison import Lineup, line_up
-from kgprobe.comparison.estimator_families import Family, family
+from kgprobe.comparison.estimator_families import EstimatorFamily, estimator_family
 from kgprobe.comparison.estimators import Estimator, MeanPart
 from kgprobe.metrics.rank_metrics import MRR
 from kgprobe.ranks import Ranks, concatenate
@@ -72,7 +72,7 @@ def weighted_mean(weight: Floats, *scores: Floats) -> Estimator:
     return Estimator(parts, (1 / len(parts),) * len(parts), weight.size, effective[0], effective[1])
 
 
-def mean_family(weight: Floats, *models: Floats | Sequence[Floats]) -> Family:
+def mean_family(weight: Floats, *models: Floats | Sequence[Floats]) -> EstimatorFamily:
     """Weighted means of several models, each one score or one for each run."""
     runs: list[Any] = [own if isinstance(own, list | tuple) else [own] for own in models]
-    return family([weighted_mean(weight, *own) for own in runs])
+    return estimator_family([weighted_mean(weight, *own) for own in runs])

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import torch
 
-from kgprobe.models.embedding_rows import Projection, drawn_scores
+from kgprobe.models.embedding_rows import Projection, sampled_scores
 from kgprobe.predict.scorers import Dot, GroupNorm, Similarity
 
 
@@ -51,7 +51,7 @@ def differences(case: Case, seed: int = 0) -> dict[str, float]:
     leaves, ids, weight = _made(case, seed)
     fast = {name: own.float().requires_grad_() for name, own in leaves.items()}
     slow = {name: own.requires_grad_() for name, own in leaves.items()}
-    found = drawn_scores(case.similarity, fast["queries"], fast["table"], ids, _projection(fast))
+    found = sampled_scores(case.similarity, fast["queries"], fast["table"], ids, _projection(fast))
     wanted = _reference(case, slow, ids)
     pairs = {"scores": (found, wanted)}
     slopes = torch.autograd.grad((found * weight.float()).sum(), list(fast.values()))
@@ -64,7 +64,7 @@ def at_no_distance() -> bool:
     """Whether slopes are finite, and zero, where an answer is exactly what is asked for."""
     table = torch.arange(24.0).reshape(1, 4, 6).requires_grad_()
     queries = table.detach()[:, 1:2].clone().requires_grad_()
-    found = drawn_scores(GroupNorm(2, 3.0), queries, table, torch.tensor([[[1]]]), None)
+    found = sampled_scores(GroupNorm(2, 3.0), queries, table, torch.tensor([[[1]]]), None)
     slopes = torch.autograd.grad(found.sum(), (queries, table))
     return found.item() == 3.0 and all(bool((slope == 0).all()) for slope in slopes)
 

@@ -28,7 +28,7 @@ LOADED = [
     "pyarrow.parquet",
     "kgprobe.cli.main",
     "kgprobe.models.complex",
-    "kgprobe.predict.backends.numba_kernels",
+    "kgprobe.predict.backends.numba_backend",
     "kgprobe.train.setting_sources",
     "kgprobe.train.rules.plogicnet",
     "kgprobe.train.rules.rnnlogic",
@@ -150,7 +150,7 @@ class _Counter:
 
     def __init__(self, moment: Moment | None) -> None:
         from kgprobe.train.embedding_learner import EmbeddingLearner
-        from kgprobe.train.fitting import finish
+        from kgprobe.train.fitting import finish_run
         from kgprobe.train.plogicnet_learner import PLogicNetLearner
         from kgprobe.train.rnnlogic.rnnlogic_learner import RNNLogicLearner
         from kgprobe.train.run_directory import RunDirectory
@@ -164,7 +164,7 @@ class _Counter:
             RunDirectory.save_snapshot.__code__: "writing",
             RunDirectory.save_state.__code__: "writing",
             RunDirectory.log.__code__: "writing",
-            finish.__code__: "ranking",
+            finish_run.__code__: "ranking",
         }
         self._inside: list[str] = []
 

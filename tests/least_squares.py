@@ -20,12 +20,12 @@ from numpy.polynomial import Polynomial
 from numpy.typing import NDArray
 from scipy import sparse
 
-from kgprobe.arrays import Ints, pair_keys, run_starts
+from kgprobe.arrays import AnyInts, pair_keys, run_starts
 from kgprobe.errors import DataError, UsageError
 from kgprobe.graph import KnowledgeGraph
 from kgprobe.predict.adapters.interactions import INTERACTIONS, ComposedScorer
-from kgprobe.predict.scorers import Dot, Floats, Side
-from kgprobe.resources import one_thread_of_blas
+from kgprobe.predict.scorers import Dot, Side, Singles
+from kgprobe.resources import single_blas_thread
 
 Matrix: TypeAlias = NDArray[np.float64]
 
@@ -42,12 +42,12 @@ class Slice:
     """
 
     relation: int
-    heads: Ints
-    tails: Ints
+    heads: AnyInts
+    tails: AnyInts
     values: sparse.csr_array
 
     @classmethod
-    def build(cls, relation: int, head: Ints, tail: Ints, value: Matrix) -> Slice:
+    def build(cls, relation: int, head: AnyInts, tail: AnyInts, value: Matrix) -> Slice:
         """The slice with these entries."""
         heads, row = np.unique(head, return_inverse=True)
         tails, column = np.unique(tail, return_inverse=True)
@@ -173,17 +173,17 @@ class Factors:
 
     name: ClassVar[str]
     similarity: ClassVar[Dot] = Dot()
-    relation: Floats
+    relation: Singles
 
-    def encode_queries(self, side: Side, given: Ints, relation: Ints) -> Floats:
+    def encode_queries(self, side: Side, given: AnyInts, relation: AnyInts) -> Singles:
         """The vectors of the queries that ask for the ``side`` of (given[i], relation[i])."""
         return self._scorer.encode_queries(side, given, relation)
 
-    def candidates(self, side: Side) -> Floats:
+    def candidates(self, side: Side) -> Singles:
         """The vectors of all entities as answers on the ``side``."""
         return self._scorer.candidates(side)
 
-    def to_arrays(self) -> tuple[dict[str, str], dict[str, Floats]]:
+    def to_arrays(self) -> tuple[dict[str, str], dict[str, Singles]]:
         """Header and arrays of an embedding file of this model."""
         return {"model": self.name}, {field.name: getattr(self, field.name) for field in fields(self)}
 
@@ -205,8 +205,8 @@ class CP(Factors):
     """
 
     name: ClassVar[str] = "CP"
-    head_entity: Floats
-    tail_entity: Floats
+    head_entity: Singles
+    tail_entity: Singles
 
 
 def fit_cp(
@@ -250,7 +250,7 @@ def fit_cp(
     rng = np.random.default_rng(seed)
     tail: Matrix = rng.standard_normal((graph.num_entities, dimension))
     relation: Matrix = rng.standard_normal((graph.num_relations, dimension))
-    with one_thread_of_blas():
+    with single_blas_thread():
         for _ in range(iterations):
             head = update_cp_entities(facts, tail, relation, regularisation)
             tail = update_cp_entities(facts.transposed, head, relation, regularisation)
@@ -289,7 +289,7 @@ class Rescal(Factors):
     """
 
     name: ClassVar[str] = "RESCAL"
-    entity: Floats
+    entity: Singles
 
 
 def fit_rescal(
@@ -329,7 +329,7 @@ def fit_rescal(
     """
     check_request(dimension, iterations, regularisation, damping, seed)
     facts = FactTensor.build(graph, damping)
-    with one_thread_of_blas():
+    with single_blas_thread():
         entity = _start(facts, dimension, seed)
         relation = update_rescal_relations(facts, entity, regularisation)
         for _ in range(iterations):

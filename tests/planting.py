@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 
 import kgprobe as kp
-from kgprobe.audit import Finding, audit_files
+from kgprobe.audit import Finding, check
 from kgprobe.ranks import Ranks
 from least_squares import fit_cp, fit_rescal
 
@@ -45,7 +45,7 @@ def silent(ranks: Ranks) -> Ranks:
 
 def unclean(files: Mapping[str, Any], graph: kp.KnowledgeGraph | None = None) -> list[Finding]:
     """The errors and warnings of an audit."""
-    return [finding for finding in audit_files(files, graph) if finding.unclean]
+    return [finding for finding in check(files, graph) if finding.unclean]
 
 
 def only(files: Mapping[str, Any], graph: kp.KnowledgeGraph | None = None) -> Finding:

@@ -11,14 +11,14 @@ from numpy.typing import NDArray
 
 from adversarial import QUERIES, TABLES, Floats, normal
 from kgprobe.graph import KnowledgeGraph
-from kgprobe.predict.backends.backend import Arithmetic
-from kgprobe.predict.backends.numba_backend import CompiledArithmetic
-from kgprobe.predict.backends.numpy_backend import PlainArithmetic
-from kgprobe.predict.backends.torch_backend import TorchArithmetic
+from kgprobe.predict.backends.backend import Backend
+from kgprobe.predict.backends.numba_backend import NumbaBackend
+from kgprobe.predict.backends.numpy_backend import NumpyBackend
+from kgprobe.predict.backends.torch_backend import TorchBackend
 from kgprobe.predict.candidates import CandidateSets, QueryCandidates, RelationCandidates
 from kgprobe.predict.engine import count_embedding, count_matrix
 from kgprobe.predict.filters import KnownFilter, Wanted
-from kgprobe.predict.queries import Facts
+from kgprobe.predict.queries import RankedTriples
 from kgprobe.predict.scorers import SIDES, Dot, EmbeddingScorer, GroupNorm, RelationEmbeddingScorer, Side, Similarity
 from kgprobe.predict.tasks import Counts, Task
 from kgprobe.ranks import Ranks
@@ -32,11 +32,11 @@ Rows = dict[tuple[int, int, int, Side], tuple[float, int, int]]
 
 Allowed = Callable[[Triple, Side], set[int]]
 
-ARITHMETICS: dict[str, Callable[[], Arithmetic]] = {
-    "plain": PlainArithmetic,
-    "compiled": CompiledArithmetic,
-    "torch": lambda: TorchArithmetic("cpu"),
-} | ({"cuda": lambda: TorchArithmetic("cuda")} if torch.cuda.is_available() else {})
+ARITHMETICS: dict[str, Callable[[], Backend]] = {
+    "plain": NumpyBackend,
+    "compiled": NumbaBackend,
+    "torch": lambda: TorchBackend("cpu"),
+} | ({"cuda": lambda: TorchBackend("cuda")} if torch.cuda.is_available() else {})
 
 SIMILARITIES = [Dot(), GroupNorm(1, gamma=12.0), GroupNorm(2), GroupNorm(3, gamma=-0.5), GroupNorm(None, gamma=9.0)]
 
@@ -133,7 +133,7 @@ def relation_sets(graph: KnowledgeGraph, seed: int) -> tuple[RelationCandidates,
     return sets, lambda triple, side: set(np.flatnonzero(kept[side][triple[1]]).tolist())
 
 
-def query_sets(facts: Facts, entities: int, seed: int) -> tuple[QueryCandidates, Allowed]:
+def query_sets(facts: RankedTriples, entities: int, seed: int) -> tuple[QueryCandidates, Allowed]:
     """A few entities for each fact that was given, perhaps several times; and what is allowed."""
     rng = np.random.default_rng(seed)
     lists = {side: rng.integers(0, entities, (len(facts.given), 5)) for side in SIDES}
@@ -202,13 +202,13 @@ def brute_force(
 def counted(
     model: AnyModel,
     graph: KnowledgeGraph,
-    arithmetic: Arithmetic,
+    arithmetic: Backend,
     resources: Resources = Resources(threads=1),  # noqa: B008
     filtered: Wanted = None,
     sets: CandidateSets | None = None,
 ) -> Rows:
     """The same from the engine, with an arithmetic of choice."""
-    facts, known = Facts.build(graph), KnownFilter.build(graph, filtered)
+    facts, known = RankedTriples.build(graph), KnownFilter.build(graph, filtered)
     count: Any = count_embedding if isinstance(model, EmbeddingScorer | RelationEmbeddingScorer) else count_matrix
     found: Rows = {}
     for side in facts.sides:

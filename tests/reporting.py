@@ -11,9 +11,9 @@ import pytest
 from hypothesis import strategies as st
 
 from kgprobe.comparison.intervals import Interval
-from kgprobe.comparison.results import Comparison, Difference, Estimate, Settings
+from kgprobe.comparison.results import Comparison, ComparisonSettings, Difference, Estimate
 from kgprobe.metrics import parse
-from kgprobe.report.render.grid import Cell, Column, Grid, Line, one_line
+from kgprobe.report.grid import Cell, Column, Grid, GridRow, one_line
 
 # ruff: noqa: RUF001 (names that look like others are among them)
 
@@ -50,7 +50,7 @@ def numbers_grid(names: Sequence[str], columns: int = 3) -> Grid:
     heads = [Column(("", "model"))]
     heads += [Column((above[i % 3], f"α=−{i}"), numeric=True) for i in range(columns)]
     lines = [
-        Line(
+        GridRow(
             (
                 Cell(one_line(name)),
                 *(
@@ -125,7 +125,7 @@ def comparison(
                 differences.append(
                     Difference(one, other, metric, value, interval, found / 4, found, found / 2, dict(group))
                 )
-    return Comparison(estimates, differences, Settings(**settings))  # type: ignore[arg-type]
+    return Comparison(estimates, differences, ComparisonSettings(**settings))  # type: ignore[arg-type]
 
 
 def same(one: float | None, other: float | None) -> bool:

@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 
 from kgprobe.models.embedding_model import Sizes
-from kgprobe.models.random_streams import Noise
+from kgprobe.models.random_streams import RandomStreams
 from kgprobe.models.rnnlogic import RNNLogic, RNNLogicOptions
 from kgprobe.models.rules.paths import Adjacency
 from kgprobe.models.rules.rule_table import Rules
@@ -38,7 +38,7 @@ def every_rule(relations: int, length: int = 3, share: float = 0.3, seed: int = 
 def random_model(rules: Rules, entities: int, seed: int = 0, **options: Any) -> RNNLogic:
     """A model in float64 whose parameters are all random."""
     own = RNNLogicOptions(**({"rule_dimension": 3, "hidden": 5} | options))
-    model = RNNLogic(Sizes(entities, 2 * rules.relations), len(rules), own, Noise([seed], "cpu")).double()
+    model = RNNLogic(Sizes(entities, 2 * rules.relations), len(rules), own, RandomStreams([seed], "cpu")).double()
     draw = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for parameter in model.parameters():

@@ -12,7 +12,7 @@ import torch
 
 from kgprobe.graph import KnowledgeGraph
 from kgprobe.train.run_directory import RunDirectory
-from kgprobe.train.run_records import Log, environment
+from kgprobe.train.run_records import RunLog, environment
 from kgprobe.train.setting_sources import from_values
 from kgprobe.train.settings import Settings, resolve
 
@@ -53,7 +53,7 @@ def assert_same_run(one: Path, other: Path) -> list[Path]:
     for name in ("ranks.parquet", "ranks-mrr.parquet"):
         ranks, again = (pq.read_table(run / name) for run in (one, other))
         assert ranks.equals(again, check_metadata=True)
-    log, again_log = ([{**row, "seconds": 0} for row in Log(run / "log.jsonl").rows()] for run in (one, other))
+    log, again_log = ([{**row, "seconds": 0} for row in RunLog(run / "log.jsonl").rows()] for run in (one, other))
     assert log == again_log
     return kept
 

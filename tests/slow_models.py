@@ -15,7 +15,7 @@ from kgprobe.models.complex import ComplExOptions
 from kgprobe.models.distmult import DistMultOptions
 from kgprobe.models.embedding_model import EmbeddingModel, Sizes
 from kgprobe.models.house import HousEOptions
-from kgprobe.models.random_streams import Noise
+from kgprobe.models.random_streams import RandomStreams
 from kgprobe.models.registry import build
 from kgprobe.models.rotate import RotatEOptions
 from kgprobe.models.transe import TransEOptions
@@ -46,7 +46,7 @@ KINDS: dict[str, tuple[str, Any]] = {
 def fresh(kind: str, sizes: Sizes, seeds: Sequence[int] = (0,)) -> EmbeddingModel:
     """A model as it is before training, one run for each seed."""
     name, options = KINDS[kind]
-    return build(name, sizes, options, Noise(seeds, "cpu"))
+    return build(name, sizes, options, RandomStreams(seeds, "cpu"))
 
 
 def scattered(kind: str, sizes: Sizes, runs: int = 1, seed: int = 0) -> EmbeddingModel:

@@ -11,7 +11,7 @@ from threadpoolctl import threadpool_info
 
 import kgprobe.resources as module
 from kgprobe.errors import UsageError
-from kgprobe.resources import Resources, one_thread_of_blas, parse_memory
+from kgprobe.resources import Resources, parse_memory, single_blas_thread
 
 _GROWS = """
 import numpy as np
@@ -111,10 +111,10 @@ def threads_of_blas() -> list[int]:
 def test_blas_has_one_thread_for_as_long_as_it_should() -> None:
     before = threads_of_blas()
     assert before
-    with one_thread_of_blas():
+    with single_blas_thread():
         assert set(threads_of_blas()) == {1}
     assert threads_of_blas() == before
-    with pytest.raises(ZeroDivisionError), one_thread_of_blas():
+    with pytest.raises(ZeroDivisionError), single_blas_thread():
         _ = 1 / 0
     assert threads_of_blas() == before
 
@@ -122,5 +122,5 @@ def test_blas_has_one_thread_for_as_long_as_it_should() -> None:
 def test_without_the_library_nothing_happens(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "find_spec", lambda name: None)
     before = threads_of_blas()
-    with one_thread_of_blas():
+    with single_blas_thread():
         assert threads_of_blas() == before

@@ -11,9 +11,9 @@ import torch
 
 from kgprobe.graph import KnowledgeGraph
 from kgprobe.models.embedding_model import EmbeddingModel, Sizes
-from kgprobe.models.random_streams import Noise
+from kgprobe.models.random_streams import RandomStreams
 from kgprobe.predict.scorers import Dot, Side
-from kgprobe.train.checkpoints import MemoryKeep
+from kgprobe.train.checkpoints import MemoryStorage
 from kgprobe.train.embedding_learner import EmbeddingLearner
 from kgprobe.train.settings import Settings
 from kgprobe.train.trainer import Progress, Trained, TrainingResources, Watch, train
@@ -44,7 +44,7 @@ class Numbered(EmbeddingModel):
 
     similarity = Dot()
 
-    def __init__(self, sizes: Sizes, noise: Noise) -> None:
+    def __init__(self, sizes: Sizes, noise: RandomStreams) -> None:
         super().__init__()
         self.noise = noise
         table = torch.arange(float(sizes.entities))[:, None].expand(len(noise.seeds), -1, 1)
@@ -83,10 +83,13 @@ def learned(
 
 
 def trained(
-    settings: Settings, graph: KnowledgeGraph | None = None, keep: MemoryKeep | None = None, watch: Watch | None = None
-) -> tuple[Trained, MemoryKeep]:
+    settings: Settings,
+    graph: KnowledgeGraph | None = None,
+    keep: MemoryStorage | None = None,
+    watch: Watch | None = None,
+) -> tuple[Trained, MemoryStorage]:
     """What a training gives, and what it keeps."""
-    kept = MemoryKeep() if keep is None else keep
+    kept = MemoryStorage() if keep is None else keep
     return train(settings, small_graph() if graph is None else graph, kept, ONE_THREAD, watch), kept
 
 
@@ -110,7 +113,7 @@ def assert_stopping_changes_nothing(settings: Settings, graph: KnowledgeGraph, s
     calls: list[int] = []
     wanted, undisturbed = trained(settings, graph, watch=lambda progress: calls.append(1))
     for stop in np.linspace(1, len(calls), stops).astype(int).tolist():
-        keep = MemoryKeep()
+        keep = MemoryStorage()
         for again in (stop, 3):
             with suppress(StoppedError):
                 trained(settings, graph, keep, stop_at(again))
@@ -125,7 +128,7 @@ def assert_stopping_changes_nothing(settings: Settings, graph: KnowledgeGraph, s
                 assert (list(bits(own[0])), own[1]) == (list(bits(other[0])), other[1])
 
 
-def snapshot_bits(keep: MemoryKeep) -> dict[tuple[int, int], Any]:
+def snapshot_bits(keep: MemoryStorage) -> dict[tuple[int, int], Any]:
     """All snapshots down to their last bit."""
     return {which: (list(bits(tensors)), facts) for which, (tensors, facts) in keep.snapshots.items()}
 

@@ -12,7 +12,7 @@ Example:
 from typing import TYPE_CHECKING
 
 from kgprobe.aggregate import Geometry, Surface, surface
-from kgprobe.audit import audit_files
+from kgprobe.audit import check
 from kgprobe.comparison import Lineup, line_up
 from kgprobe.decision import decide, decision_map
 from kgprobe.errors import DataError, KgprobeError, UsageError
@@ -84,7 +84,7 @@ __all__ = [
     "Setting",
     "Surface",
     "UsageError",
-    "audit_files",
+    "check",
     "compare",
     "concatenate",
     "decide",

@@ -10,28 +10,30 @@ from itertools import pairwise
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 from numpy.typing import NDArray
 
-Ints: TypeAlias = npt.NDArray[np.integer[Any]]
-Floats = NDArray[np.float64]
-Codes = NDArray[np.int64]
+from kgprobe.errors import spans
+
+AnyInts: TypeAlias = NDArray[np.integer[Any]]
+Floats: TypeAlias = NDArray[np.float64]
+Ints: TypeAlias = NDArray[np.int64]
+Flags: TypeAlias = NDArray[np.bool_]
 
 
-def pair_keys(first: Ints, second: Ints, num_second: int) -> npt.NDArray[np.int64]:
+def pair_keys(first: AnyInts, second: AnyInts, num_second: int) -> NDArray[np.int64]:
     """One int64 for each pair of ids, in the order of (first, second).
 
     Example:
         >>> pair_keys(np.array([0, 2]), np.array([1, 0]), num_second=10).tolist()
         [1, 20]
     """
-    keys: npt.NDArray[np.int64] = np.multiply(first, num_second, dtype=np.int64)
+    keys: NDArray[np.int64] = np.multiply(first, num_second, dtype=np.int64)
     keys += second
     return keys
 
 
-def run_starts(ordered: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+def run_starts(ordered: NDArray[np.int64]) -> NDArray[np.int64]:
     """Where each distinct value of a sorted array begins.
 
     Example:
@@ -43,7 +45,7 @@ def run_starts(ordered: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     return np.flatnonzero(new)
 
 
-def find(ordered: npt.NDArray[np.int64], wanted: Ints) -> npt.NDArray[np.int64]:
+def find(ordered: NDArray[np.int64], wanted: AnyInts) -> NDArray[np.int64]:
     """The position of each wanted value in a sorted array of distinct values, -1 where it is absent.
 
     Example:
@@ -62,7 +64,7 @@ def find(ordered: npt.NDArray[np.int64], wanted: Ints) -> npt.NDArray[np.int64]:
     return position
 
 
-def distinct(columns: Sequence[Floats], rows: int) -> tuple[list[Floats], Codes]:
+def distinct(columns: Sequence[Floats], rows: int) -> tuple[list[Floats], Ints]:
     """The distinct combinations of values, and which of them each row has. Hashes, never sorts.
 
     Example:
@@ -90,7 +92,7 @@ def distinct(columns: Sequence[Floats], rows: int) -> tuple[list[Floats], Codes]
     return values, which
 
 
-def sum_by(which: Codes, amount: Floats, size: int) -> Floats:
+def sum_by(which: Ints, amount: Floats, size: int) -> Floats:
     """The sum of the amounts of each of ``size`` groups, to the last digit or so whatever the order of the rows.
 
     Adding millions of numbers one by one loses digits, and loses others in another order. So each number is cut in
@@ -126,13 +128,13 @@ class Grouped:
         [True, False]
     """
 
-    keys: npt.NDArray[np.int64]
-    offsets: npt.NDArray[np.int64]
-    values: Ints
+    keys: NDArray[np.int64]
+    offsets: NDArray[np.int64]
+    values: AnyInts
     num_values: int
 
     @classmethod
-    def build(cls, keys: Ints, values: Ints, num_keys: int, num_values: int) -> Grouped:
+    def build(cls, keys: AnyInts, values: AnyInts, num_keys: int, num_values: int) -> Grouped:
         """Group the values (0..num_values-1) by their keys (0..num_keys-1), repeated pairs once."""
         if num_keys * num_values <= _LARGEST:
             pairs = pair_keys(keys, values, num_values)
@@ -153,7 +155,7 @@ class Grouped:
             num_values=num_values,
         )
 
-    def count(self, keys: Ints) -> npt.NDArray[np.int64]:
+    def count(self, keys: AnyInts) -> NDArray[np.int64]:
         """How many distinct values each key has; 0 for a key that is not there."""
         group = find(self.keys, keys)
         found = group >= 0
@@ -161,18 +163,18 @@ class Grouped:
         count[found] = self.offsets[group[found] + 1] - self.offsets[group[found]]
         return count
 
-    def contains(self, keys: Ints, values: Ints) -> npt.NDArray[np.bool_]:
+    def contains(self, keys: AnyInts, values: AnyInts) -> NDArray[np.bool_]:
         """Whether each value is among those of its key."""
         group = find(self.keys, keys)
         # The -1 of an absent key makes a negative number, which no member has.
         return find(self._members, pair_keys(group, values, self.num_values)) >= 0
 
-    def pairs(self) -> tuple[npt.NDArray[np.int64], Ints]:
+    def pairs(self) -> tuple[NDArray[np.int64], AnyInts]:
         """Every distinct pair of a key and a value, as two arrays."""
         return np.repeat(self.keys, np.diff(self.offsets)), self.values
 
     @cached_property
-    def _members(self) -> npt.NDArray[np.int64]:
+    def _members(self) -> NDArray[np.int64]:
         # Numbering the groups instead of the keys leaves room in an int64 whatever the size of the graph.
         group = np.repeat(np.arange(len(self.keys)), np.diff(self.offsets))
         return pair_keys(group, self.values, self.num_values)
@@ -188,9 +190,9 @@ class EntityRows(NamedTuple):
     """
 
     offsets: NDArray[np.int64]
-    entities: Ints
+    entities: AnyInts
 
-    def take(self, wanted: Ints) -> EntityRows:
+    def take(self, wanted: AnyInts) -> EntityRows:
         """The wanted rows in that order; -1 is a row of no entities."""
         there = wanted >= 0
         first, size = (np.zeros(len(wanted), dtype=np.int64) for _ in range(2))
@@ -203,7 +205,7 @@ class EntityRows(NamedTuple):
         return EntityRows(offsets, self.entities[position])
 
 
-def spread(length: Ints) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def spread(length: AnyInts) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """The list of each element, and its place in the list.
 
     Example:
@@ -229,7 +231,7 @@ def slices(weight: NDArray[Any], most: float) -> list[slice]:
     return [slice(first, last) for first, last in pairwise(cuts)]
 
 
-def codes_of(tables: Sequence[Sequence[NDArray[np.integer]]]) -> list[Codes]:
+def codes_of(tables: Sequence[Sequence[NDArray[np.integer]]]) -> list[Ints]:
     """A number for every row of every table, equal where all columns are.
 
     Args:
@@ -243,3 +245,36 @@ def codes_of(tables: Sequence[Sequence[NDArray[np.integer]]]) -> list[Codes]:
     columns = [np.concatenate(parts).astype(np.float64) for parts in zip(*tables, strict=True)]
     _, codes = distinct(columns, len(columns[0]))
     return np.split(codes, np.cumsum([len(table[0]) for table in tables])[:-1])
+
+
+def id_problems(where: str, ids: AnyInts, limit: int | None) -> list[str]:
+    """Ids that are not in 0..limit-1, by row (counted from 0); without a limit, those below 0.
+
+    Example:
+        >>> id_problems("tail", np.array([0, 5, -1]), limit=3)
+        ['tail: 2 ids outside 0..2 in rows 1-2 (counted from 0), for example 5']
+    """
+    top = np.iinfo(ids.dtype).max if limit is None else limit - 1
+    if not len(ids) or (ids.min() >= 0 and ids.max() <= top):
+        return []
+    rows = np.flatnonzero((ids < 0) | (ids > top))
+    allowed = "below 0" if limit is None else f"outside 0..{top}"
+    listed = spans(rows.tolist(), most=10)
+    return [f"{where}: {len(rows):,} ids {allowed} in rows {listed} (counted from 0), for example {ids[rows[0]]}"]
+
+
+def triple_problems(where: str, triples: NDArray[Any], entities: int | None, relations: int | None) -> list[str]:
+    """What keeps an array from being triples of a graph of that many entities and relations (None: unknown).
+
+    Example:
+        >>> triple_problems("test", np.array([[0, 0, 9]]), entities=2, relations=1)
+        ['test tail: 1 ids outside 0..1 in rows 0 (counted from 0), for example 9']
+        >>> triple_problems("test", np.zeros((4, 2), dtype=int), entities=2, relations=1)
+        ['test: shape (4, 2), expected [n, 3] (head, relation, tail)']
+    """
+    if triples.ndim != 2 or triples.shape[1] != 3:
+        return [f"{where}: shape {triples.shape}, expected [n, 3] (head, relation, tail)"]
+    if not np.issubdtype(triples.dtype, np.integer):
+        return [f"{where}: {triples.dtype} values, expected whole numbers"]
+    columns = (("head", entities), ("relation", relations), ("tail", entities))
+    return [p for i, (name, limit) in enumerate(columns) for p in id_problems(f"{where} {name}", triples[:, i], limit)]

@@ -85,7 +85,7 @@ def parse_memory(text: str) -> int:
     return int(float(found[1]) * _UNITS[found[2]])
 
 
-def one_thread_of_blas() -> AbstractContextManager[Any]:
+def single_blas_thread() -> AbstractContextManager[Any]:
     """A context in which matrix products run in the thread that asks for them.
 
     Threads of BLAS beside the engine's own would only be in the way. In a source tree without installation the

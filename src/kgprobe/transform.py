@@ -15,9 +15,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from kgprobe.arrays import Floats
 
 Function = Callable[[Floats, Floats], Floats]
 

@@ -7,7 +7,7 @@ from kgprobe.aggregate import CandidateWeight, PopularityWeight, StratumWeight, 
 from kgprobe.aggregate.weights import Extremes, settle
 from kgprobe.errors import DataError, UsageError
 from kgprobe.metrics import RankAccumulator, evaluate, parse
-from kgprobe.metrics.accumulator import read_column
+from kgprobe.metrics.evaluation import read_column
 from support import random_ranks, tables, take, with_columns
 
 PROBE = parse("PROBE(alpha=0.5,beta=0.7)")

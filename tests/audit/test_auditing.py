@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import kgprobe as kp
-from kgprobe.audit import Finding, audit_files, auditing
+from kgprobe.audit import Finding, auditing, check
 from kgprobe.audit.auditing import broken_rules, unreadable
 from kgprobe.audit.view import prepare
 from kgprobe.errors import DataError
@@ -53,7 +53,7 @@ EXPECTED = {
 @pytest.mark.parametrize("told", [True, False], ids=["with graph", "without graph"])
 def test_the_published_ranks(data: Path, name: str, told: bool) -> None:
     files = {path.stem: kp.RankFile(path) for path in sorted((data / f"published_ranks/{name}").glob("*.parquet"))}
-    found = audit_files(files, kp.load_graph(data / f"graphs/{name}") if told else None)
+    found = check(files, kp.load_graph(data / f"graphs/{name}") if told else None)
     assert [(finding.models, finding.kind, finding.severity) for finding in found] == EXPECTED[name]
     assert found[0].message.startswith("filtered by train only: ") == told
 
@@ -77,7 +77,7 @@ def test_a_sample_is_looked_at_where_files_are_large(on_umls, umls, monkeypatch:
     files = {name: silent(ranks) for name, ranks in on_umls.items()}
     files["odd"] = silent(kp.rank("entity-frequency", umls, filter="train"))
     monkeypatch.setattr(auditing, "prepare", partial(prepare, most_rows=6528))
-    found = audit_files(files, umls)
+    found = check(files, umls)
     assert [finding.models for finding in found if finding.unclean] == [("odd",)]
     sample = next(finding for finding in found if finding.kind == "sample")
     assert "one in 5 queries was looked at" in sample.message
@@ -95,7 +95,7 @@ def test_odd_tables_give_findings_and_no_traceback(files: list[kp.Ranks], told: 
     graph = kp.KnowledgeGraph.from_triples(
         train=[[0, 0, 1], [1, 1, 2]], valid=[[3, 0, 1]], test=[[0, 0, 2], [5, 2, 0]], num_entities=45, num_relations=3
     )
-    found = audit_files({str(i): table for i, table in enumerate(files)}, graph if told else None)
+    found = check({str(i): table for i, table in enumerate(files)}, graph if told else None)
     assert all(isinstance(finding, Finding) and finding.message for finding in found)
     assert all(set(finding.models) <= set(map(str, range(len(files)))) for finding in found)
     order = ["error", "warning", "note"]
@@ -107,7 +107,7 @@ def test_odd_tables_give_findings_and_no_traceback(files: list[kp.Ranks], told: 
 def test_the_findings_do_not_depend_on_the_order_of_rows(table: kp.Ranks) -> None:
     order = pa.array(np.random.default_rng(0).permutation(len(table)))
     turned = kp.Ranks(table.to_arrow().take(order), table.info, validate=False)
-    one, other = (_told(audit_files({"a": rows})) for rows in (table, turned))
+    one, other = (_told(check({"a": rows})) for rows in (table, turned))
     assert one == other
 
 
@@ -116,7 +116,7 @@ def _told(findings: list[Finding]) -> list[tuple]:
 
 
 def test_empty_tables(nations, on_nations) -> None:
-    assert audit_files({}) == []
+    assert check({}) == []
     for graph in (None, nations):
         for others in ({}, {name: on_nations[name] for name in ("CP", "RESCAL")}):
             found = only({"none": empty(), **others}, graph)
@@ -135,7 +135,7 @@ def test_a_file_is_as_good_as_a_table(on_nations, nations, tmp_path: Path) -> No
     for name, ranks in files.items():
         ranks.write(tmp_path / f"{name}.parquet")
     opened = {name: kp.RankFile(tmp_path / f"{name}.parquet") for name in files}
-    assert audit_files(opened, nations) == audit_files(files, nations)
+    assert check(opened, nations) == check(files, nations)
 
 
 def test_columns_of_other_types_are_read(on_nations, nations, tmp_path: Path) -> None:

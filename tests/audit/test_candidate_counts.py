@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 import kgprobe as kp
-from kgprobe.audit import audit_files
+from kgprobe.audit import check
 from kgprobe.audit.candidate_counts import Convention, Recount
-from kgprobe.audit.view import Queries
+from kgprobe.audit.view import AuditQueries
 from planting import only, planted, silent, unclean
 
 FILTERS = {
@@ -34,7 +34,7 @@ def test_a_deviating_filter_is_named(request, graph: str, applied: str, name: st
 
 def test_a_filter_that_the_file_says_is_only_worth_a_note_where_all_agree(umls) -> None:
     files = {name: kp.rank(name, umls, filter="train") for name in ("relation-frequency", "entity-frequency")}
-    found = [finding for finding in audit_files(files, umls) if finding.kind == "candidates"]
+    found = [finding for finding in check(files, umls) if finding.kind == "candidates"]
     assert [finding.severity for finding in found] == ["note", "note"]
     files["usual"] = kp.rank("random", umls)
     assert [finding.models for finding in unclean(files, umls)] == [("relation-frequency",), ("entity-frequency",)]
@@ -200,9 +200,9 @@ def test_without_a_graph_one_file_is_blamed_only_where_the_others_agree(umls) ->
     assert [(finding.models, finding.rows) for finding in found] == [(("1",), 6)]
 
 
-def queries_of(graph: kp.KnowledgeGraph) -> Queries:
+def queries_of(graph: kp.KnowledgeGraph) -> AuditQueries:
     head, relation, tail = np.tile(graph.triples("test").astype(np.int64), (2, 1)).T
-    return Queries(head, relation, tail, np.repeat([True, False], len(head) // 2))
+    return AuditQueries(head, relation, tail, np.repeat([True, False], len(head) // 2))
 
 
 @pytest.mark.parametrize("size", [0, 1, 2, 3])

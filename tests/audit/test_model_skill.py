@@ -3,7 +3,7 @@ import pytest
 
 import kgprobe as kp
 from kgprobe.audit import model_skill
-from kgprobe.audit.model_skill import Cells, Skills, apart, skills_of, standings, strangers
+from kgprobe.audit.model_skill import QueryCells, Skills, apart, outliers, skills_of, strangers
 from kgprobe.audit.view import prepare
 
 SIZE = 6000
@@ -90,7 +90,7 @@ def test_a_model_that_hardly_varies_leaves_nothing_to_agree_with(varies: float) 
 CELLS, SIZE_OUTLIERS = 40, 60
 
 
-def world_outliers(models: int, seed: int, *, level: float = 0.85) -> tuple[np.ndarray, Cells]:
+def world_outliers(models: int, seed: int, *, level: float = 0.85) -> tuple[np.ndarray, QueryCells]:
     """Models that differ in level, and a little in every cell, on cells of different difficulty."""
     rng = np.random.default_rng(seed)
     which = np.repeat(np.arange(CELLS), SIZE_OUTLIERS)
@@ -98,14 +98,14 @@ def world_outliers(models: int, seed: int, *, level: float = 0.85) -> tuple[np.n
     levels = rng.uniform(level, 1.0, models)
     means = levels[:, None] * difficulty + rng.normal(0, 0.03, (models, CELLS))
     scale = means[:, which] + rng.normal(0, 0.3, (models, CELLS * SIZE_OUTLIERS))
-    return scale, Cells(np.arange(CELLS) // 2, np.arange(CELLS) % 2 == 1, which, np.full(CELLS, SIZE_OUTLIERS))
+    return scale, QueryCells(np.arange(CELLS) // 2, np.arange(CELLS) % 2 == 1, which, np.full(CELLS, SIZE_OUTLIERS))
 
 
 @pytest.mark.parametrize("models", [3, 4, 6, 12])
 def test_sound_models_do_not_stand_apart(models: int) -> None:
     for seed in range(40):
         scale, cells = world_outliers(models, seed)
-        in_cells, on_sides = standings(scale, cells)
+        in_cells, on_sides = outliers(scale, cells)
         assert not apart((in_cells, in_cells), (0.3, 0.3), 3.4).any()
         assert not apart((on_sides, on_sides), (0.1, 0.1), 3.4).any()
 
@@ -117,14 +117,14 @@ def test_one_odd_cell_is_found_and_nothing_else(models: int, shift: float) -> No
         scale, cells = world_outliers(models, seed)
         at = np.abs(np.stack([cells.mean(row) for row in scale]).mean(axis=0) - (0.8 if shift < 0 else 0.25)).argmin()
         scale[1, cells.which == at] += shift
-        in_cells, _ = standings(scale, cells)
+        in_cells, _ = outliers(scale, cells)
         assert np.argwhere(apart((in_cells, in_cells), (0.3, 0.3), 3.4)).tolist() == [[1, at]]
 
 
 def test_a_side_is_found_as_a_whole_even_where_it_is_level() -> None:
     scale, cells = world_outliers(5, 0)
     scale[2, cells.predicts_tail[cells.which]] = 0.0
-    _, on_sides = standings(scale, cells)
+    _, on_sides = outliers(scale, cells)
     assert np.argwhere(apart((on_sides, on_sides), (0.2, 0.2), 3.4)).tolist() == [[2, 1]]
     assert on_sides.distance[2, 1] < 0
 
@@ -133,7 +133,7 @@ def test_a_side_is_found_as_a_whole_even_where_it_is_level() -> None:
 def test_a_weak_model_is_expected_to_be_weak(share: float) -> None:
     scale, cells = world_outliers(5, 3)
     scale[4] *= share
-    in_cells, on_sides = standings(scale, cells)
+    in_cells, on_sides = outliers(scale, cells)
     assert not apart((in_cells, in_cells), (0.2, 0.2), 3.4)[4].any()
     assert not apart((on_sides, on_sides), (0.1, 0.1), 3.4)[4].any()
 
@@ -141,7 +141,7 @@ def test_a_weak_model_is_expected_to_be_weak(share: float) -> None:
 def test_a_model_far_ahead_is_expected_to_be_ahead() -> None:
     scale, cells = world_outliers(5, 3, level=0.5)
     scale[4] = 1 - 0.2 * (1 - scale[4])
-    in_cells, _ = standings(scale, cells)
+    in_cells, _ = outliers(scale, cells)
     assert not apart((in_cells, in_cells), (0.3, 0.3), 3.4)[4].any()
 
 
@@ -149,18 +149,18 @@ def test_both_scales_must_agree() -> None:
     scale, cells = world_outliers(4, 0)
     odd = scale.copy()
     odd[0, cells.which == 7] -= 0.9
-    sound, _ = standings(scale, cells)
-    apart_there, _ = standings(odd, cells)
+    sound, _ = outliers(scale, cells)
+    apart_there, _ = outliers(odd, cells)
     assert apart((apart_there, apart_there), (0.2, 0.2), 3.4)[0, 7]
     assert not apart((apart_there, sound), (0.2, 0.2), 3.4)[0, 7]
 
 
 def test_few_cells_tell_nothing() -> None:
     which = np.repeat([0, 1], 50)
-    cells = Cells(np.array([0, 0]), np.array([False, True]), which, np.array([50, 50]))
+    cells = QueryCells(np.array([0, 0]), np.array([False, True]), which, np.array([50, 50]))
     scale = np.random.default_rng(0).random((3, 100))
     scale[0, which == 1] = 9.0
-    for standing in standings(scale, cells):
+    for standing in outliers(scale, cells):
         assert not apart((standing, standing), (0.0, 0.0), 0.0).any()
 
 

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import kgprobe as kp
-from kgprobe.audit import audit_files
+from kgprobe.audit import check
 from kgprobe.audit.model_skill import Skills
 from kgprobe.audit.plausibility import blunders, check_plausibility
 from kgprobe.audit.view import View, prepare
@@ -157,7 +157,7 @@ def test_the_broken_relation_of_umls(data: Path, umls) -> None:
 
 
 def test_two_models_give_no_more_than_a_note(data: Path) -> None:
-    found = [f for f in audit_files(published(data, "umls", "RotatE", "pLogicNet")) if f.kind == "implausible"]
+    found = [f for f in check(published(data, "umls", "RotatE", "pLogicNet")) if f.kind == "implausible"]
     assert [(finding.models, finding.severity) for finding in found] == [(("pLogicNet",), "note")]
     assert "tail side: MRR 0.383, the others' median 0.782" in found[0].message
 
@@ -185,7 +185,7 @@ HONEST_FAILURES = {
 def test_a_small_relation_that_a_low_rank_has_no_room_for_is_a_note(umls, name: str) -> None:
     models, queries = HONEST_FAILURES[name]
     files = {key: kp.rank(fit(umls, dimension=size, seed=s), umls) for key, (fit, size, s) in models.items()}
-    found = [finding for finding in audit_files(files, umls) if finding.kind == "implausible"]
+    found = [finding for finding in check(files, umls) if finding.kind == "implausible"]
     assert [(f.models, f.severity, f.rows) for f in found] == [(("odd",), "note", queries)]
     assert "performs: MRR" in found[0].message
 
@@ -225,7 +225,7 @@ def test_a_fault_that_hardly_moves_a_score_is_a_note(queries: int, severity: str
         return kp.Ranks.from_columns(**columns, rank=rank, candidates=np.full(size, 900))
 
     files = {name: model(seed) for seed, name in enumerate("abcd")}
-    assert [f for f in audit_files(files) if f.kind == "implausible"] == []
+    assert [f for f in check(files) if f.kind == "implausible"] == []
     leaky = planted(files["d"], rank=np.where(relation == 20, 1.0, files["d"].rank))
-    found = [f for f in audit_files({**files, "d": leaky}) if f.kind == "implausible"]
+    found = [f for f in check({**files, "d": leaky}) if f.kind == "implausible"]
     assert [(f.models, f.severity, f.rows) for f in found] == [(("d",), severity, queries)]

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import kgprobe as kp
-from kgprobe.audit import audit_files
+from kgprobe.audit import check
 from planting import only, planted, unclean
 
 
@@ -115,7 +115,7 @@ def test_queries_that_a_model_says_nothing_about_are_a_note(on_codex) -> None:
         rank=np.where(some, (ranks.candidates + 1) / 2, ranks.rank),
         ties=np.where(some, ranks.candidates - 1, ranks.ties).astype(int),
     )
-    found = [f for f in audit_files({"CP": silent}) if f.kind == "rank values"]
+    found = [f for f in check({"CP": silent}) if f.kind == "rank values"]
     assert [(finding.severity, finding.rows) for finding in found] == [("note", pytest.approx(some.sum(), rel=0.02))]
 
 
@@ -126,7 +126,7 @@ def test_an_entity_that_is_always_second_is_no_convention() -> None:
 
 
 def notes(files, kind: str) -> list:
-    return [finding for finding in audit_files(files) if finding.kind == kind and not finding.unclean]
+    return [finding for finding in check(files) if finding.kind == kind and not finding.unclean]
 
 
 def test_recorded_ties_are_a_note_with_the_gap_that_eval_gives(on_codex) -> None:
@@ -149,7 +149,7 @@ def with_halves(ranks: kp.Ranks, share: float) -> kp.Ranks:
 @pytest.mark.parametrize(("share", "severity"), [(0.17, "warning"), (0.05, "warning"), (0.031, "note"), (0.003, None)])
 def test_halves_betray_ties_that_are_not_recorded(on_codex, share: float, severity: str | None) -> None:
     files = {"CP": with_halves(on_codex["CP"], share)}
-    found = [finding for finding in audit_files(files) if finding.kind == "ties"]
+    found = [finding for finding in check(files) if finding.kind == "ties"]
     assert [finding.severity for finding in found] == ([severity] if severity else [])
     if found:
         assert found[0].rows == round(share * len(files["CP"]))

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 import kgprobe as kp
-from kgprobe.audit import audit_files
+from kgprobe.audit import check
 from planting import only, planted, unclean
 
 
@@ -59,7 +59,7 @@ def test_models_that_are_nearly_perfect_are_no_copies() -> None:
         columns = {"head": np.arange(n), "relation": np.zeros(n, int), "tail": np.zeros(n, int), "side": ["tail"] * n}
         return kp.Ranks.from_columns(**columns, rank=rank, candidates=np.full(n, 50))
 
-    assert "seeds" not in {finding.kind for finding in audit_files({"a": perfect(), "b": perfect()})}
+    assert "seeds" not in {finding.kind for finding in check({"a": perfect(), "b": perfect()})}
 
 
 def test_seeds_with_different_queries(on_umls) -> None:

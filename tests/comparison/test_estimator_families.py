@@ -4,7 +4,7 @@ from scipy import stats
 
 from clustered import SMOOTH, STEPS, lineup, mean_family
 from kgprobe.comparison import estimator_families as module
-from kgprobe.comparison.estimator_families import bootstrap, family
+from kgprobe.comparison.estimator_families import bootstrap, estimator_family
 from kgprobe.comparison.estimators import difference, estimator
 from kgprobe.comparison.resampling import side_by_side
 from kgprobe.metrics import parse
@@ -48,7 +48,7 @@ def test_a_cluster_is_drawn_as_a_whole():
 def test_all_families_see_the_same_draws_in_any_batches(monkeypatch):
     given = lineup(30, 2)
     families = [
-        family([estimator(given, m, parse(name), clusters=given.clusters()) for m in given.models])
+        estimator_family([estimator(given, m, parse(name), clusters=given.clusters()) for m in given.models])
         for name in ("MRR", "MedianRank", "PROBE(alpha=1,beta=0.5)")
     ]
     told = []
@@ -67,7 +67,7 @@ def test_no_family_has_no_replicates():
 
 def made(metric, *, triples=40, models=3, runs=1):
     given = lineup(triples, models, runs=runs)
-    return family([estimator(given, m, parse(metric), clusters=given.clusters()) for m in given.models])
+    return estimator_family([estimator(given, m, parse(metric), clusters=given.clusters()) for m in given.models])
 
 
 def replicates(one, counts):

@@ -6,7 +6,7 @@ from hypothesis.extra.numpy import arrays
 
 from clustered import SMOOTH, STEPS, lineup, mean_family, model, weighted_mean
 from kgprobe.comparison import line_up
-from kgprobe.comparison.estimator_families import family
+from kgprobe.comparison.estimator_families import estimator_family
 from kgprobe.comparison.estimators import condensed, difference, estimator, estimators, of_distributions
 from kgprobe.comparison.lineup import grouped
 from kgprobe.comparison.permutation_tests import permutation_tests
@@ -148,7 +148,7 @@ def estimators_medians(name, runs=2):
 @pytest.mark.parametrize("name", METRICS)
 def test_fewer_ranks_give_the_same_values_for_every_draw(name):
     whole = estimators_medians(name)
-    narrow = family(whole)
+    narrow = estimator_family(whole)
     ranks = {len(part.ranks) for one in whole for part in one.parts}
     if name != "MADRank":
         assert max(len(part.ranks) for one in narrow.estimators for part in one.parts) < min(ranks) / 2
@@ -162,7 +162,7 @@ def test_fewer_ranks_give_the_same_values_for_every_draw(name):
 def test_fewer_ranks_give_the_same_values_for_every_swap(name):
     """Models whose medians are far apart, swapped triple by triple."""
     first, second = estimators_medians(name, runs=1)
-    (p,) = permutation_tests([family([first, second])], [[(0, 1)]], permutations=300)
+    (p,) = permutation_tests([estimator_family([first, second])], [[(0, 1)]], permutations=300)
     # The signs of the first chunk, drawn as the test draws them.
     signs = flipped(300, 700, np.random.default_rng([0, 0]))
     tables = [np.asarray(one.parts[0].columns.todense()) for one in (first, second)]

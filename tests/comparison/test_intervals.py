@@ -8,7 +8,7 @@ from clustered import mean_family
 from kgprobe.comparison.estimator_families import bootstrap
 from kgprobe.comparison.intervals import (
     Component,
-    Evidence,
+    IntervalEvidence,
     Runs,
     Uncertainty,
     bootstrap_interval,
@@ -17,10 +17,10 @@ from kgprobe.comparison.intervals import (
     tails,
     unknown,
 )
-from kgprobe.comparison.model_comparison import Plan, Question, about_the_method
+from kgprobe.comparison.model_comparison import Hypotheses, Plan, about_the_method
 from kgprobe.metrics.rank_metrics import MRR
 
-MANY = Evidence(1000, 1000, 500)
+MANY = IntervalEvidence(1000, 1000, 500)
 
 PLAN = Plan(level=0.95, replicates=200, permutations=200, seed=0)
 
@@ -110,7 +110,7 @@ def simulated(sets, seeds, between, rng):
             ]
             for number, method in ((number, 0.5 * rng.normal(size=(200, 1))) for number in seeds)
         ]
-        yield Question(MRR(), mean_family(np.ones((200, 2)), *models), ((0, 1),))
+        yield Hypotheses(MRR(), mean_family(np.ones((200, 2)), *models), ((0, 1),))
 
 
 @pytest.mark.parametrize("seeds", [3, 5])
@@ -143,7 +143,7 @@ def test_fixed_seeds_would_be_too_sure_about_the_method():
     assert np.mean(held) < 0.5
 
 
-MANY_INTERVAL = Evidence(queries=1000, clusters=500, varying=300)
+MANY_INTERVAL = IntervalEvidence(queries=1000, clusters=500, varying=300)
 
 
 def interval(estimate, error, values, errors, *, level=0.95, limits=(-math.inf, math.inf), evidence=MANY_INTERVAL):
@@ -210,7 +210,7 @@ def test_replicates_without_variation_make_no_limit_too_near():
     (made,) = bootstrap([mean_family(np.ones((400, 1)), score)], replicates=2_000)
     values, errors = made.of(np.array([1.0]))
     assert (errors == 0).mean() > 0.05
-    few = Evidence.of(400, 400, score[:, 0] - score.mean(), np.ones(400))
+    few = IntervalEvidence.of(400, 400, score[:, 0] - score.mean(), np.ones(400))
     found = interval(0.005, score.std(ddof=1) / 20, values, errors, limits=(0.0, 1.0), evidence=few)
     assert found.high == 1.0
     assert found.low >= 0.0
@@ -238,7 +238,7 @@ def test_no_finite_value_has_no_interval_of_interval(estimate):
 
 def test_no_variation_is_a_point_that_is_not_trusted():
     found = interval(
-        0.5, 0.0, np.full(100, 0.5), np.zeros(100), evidence=Evidence.of(500, 500, np.zeros(500), np.ones(500))
+        0.5, 0.0, np.full(100, 0.5), np.zeros(100), evidence=IntervalEvidence.of(500, 500, np.zeros(500), np.ones(500))
     )
     assert (found.low, found.high, found.trusted) == (0.5, 0.5, False)
     assert "all clusters are alike" in found.remark
@@ -247,14 +247,14 @@ def test_no_variation_is_a_point_that_is_not_trusted():
 @pytest.mark.parametrize(
     ("evidence", "remark"),
     [
-        (Evidence(199, 150, 100), "the effective number of queries is 199, below 200"),
-        (Evidence(5000, 11, 9), "the effective number of clusters is 11, below 100"),
+        (IntervalEvidence(199, 150, 100), "the effective number of queries is 199, below 200"),
+        (IntervalEvidence(5000, 11, 9), "the effective number of clusters is 11, below 100"),
         (
-            Evidence(5000, 2000, 4.2, 101.0),
+            IntervalEvidence(5000, 2000, 4.2, 101.0),
             "most of the variation comes from a few clusters of queries, as if there were 20 and not 2,000",
         ),
-        (Evidence(200, 100, 10, 5.0), None),
-        (Evidence(200, 100), None),
+        (IntervalEvidence(200, 100, 10, 5.0), None),
+        (IntervalEvidence(200, 100), None),
     ],
 )
 def test_too_little_evidence_is_said_in_plain_words(evidence, remark):
@@ -267,33 +267,33 @@ def test_the_number_that_varies_is_that_of_equal_deviations():
     rng = np.random.default_rng(0)
 
     def of(influence, weight=None):
-        return Evidence.of(9, 9, np.asarray(influence), np.ones(len(influence)) if weight is None else weight)
+        return IntervalEvidence.of(9, 9, np.asarray(influence), np.ones(len(influence)) if weight is None else weight)
 
     assert of([1.0, -1, 1, -1, 0, 0]).varying == pytest.approx(4)
     assert of(1e-200 * rng.choice([-1, 1], 50)).varying == pytest.approx(50)
     normal = of(rng.normal(size=100_000))
     assert normal.varying == pytest.approx(100_000 / 3, rel=0.05)
     assert normal.freedom(100_000) == pytest.approx(100_000, rel=0.1)
-    assert Evidence(9, 41).freedom(50) == 40
+    assert IntervalEvidence(9, 41).freedom(50) == 40
     assert of(rng.choice([-1.0, 1.0], 64)).freedom(64) == math.inf
 
 
 def test_kurtosis_is_that_of_the_scores_and_not_of_the_weights():
     rng = np.random.default_rng(0)
     score = rng.exponential(size=200_000)
-    even = Evidence.of(9, 9, score - score.mean(), np.ones(200_000))
+    even = IntervalEvidence.of(9, 9, score - score.mean(), np.ones(200_000))
     assert even.kurtosis == pytest.approx(stats.kurtosis(score, fisher=False), rel=1e-9)
     weight = np.where(rng.random(200_000) < 0.5, 0.0, rng.integers(1, 4, 200_000).astype(float))
     mean = (weight * score).sum() / weight.sum()
-    weighted = Evidence.of(9, 9, weight * (score - mean) / weight.sum(), weight)
+    weighted = IntervalEvidence.of(9, 9, weight * (score - mean) / weight.sum(), weight)
     repeated = np.repeat(score, weight.astype(int))
     assert weighted.kurtosis == pytest.approx(stats.kurtosis(repeated, fisher=False), rel=1e-9)
 
 
 def test_weights_next_to_nothing_do_no_harm():
     weight = np.array([1.0, 1.0, 1e-310, 0.0])
-    found = Evidence.of(9, 9, np.array([1e-3, -1e-3, 1e-310, 0.0]), weight)
+    found = IntervalEvidence.of(9, 9, np.array([1e-3, -1e-3, 1e-310, 0.0]), weight)
     assert found.kurtosis >= 1
-    alone = Evidence.of(9, 9, np.array([0.0, 0.0, 1e-310, 0.0]), weight)
+    alone = IntervalEvidence.of(9, 9, np.array([0.0, 0.0, 1e-310, 0.0]), weight)
     assert alone.kurtosis > 1e300
     assert alone.varying == 1

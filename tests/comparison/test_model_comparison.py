@@ -7,9 +7,9 @@ from scipy import stats
 
 from clustered import SMOOTH, lineup, mean_family, model
 from kgprobe.comparison import line_up
-from kgprobe.comparison.estimator_families import family
+from kgprobe.comparison.estimator_families import estimator_family
 from kgprobe.comparison.estimators import estimator
-from kgprobe.comparison.model_comparison import Plan, Question, about_the_method, about_these_runs, compare_models
+from kgprobe.comparison.model_comparison import Hypotheses, Plan, about_the_method, about_these_runs, compare_models
 from kgprobe.comparison.permutation_tests import benjamini_hochberg, holm
 from kgprobe.errors import UsageError
 from kgprobe.metrics import parse, scores
@@ -248,12 +248,12 @@ SETS = 1000
 
 
 def question(given, metric, pairs=((0, 1),)):
-    models = family([estimator(given, m, parse(metric), clusters=given.clusters()) for m in given.models])
-    return Question(parse(metric), models, pairs)
+    models = estimator_family([estimator(given, m, parse(metric), clusters=given.clusters()) for m in given.models])
+    return Hypotheses(parse(metric), models, pairs)
 
 
 def covered(families, truth):
-    answers = about_these_runs([Question(MRR(), one, ()) for one in families], PLAN)
+    answers = about_these_runs([Hypotheses(MRR(), one, ()) for one in families], PLAN)
     return np.mean([answer.intervals[0].low <= truth <= answer.intervals[0].high for answer in answers])
 
 
@@ -298,7 +298,7 @@ def test_intervals_of_differences_hold_and_an_effect_is_found():
         weight = np.exp(0.7 * rng.normal(size=(180, 2)))
         triple = rng.normal(size=(180, 1))
         first, second = (np.exp(-np.abs(triple + rng.normal(size=(180, 1)) + move)) for move in (0.0, 0.15))
-        questions.append(Question(MRR(), mean_family(weight, first * [[1, 1]], second * [[1, 1]]), ((0, 1), (1, 0))))
+        questions.append(Hypotheses(MRR(), mean_family(weight, first * [[1, 1]], second * [[1, 1]]), ((0, 1), (1, 0))))
     answers = about_these_runs(questions, PLAN)
     differences = [one.family.estimate[0] - one.family.estimate[1] for one in questions]
     effect = float(np.mean(differences))
@@ -338,7 +338,7 @@ def test_percentiles_serve_where_there_is_no_derivative():
 def test_runs_that_agree_leave_the_standard_error_over_clusters():
     rng = np.random.default_rng(0)
     weight, first, second = rng.random((3, 400, 2))
-    asked = Question(MRR(), mean_family(weight, [first] * 3, [second] * 2), ((0, 1),))
+    asked = Hypotheses(MRR(), mean_family(weight, [first] * 3, [second] * 2), ((0, 1),))
     (answer,) = about_the_method([asked], PLAN)
     for contrast, interval in zip(asked.contrasts(), answer.intervals, strict=True):
         influence = contrast.influence()
@@ -350,7 +350,7 @@ def test_runs_that_agree_leave_the_standard_error_over_clusters():
 
 
 def test_one_cluster_tells_nothing():
-    asked = Question(MRR(), mean_family(np.ones((1, 500)), np.full((1, 500), 0.4), np.full((1, 500), 0.2)), ((0, 1),))
+    asked = Hypotheses(MRR(), mean_family(np.ones((1, 500)), np.full((1, 500), 0.4), np.full((1, 500), 0.2)), ((0, 1),))
     (answer,) = about_these_runs([asked], PLAN)
     assert all(not interval.trusted for interval in answer.intervals)
     assert answer.intervals[0].remark == "the effective number of clusters is 1, below 100"
@@ -361,24 +361,24 @@ def test_weight_on_a_single_query_tells_nothing():
     weight = np.full((300, 2), 1e-300)
     weight[7, 0] = 1.0
     score = np.random.default_rng(0).random((300, 2))
-    (answer,) = about_these_runs([Question(MRR(), mean_family(weight, score), ())], PLAN)
+    (answer,) = about_these_runs([Hypotheses(MRR(), mean_family(weight, score), ())], PLAN)
     assert not answer.intervals[0].trusted
     assert "effective number of queries is 1," in answer.intervals[0].remark
 
 
 def test_equal_scores_are_a_point_that_is_not_trusted():
     weight = np.random.default_rng(0).random((300, 2))
-    (answer,) = about_these_runs([Question(MRR(), mean_family(weight, np.full((300, 2), 0.3)), ())], PLAN)
+    (answer,) = about_these_runs([Hypotheses(MRR(), mean_family(weight, np.full((300, 2), 0.3)), ())], PLAN)
     assert (answer.intervals[0].low, answer.intervals[0].high) == pytest.approx((0.3, 0.3))
     assert not answer.intervals[0].trusted
 
 
 def test_no_weight_at_all_has_no_interval():
     nothing = np.zeros((300, 2))
-    asked = Question(MRR(), mean_family(np.ones((300, 2)), nothing), ())
+    asked = Hypotheses(MRR(), mean_family(np.ones((300, 2)), nothing), ())
     assert about_these_runs([asked], PLAN)[0].intervals[0].low == 0.0
     with np.errstate(invalid="ignore", divide="ignore"):
-        empty = Question(MRR(), mean_family(nothing, nothing, nothing), ((0, 1),))
+        empty = Hypotheses(MRR(), mean_family(nothing, nothing, nothing), ((0, 1),))
         (answer,) = about_these_runs([empty], PLAN)
     assert math.isnan(answer.intervals[0].low)
     assert math.isnan(answer.p[0])

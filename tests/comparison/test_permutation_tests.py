@@ -9,7 +9,7 @@ from scipy import stats
 
 from clustered import SMOOTH, STEPS, lineup, mean_family, model
 from kgprobe.comparison import line_up
-from kgprobe.comparison.estimator_families import family
+from kgprobe.comparison.estimator_families import estimator_family
 from kgprobe.comparison.estimators import estimator
 from kgprobe.comparison.permutation_tests import benjamini_hochberg, holm, permutation_tests
 from kgprobe.metrics import evaluate, parse
@@ -67,7 +67,7 @@ def p_value(one, *, permutations=10_000, pair=(0, 1), seed=0):
 
 
 def of(given, metric):
-    return family([estimator(given, m, parse(metric), clusters=given.clusters()) for m in given.models])
+    return estimator_family([estimator(given, m, parse(metric), clusters=given.clusters()) for m in given.models])
 
 
 @pytest.mark.parametrize("metric", SMOOTH + STEPS)
@@ -152,7 +152,9 @@ def test_models_may_have_different_numbers_of_runs(metric):
     first, second = (e.by_run() for e in uneven.estimators)
     kind = type(uneven.estimators[0])
     even = [kind(tuple(run.parts[0] for run in runs), (1 / 6,) * 6, 80, 80.0, 40.0) for runs in (first * 3, second * 2)]
-    assert p_value(family(even), permutations=800) == pytest.approx(p_value(uneven, permutations=800), abs=1e-12)
+    assert p_value(estimator_family(even), permutations=800) == pytest.approx(
+        p_value(uneven, permutations=800), abs=1e-12
+    )
 
 
 def test_no_finite_value_has_no_p():

@@ -8,11 +8,11 @@ from scipy import stats
 
 from clustered import lineup
 from kgprobe.comparison import Clusters, Lineup, line_up
-from kgprobe.comparison.critical_values import critical_value
 from kgprobe.comparison.estimators import difference, estimator
+from kgprobe.comparison.resampling import critical_value
 from kgprobe.decision import bands as bands_module
 from kgprobe.decision import decision_map, influence
-from kgprobe.decision.bands import SeedNoise, band_width, bands, covariances, variances_of_differences, widened
+from kgprobe.decision.bands import SeedVariance, band_width, bands, covariances, variances_of_differences, widened
 from kgprobe.decision.influence import Influences
 from kgprobe.metrics import parse
 from planes import plain_influences, random_lineup, ranked
@@ -197,7 +197,7 @@ def test_the_band_holds_for_all_pairs_and_points_at_once() -> None:
 
 
 def test_seed_noise_by_hand() -> None:
-    noise = SeedNoise(std=np.array([[[0.3]], [[np.nan]], [[0.1]]]), runs=np.array([3, 1, 2]))
+    noise = SeedVariance(std=np.array([[[0.3]], [[np.nan]], [[0.1]]]), runs=np.array([3, 1, 2]))
     assert noise.variance.ravel() == pytest.approx([0.03, 0.0, 0.005])
     total = np.full((3, 3, 1, 1), 0.06)
     freedom = noise.freedom(total)

@@ -8,25 +8,26 @@ import numpy as np
 import pytest
 
 import kgprobe as kp
+from kgprobe.arrays import Floats
 from kgprobe.metrics import METRICS, Metric, parse
-from kgprobe.metrics.metric import Facts, Floats, MeanMetric, Sums
-from kgprobe.metrics.properties import RARE, Evidence, Observation, Property, PropertyResult, Table
-from kgprobe.metrics.property_search import SIZES, Family, changed, check_properties, is_whole, pool
+from kgprobe.metrics.metric import Facts, MeanMetric, Sums
+from kgprobe.metrics.property_search import SIZES, MetricFamily, changed, check_properties, is_whole, pool
+from kgprobe.metrics.six_properties import RARE, Evidence, Observation, Property, PropertyResult, Table
 from kgprobe.transform import AffinePower, Identity, Power, Transformer
 
 
 def test_a_metric_without_parameters_is_its_own_family() -> None:
-    family = Family.of(parse("MRR"))
+    family = MetricFamily.of(parse("MRR"))
     assert family.by_parameter == {}
     assert family.members == (parse("MRR"),)
 
 
 def test_values_that_the_metric_refuses_are_left_out() -> None:
-    assert sorted(Family.of(parse("pMRR(p=0.3)")).by_parameter["p"]) == [0.3, 0.5, 1, 2]
+    assert sorted(MetricFamily.of(parse("pMRR(p=0.3)")).by_parameter["p"]) == [0.3, 0.5, 1, 2]
 
 
 def test_every_parameter_is_varied_by_itself() -> None:
-    family = Family.of(parse("PROBE(alpha=0.5,beta=0.4)"))
+    family = MetricFamily.of(parse("PROBE(alpha=0.5,beta=0.4)"))
     assert list(family.by_parameter) == ["alpha", "beta", "eps"]
     assert {member.parameters["beta"] for member in family.by_parameter["alpha"].values()} == {0.4}
     assert next(iter(family.members)) == family.metric
@@ -34,7 +35,7 @@ def test_every_parameter_is_varied_by_itself() -> None:
 
 
 def test_separate_betas_may_meet() -> None:
-    family = Family.of(parse("PROBE(alpha=1,beta_e=0.5)"))
+    family = MetricFamily.of(parse("PROBE(alpha=1,beta_e=0.5)"))
     assert str(family.by_parameter["beta_r"][0.5]) == "PROBE(alpha=1,beta=0.5)"
 
 

@@ -26,7 +26,7 @@ from kgprobe.models.embedding_model import (
     uniform,
 )
 from kgprobe.models.embedding_rows import rows
-from kgprobe.models.random_streams import Noise
+from kgprobe.models.random_streams import RandomStreams
 from kgprobe.predict import rank
 from kgprobe.predict.scorers import SIDES, EmbeddingScorer, RelationEmbeddingScorer, Side
 from ranking import Matrix, Rows, brute_force, graph_of, rows_of
@@ -308,8 +308,8 @@ def test_groups_are_neighbours() -> None:
 
 
 def test_first_values_fill_their_range() -> None:
-    even = uniform(Noise([0], "cpu"), (10_000,), 0.3).detach()
-    bell = normal(Noise([0], "cpu"), (10_000,), 0.2).detach()
+    even = uniform(RandomStreams([0], "cpu"), (10_000,), 0.3).detach()
+    bell = normal(RandomStreams([0], "cpu"), (10_000,), 0.2).detach()
     assert (float(even.min()), float(even.max())) == pytest.approx((-0.3, 0.3), abs=1e-3)
     assert float(even.mean()) == pytest.approx(0, abs=0.01)
     assert (float(bell.mean()), float(bell.std())) == pytest.approx((0, 0.2), abs=0.01)

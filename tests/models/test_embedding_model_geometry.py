@@ -12,7 +12,7 @@ from torch import Tensor
 from kgprobe.models.complex import ComplEx, ComplExOptions
 from kgprobe.models.embedding_model import EmbeddingModel, Sizes
 from kgprobe.models.house import HousE, HousEOptions
-from kgprobe.models.random_streams import Noise
+from kgprobe.models.random_streams import RandomStreams
 from kgprobe.models.rotate import RotatE, RotatEOptions
 from kgprobe.models.transe import TransE, TransEOptions
 from kgprobe.predict.scorers import SIDES, Dot, GroupNorm, Side
@@ -29,8 +29,8 @@ def asked(relation: int) -> Tensor:
     return torch.full((1, ENTITIES), relation)
 
 
-def seeds() -> Noise:
-    return Noise([0], "cpu")
+def seeds() -> RandomStreams:
+    return RandomStreams([0], "cpu")
 
 
 def test_similarities() -> None:

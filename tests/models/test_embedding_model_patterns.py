@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from kgprobe.models.embedding_model import EmbeddingModel, Sizes
-from kgprobe.models.random_streams import Noise
+from kgprobe.models.random_streams import RandomStreams
 from kgprobe.models.registry import build, model_kind
 
 Fact = tuple[int, int, int]
@@ -59,7 +59,7 @@ def trained(name: str, facts: list[Fact]) -> EmbeddingModel:
     """Three runs, trained by cross entropy over all entities on either side."""
     recipe, (head, relation, tail) = RECIPES[name], columns(facts)
     sizes = Sizes(1 + max(max(h, t) for h, _, t in facts), 1 + max(r for _, r, _ in facts))
-    model = build(name, sizes, model_kind(name).load().Options(**recipe.options), Noise(SEEDS, "cpu"))
+    model = build(name, sizes, model_kind(name).load().Options(**recipe.options), RandomStreams(SEEDS, "cpu"))
     optimiser = torch.optim.Adam(model.parameters(), lr=recipe.rate)
     for _ in range(recipe.steps):
         optimiser.zero_grad()

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kgprobe.models.markov_learning import Learning, hidden_facts, learn, probabilities, worth_weighing
-from kgprobe.models.markov_network import Conclusions, Network, Prior
+from kgprobe.models.markov_network import Conclusions, Network, WeightPrior
 from kgprobe.models.rules.groundings import Grounder
 from kgprobe.models.rules.mining import mine
 from kgprobe.models.rules.paths import Adjacency
@@ -39,7 +39,7 @@ def test_none_or_all_of_them(facts: float, each: float) -> None:
     assert probabilities(np.empty(0), facts).tolist() == []
 
 
-LEARNING = Learning("log", Prior(1.0, 60))
+LEARNING = Learning("log", WeightPrior(1.0, 60))
 
 
 def unsure(relation: int, x: np.ndarray, y: np.ndarray) -> np.ndarray:
@@ -60,7 +60,7 @@ def generations(people: int = 31) -> np.ndarray:
 
 def test_the_rule_that_made_the_facts_brings_back_those_that_were_left_out() -> None:
     graph = Adjacency(generations(), entities=31, relations=2)
-    network, found = learned(graph, Learning("any", Prior(0.05, 100)))
+    network, found = learned(graph, Learning("any", WeightPrior(0.05, 100)))
     hidden = {tuple(fact) for fact in hidden_facts(network, found, graph, least=0.3).tolist()}
     parent = {person: (person - 1) // 2 for person in range(1, 31)}
     true = {(person, 1, parent[of]) for person, of in parent.items() if of in parent}

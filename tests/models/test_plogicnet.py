@@ -6,9 +6,8 @@ import pytest
 import torch
 
 from kgprobe.models.markov_network import Conclusions, Network
-from kgprobe.models.options import problems
 from kgprobe.models.plogicnet import PLogicNet, PLogicNetOptions
-from kgprobe.models.registry import model_kind
+from kgprobe.models.registry import model_kind, problems
 from kgprobe.models.rules.groundings import Grounder
 from kgprobe.models.rules.paths import Adjacency
 from kgprobe.models.rules.rule_table import Rules

@@ -6,9 +6,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from kgprobe.models.random_streams import Noise
+from kgprobe.models.random_streams import RandomStreams
 
-DRAWS: dict[str, Callable[[Noise], Tensor]] = {
+DRAWS: dict[str, Callable[[RandomStreams], Tensor]] = {
     "integers": lambda noise: noise.integers(1000, (50,)),
     "uniform": lambda noise: noise.uniform((5, 10)),
     "normal": lambda noise: noise.normal((5, 10)),
@@ -18,8 +18,8 @@ DRAWS: dict[str, Callable[[Noise], Tensor]] = {
 
 
 @pytest.mark.parametrize("draw", DRAWS.values(), ids=DRAWS)
-def test_a_run_draws_what_it_draws_alone(draw: Callable[[Noise], Tensor]) -> None:
-    both, alone = Noise([4, 9], "cpu"), Noise([9], "cpu")
+def test_a_run_draws_what_it_draws_alone(draw: Callable[[RandomStreams], Tensor]) -> None:
+    both, alone = RandomStreams([4, 9], "cpu"), RandomStreams([9], "cpu")
     for _ in range(3):
         ours, own = draw(both), draw(alone)
         assert torch.equal(ours[1], own[0])
@@ -27,8 +27,8 @@ def test_a_run_draws_what_it_draws_alone(draw: Callable[[Noise], Tensor]) -> Non
 
 
 @pytest.mark.parametrize("draw", DRAWS.values(), ids=DRAWS)
-def test_an_epoch_is_drawn_again_and_no_two_are_alike(draw: Callable[[Noise], Tensor]) -> None:
-    noise = Noise([4], "cpu")
+def test_an_epoch_is_drawn_again_and_no_two_are_alike(draw: Callable[[RandomStreams], Tensor]) -> None:
+    noise = RandomStreams([4], "cpu")
     epochs = []
     for epoch in (0, 1, 2, 1):
         noise.reseed(epoch)
@@ -39,7 +39,7 @@ def test_an_epoch_is_drawn_again_and_no_two_are_alike(draw: Callable[[Noise], Te
 
 
 def test_an_epoch_does_not_depend_on_what_was_drawn_before() -> None:
-    noise, other = Noise([4], "cpu"), Noise([4], "cpu")
+    noise, other = RandomStreams([4], "cpu"), RandomStreams([4], "cpu")
     noise.uniform((3,))
     noise.reseed(5)
     other.reseed(5)
@@ -49,7 +49,7 @@ def test_an_epoch_does_not_depend_on_what_was_drawn_before() -> None:
 def test_no_epoch_of_a_seed_is_that_of_a_neighbour() -> None:
     first = set()
     for seed in range(20):
-        noise = Noise([seed], "cpu")
+        noise = RandomStreams([seed], "cpu")
         for epoch in range(20):
             noise.reseed(epoch)
             first.add(int(noise.integers(2**62, (1,))))
@@ -57,23 +57,23 @@ def test_no_epoch_of_a_seed_is_that_of_a_neighbour() -> None:
 
 
 def test_an_order_has_every_number_once() -> None:
-    order = Noise([0, 1], "cpu").order(30)
+    order = RandomStreams([0, 1], "cpu").order(30)
     assert order.sort().values.tolist() == [list(range(30))] * 2
 
 
 def test_dropping_keeps_the_mean() -> None:
     values = torch.full((1, 100_000), 3.0)
-    dropped = Noise([0], "cpu").dropped(values, 0.2)
+    dropped = RandomStreams([0], "cpu").dropped(values, 0.2)
     assert dropped.unique().tolist() == pytest.approx([0, 3 / 0.8])
     assert float((dropped == 0).double().mean()) == pytest.approx(0.2, abs=0.01)
 
 
 def test_dropping_nothing_draws_nothing() -> None:
-    noise, untouched = Noise([0], "cpu"), Noise([0], "cpu")
+    noise, untouched = RandomStreams([0], "cpu"), RandomStreams([0], "cpu")
     values = torch.randn(1, 10)
     assert noise.dropped(values, 0.0) is values
     assert torch.equal(noise.uniform((3,)), untouched.uniform((3,)))
 
 
 def test_dropping_keeps_the_type() -> None:
-    assert Noise([0], "cpu").dropped(torch.ones(1, 4, dtype=torch.float64), 0.5).dtype == torch.float64
+    assert RandomStreams([0], "cpu").dropped(torch.ones(1, 4, dtype=torch.float64), 0.5).dtype == torch.float64

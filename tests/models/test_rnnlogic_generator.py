@@ -6,12 +6,12 @@ from itertools import product
 import pytest
 import torch
 
-from kgprobe.models.random_streams import Noise
+from kgprobe.models.random_streams import RandomStreams
 from kgprobe.models.rnnlogic_generator import Fitting, Generator, taught
 
 
 def new_generator(relations: int = 3, seed: int = 0, scale: float = 4.0) -> Generator:
-    generator = Generator(relations, dimension=4, hidden=6, noise=Noise([seed], "cpu"))
+    generator = Generator(relations, dimension=4, hidden=6, noise=RandomStreams([seed], "cpu"))
     with torch.no_grad():
         for parameter in generator.parameters():
             parameter.mul_(scale)
@@ -63,7 +63,7 @@ def test_a_narrow_search_gives_different_bodies_of_every_head() -> None:
 def test_bodies_are_drawn_as_often_as_they_are_likely() -> None:
     generator, bodies, draws = new_generator(2), every_body(2, 2)[1:], 400
     likely = generator.log_probability(torch.ones(len(bodies), dtype=torch.int64), bodies).exp().tolist()
-    noise, seen = Noise([0], "cpu"), Counter()
+    noise, seen = RandomStreams([0], "cpu"), Counter()
     for _ in range(draws):
         drawn = generator.drawn(torch.tensor([1]), 1, 2, noise)
         seen.update(map(tuple, drawn.body.tolist()))
@@ -77,7 +77,7 @@ def test_bodies_are_drawn_as_often_as_they_are_likely() -> None:
 
 def test_what_is_drawn_is_distinct_sensible_and_repeatable() -> None:
     generator = new_generator()
-    first, second, other = (generator.drawn(torch.arange(3), 50, 3, Noise([seed], "cpu")) for seed in (0, 0, 1))
+    first, second, other = (generator.drawn(torch.arange(3), 50, 3, RandomStreams([seed], "cpu")) for seed in (0, 0, 1))
     assert torch.equal(first.body, second.body)
     assert first.body.tolist() != other.body.tolist()
     rules = list(zip(first.head.tolist(), map(tuple, first.body.tolist()), strict=True))
@@ -90,10 +90,12 @@ def test_what_is_drawn_is_distinct_sensible_and_repeatable() -> None:
 
 
 def test_it_learns_rules_by_weight() -> None:
-    generator = Generator(3, dimension=8, hidden=16, noise=Noise([0], "cpu"))
+    generator = Generator(3, dimension=8, hidden=16, noise=RandomStreams([0], "cpu"))
     head = torch.tensor([0, 0, 0, 1])
     body = torch.tensor([[1, 2], [2, -1], [0, 0], [2, 2]])
-    loss = taught(generator, head, body, torch.tensor([0.6, 0.3, 0.0, 0.1]), Fitting(300, 64, 0.01), Noise([1], "cpu"))
+    loss = taught(
+        generator, head, body, torch.tensor([0.6, 0.3, 0.0, 0.1]), Fitting(300, 64, 0.01), RandomStreams([1], "cpu")
+    )
     likely = generator.log_probability(head, body).exp().tolist()
     assert likely == pytest.approx([2 / 3, 1 / 3, 0, 1], abs=0.1)
     assert 0 < loss < 1
@@ -101,9 +103,9 @@ def test_it_learns_rules_by_weight() -> None:
 
 
 def test_nothing_to_learn_changes_nothing() -> None:
-    generator = Generator(2, dimension=2, hidden=3, noise=Noise([0], "cpu"))
+    generator = Generator(2, dimension=2, hidden=3, noise=RandomStreams([0], "cpu"))
     before = [own.clone() for own in generator.parameters()]
     head, body = torch.tensor([0]), torch.tensor([[1]])
-    assert taught(generator, head[:0], body[:0], torch.zeros(0), Fitting(5, 4, 0.1), Noise([0], "cpu")) == 0
-    assert taught(generator, head, body, torch.zeros(1), Fitting(5, 4, 0.1), Noise([0], "cpu")) == 0
+    assert taught(generator, head[:0], body[:0], torch.zeros(0), Fitting(5, 4, 0.1), RandomStreams([0], "cpu")) == 0
+    assert taught(generator, head, body, torch.zeros(1), Fitting(5, 4, 0.1), RandomStreams([0], "cpu")) == 0
     assert all(torch.equal(one, other) for one, other in zip(before, generator.parameters(), strict=True))

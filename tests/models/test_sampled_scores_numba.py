@@ -11,7 +11,7 @@ from kgprobe.models import embedding_rows, sampled_scores_numba
 from kgprobe.models.embedding_model import AskedSide, EmbeddingModel, Sizes, compared
 from kgprobe.models.embedding_rows import in_place
 from kgprobe.models.house import HousE, HousEOptions
-from kgprobe.models.random_streams import Noise
+from kgprobe.models.random_streams import RandomStreams
 from kgprobe.models.rotate import RotatE, RotatEOptions
 from kgprobe.models.sampled_scores_numba import compiled_scores
 from kgprobe.models.transe import TransE, TransEOptions
@@ -179,7 +179,7 @@ def test_models_score_as_they_do_in_float64(name: str, side: AskedSide) -> None:
     generator = torch.Generator().manual_seed(1)
     given, relation = torch.randint(40, (2, 4), generator=generator), torch.randint(3, (2, 4), generator=generator)
     entities = torch.randint(40, (2, 4, 9), generator=generator)
-    model: EmbeddingModel = MODELS[name](Noise([0, 1], "cpu"))
+    model: EmbeddingModel = MODELS[name](RandomStreams([0, 1], "cpu"))
 
     def slopes(model: EmbeddingModel) -> tuple[Tensor, ...]:
         some, every = model.score_some(side, given, relation, entities), model.score_all(side, given, relation)
@@ -187,7 +187,7 @@ def test_models_score_as_they_do_in_float64(name: str, side: AskedSide) -> None:
         total = (some * worth).sum() + every.square().sum()
         return some.detach(), every.detach(), *torch.autograd.grad(total, list(model.parameters()))
 
-    assert apart(slopes(model), slopes(MODELS[name](Noise([0, 1], "cpu")).double())) < 1e-5
+    assert apart(slopes(model), slopes(MODELS[name](RandomStreams([0, 1], "cpu")).double())) < 1e-5
 
 
 def test_what_is_compiled_is_for_distances_in_float32(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -200,7 +200,7 @@ def test_what_is_compiled_is_for_distances_in_float32(monkeypatch: pytest.Monkey
 
 
 def test_without_numba_scores_are_the_same_up_to_rounding(monkeypatch: pytest.MonkeyPatch) -> None:
-    model = MODELS["HousE"](Noise([0, 1], "cpu"))
+    model = MODELS["HousE"](RandomStreams([0, 1], "cpu"))
     ids = torch.tensor([[0, 1, 2], [2, 1, 0]])
     compiled = model.score_all("tail", ids, ids)
     monkeypatch.setattr(embedding_rows, "_installed", lambda name: False)

@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from kgprobe.models.embedding_model import Sizes
-from kgprobe.models.random_streams import Noise
+from kgprobe.models.random_streams import RandomStreams
 from kgprobe.models.tucker import BatchNorm, TuckER, TuckEROptions
 from kgprobe.predict.scorers import SIDES, Side
 
@@ -85,7 +85,7 @@ GIVEN, RELATION = torch.arange(10).reshape(2, 5), torch.arange(10).reshape(2, 5)
 
 
 def tucker(options: TuckEROptions = PLAIN, seeds: tuple[int, ...] = (0, 1)) -> TuckER:
-    return TuckER(SIZES, options, Noise(seeds, "cpu")).double()
+    return TuckER(SIZES, options, RandomStreams(seeds, "cpu")).double()
 
 
 def products(model: TuckER, side: Side) -> torch.Tensor:
@@ -152,14 +152,16 @@ def test_every_dropout_changes_training_alone(place: str) -> None:
 
 
 def test_dropout_of_the_output_leaves_coordinates_out() -> None:
-    model = TuckER(SIZES, dataclasses.replace(PLAIN, dimension=40, dropout_output=0.5), Noise([0], "cpu")).train()
+    model = TuckER(
+        SIZES, dataclasses.replace(PLAIN, dimension=40, dropout_output=0.5), RandomStreams([0], "cpu")
+    ).train()
     encoded = model.encode("tail", torch.arange(10)[None], torch.arange(10)[None] % 5)
     assert float((encoded == 0).double().mean()) == pytest.approx(0.5, abs=0.1)
 
 
 def test_the_first_parameters() -> None:
     options = TuckEROptions(dimension=50, relation_dimension=20)
-    model = TuckER(Sizes(entities=400, relations=100), options, Noise([0], "cpu"))
+    model = TuckER(Sizes(entities=400, relations=100), options, RandomStreams([0], "cpu"))
     model.requires_grad_(False)
     assert (float(model.core.min()), float(model.core.max())) == pytest.approx((-1, 1), abs=1e-2)
     assert float(model.core.std()) == pytest.approx(1 / math.sqrt(3), rel=0.02)

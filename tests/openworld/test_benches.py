@@ -12,7 +12,7 @@ from kgprobe.metrics.popularity_metrics import Probe
 from kgprobe.openworld import Bench, read_bench
 from kgprobe.openworld.bench_points import Points
 from kgprobe.openworld.benches import (
-    Settings,
+    BenchSettings,
     TauDifference,
     bench,
     comparisons,
@@ -25,7 +25,7 @@ from kgprobe.openworld.world import OPEN_WORLD_METRICS
 
 
 def test_a_bench_has_a_row_for_each_metric() -> None:
-    found = bench(made_pairs(), SMALL, world="mine", settings=Settings(replicates=20))
+    found = bench(made_pairs(), SMALL, world="mine", settings=BenchSettings(replicates=20))
     rows = found.to_rows()
     assert [row["metric"] for row in rows] == [str(metric) for metric in found.points.metrics]
     assert {row["world"] for row in rows} == {"mine"}
@@ -43,7 +43,7 @@ def test_a_gentle_metric_is_more_consistent_than_a_sharp_one() -> None:
 
 def _notes(model: list[int], mrr: list[float]) -> list[str]:
     values = [0.1 * i for i in range(len(model))]
-    return Bench.of(made_points(values, values, model, mrr=mrr), settings=Settings(replicates=5)).notes
+    return Bench.of(made_points(values, values, model, mrr=mrr), settings=BenchSettings(replicates=5)).notes
 
 
 def test_notes_say_what_is_too_few() -> None:
@@ -61,11 +61,11 @@ def test_notes_say_what_is_too_few() -> None:
 
 def test_settings_that_make_no_sense_are_all_named() -> None:
     with pytest.raises(UsageError) as raised:
-        Settings(late=2, replicates=0, level=1)
+        BenchSettings(late=2, replicates=0, level=1)
     assert len(raised.value.problems) == 3
 
 
-FEW = Settings(replicates=5)
+FEW = BenchSettings(replicates=5)
 
 
 def test_a_folder_of_models_is_read_in_the_order_of_training(tmp_path: Path) -> None:
@@ -177,7 +177,7 @@ def test_every_probe_meets_the_gentlest_power_and_its_own() -> None:
 @pytest.mark.parametrize("late", [False, True])
 def test_intervals_are_those_of_a_loop_over_drawn_models(late: bool) -> None:
     points = Points.of(made_pairs(5, 4, queries=15), METRICS)
-    settings = Settings(replicates=200, seed=3, late=0.3)
+    settings = BenchSettings(replicates=200, seed=3, late=0.3)
     kept = points.mrr > 0.3 if late else points.mrr > -1
     assert not late or 5 < kept.sum() < len(points)
     rng = np.random.default_rng(3)
@@ -204,19 +204,19 @@ def test_intervals_are_those_of_a_loop_over_drawn_models(late: bool) -> None:
 
 def test_the_same_seed_draws_the_same_models() -> None:
     points = Points.of(made_pairs(4, 2, queries=15), METRICS)
-    one, again, other = (tau_differences(points, Settings(replicates=50, seed=seed)) for seed in (1, 1, 2))
+    one, again, other = (tau_differences(points, BenchSettings(replicates=50, seed=seed)) for seed in (1, 1, 2))
     assert one == again != other
 
 
 def test_equal_candidates_make_probe_and_its_power_equal() -> None:
-    found = tau_differences(Points.of(made_pairs(4, 3), METRICS), Settings(replicates=100))
+    found = tau_differences(Points.of(made_pairs(4, 3), METRICS), BenchSettings(replicates=100))
     assert {str(one.second): one.verdict for one in found if one.first == parse("PROBE(alpha=1)")}[
         "pMRR(p=1)"
     ] == "equal"
 
 
 def test_one_model_has_no_interval() -> None:
-    assert tau_differences(Points.of(made_pairs(1, 4), METRICS), Settings()) == []
+    assert tau_differences(Points.of(made_pairs(1, 4), METRICS), BenchSettings()) == []
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,8 @@ from kgprobe.graph import KnowledgeGraph
 from kgprobe.metrics import RankAccumulator
 from kgprobe.openworld import Estimation, estimate_closed
 from kgprobe.openworld.closed_estimates import ClosedOrder, draws_needed
-from kgprobe.openworld.tasks import all_task
 from kgprobe.openworld.world_ranks import rank_worlds
+from kgprobe.openworld.world_tasks import all_task
 from kgprobe.ranks import Ranks, RanksInfo, merge_seeds
 from simulated_worlds import Gaussian, Learned, Scored, Simulated, simulate, simulate_models
 from worlds import Dense, random_world

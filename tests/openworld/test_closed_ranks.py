@@ -10,7 +10,7 @@ from kgprobe.errors import UsageError
 from kgprobe.metrics import RankAccumulator
 from kgprobe.openworld import closed_ranks
 from kgprobe.openworld.closed_ranks import WEIGHT, Assumptions, ClosedRanks, Completion
-from kgprobe.openworld.missing_answers import HeldOut, MissingCounts, Selection
+from kgprobe.openworld.missing_answers import HeldOut, MissingCounts, MissingSelection
 from kgprobe.ranks import Ranks, RanksInfo
 from simulated_worlds import Gaussian, Learned, Scored, simulate
 from support import tables
@@ -116,7 +116,7 @@ def test_missing_answers_before_a_target_have_their_exact_law(held_out: int, mea
     # Of m missing answers j stand before the target with a beta-binomial law; m itself is Poisson or negative binomial.
     counts = MissingCounts(np.full(held_out, mean), np.full(held_out, variance))
     answers = _one_query(held_out)
-    possible = ClosedRanks.of(answers, counts, Selection(0.5))
+    possible = ClosedRanks.of(answers, counts, MissingSelection(0.5))
     m = np.arange(120)
     if variance == mean:
         of_m = np.exp(m * np.log(mean) - mean - gammaln(m + 1))
@@ -135,7 +135,7 @@ def test_missing_answers_before_a_target_have_their_exact_law(held_out: int, mea
 
 @pytest.mark.parametrize("odds", [0.1, 1.0, 8.0])
 def test_a_lone_known_answer_stands_where_known_answers_are(odds: float) -> None:
-    counts, selection = MissingCounts(np.full(1, 2.0), np.full(1, 2.0)), Selection(0.5, odds)
+    counts, selection = MissingCounts(np.full(1, 2.0), np.full(1, 2.0)), MissingSelection(0.5, odds)
     possible = ClosedRanks.of(_one_query(1), counts, selection)
     found = np.bincount(possible.place, weights=possible.likely)
     edges = np.linspace(0, 1, closed_ranks._PLACES + 1)[1:-1]
@@ -152,7 +152,7 @@ def test_a_lone_known_answer_stands_where_known_answers_are(odds: float) -> None
 def test_no_more_missing_answers_stand_before_a_target_than_candidates() -> None:
     counts = MissingCounts(np.full(3, 8.0), np.full(3, 8.0))
     answers = _one_query(3, rank=1.0)
-    possible = ClosedRanks.of(answers, counts, Selection(0.7))
+    possible = ClosedRanks.of(answers, counts, MissingSelection(0.7))
     rank = np.empty(len(possible.starts))
     rank[possible.cell] = answers.ranks.rank
     entries = np.repeat(rank, np.diff(possible.starts, append=len(possible.likely)))
@@ -165,7 +165,7 @@ def _possible(model: Scored, rate: float = 0.3, odds: float = 1.0, kind: str = "
     answers = HeldOut.of(world.open, entities=entities)
     counts = MissingCounts.of(answers.known, rate)
     share = rate / (rate + (1 - rate) * 0.3)
-    return ClosedRanks.of(answers, counts, Selection(share, odds)), len(world.open)
+    return ClosedRanks.of(answers, counts, MissingSelection(share, odds)), len(world.open)
 
 
 @pytest.mark.parametrize("odds", [0.2, 1.0, 5.0])
@@ -204,7 +204,7 @@ def test_half_ranks_of_ties_leave_half_ranks() -> None:
         head=[0, 0], relation=[0, 0], tail=[1, 2], side=["tail"] * 2, rank=[1.5, 4.5], candidates=[90] * 2, ties=[1, 1]
     )
     answers = HeldOut.of(ranks, entities=100)
-    possible = ClosedRanks.of(answers, MissingCounts(np.full(2, 2.0), np.full(2, 2.0)), Selection(0.5))
+    possible = ClosedRanks.of(answers, MissingCounts(np.full(2, 2.0), np.full(2, 2.0)), MissingSelection(0.5))
     assert set(possible.missing.tolist()) <= {0.0, 1.0, 2.0, 3.0}
     assert _law_of_missing(possible, int(possible.cell[0])) == {0.0: pytest.approx(1.0)}
 

@@ -9,9 +9,9 @@ from scipy.stats import binom, nbinom
 
 from kgprobe.errors import DataError, UsageError
 from kgprobe.graph import KnowledgeGraph
-from kgprobe.openworld.missing_answers import HeldOut, MissingCounts, Selection, check_odds, check_rate
-from kgprobe.openworld.tasks import all_task
+from kgprobe.openworld.missing_answers import HeldOut, MissingCounts, MissingSelection, check_odds, check_rate
 from kgprobe.openworld.world_ranks import rank_worlds
+from kgprobe.openworld.world_tasks import all_task
 from kgprobe.ranks import Ranks, RanksInfo
 from worlds import Dense, random_world
 
@@ -204,11 +204,11 @@ def test_rates_that_are_none_are_refused(rate: float) -> None:
 
 PLACES = np.array([0.01, 0.2, 0.5, 0.77, 0.99])
 
-selections = st.builds(Selection, st.floats(0.01, 0.95), st.floats(0.02, 50))
+selections = st.builds(MissingSelection, st.floats(0.01, 0.95), st.floats(0.02, 50))
 
 
 @given(selections)
-def test_the_share_comes_out_and_the_odds_are_the_ratio_of_its_ends(selection: Selection) -> None:
+def test_the_share_comes_out_and_the_odds_are_the_ratio_of_its_ends(selection: MissingSelection) -> None:
     share, _ = quad(lambda place: float(selection.chance(np.array(place))), 0, 1)
     assert share == pytest.approx(selection.missing, rel=1e-6)
     first, last = selection.chance(np.array([0.0, 1.0]))
@@ -216,7 +216,7 @@ def test_the_share_comes_out_and_the_odds_are_the_ratio_of_its_ends(selection: S
 
 
 @given(selections)
-def test_shares_before_a_place_are_integrals(selection: Selection) -> None:
+def test_shares_before_a_place_are_integrals(selection: MissingSelection) -> None:
     def chance(place: float) -> float:
         return float(selection.chance(np.array(place)))
 
@@ -229,7 +229,7 @@ def test_shares_before_a_place_are_integrals(selection: Selection) -> None:
 
 
 @given(selections)
-def test_a_known_answer_stands_for_all_at_its_place(selection: Selection) -> None:
+def test_a_known_answer_stands_for_all_at_its_place(selection: MissingSelection) -> None:
     # Over the known ones, the weight averages 1, and weighted places are uniform: their mean is a half.
     def known(place: float) -> float:
         return (1 - float(selection.chance(np.array(place)))) / (1 - selection.missing)
@@ -243,18 +243,18 @@ def test_a_known_answer_stands_for_all_at_its_place(selection: Selection) -> Non
 
 @given(st.floats(0.01, 0.95))
 def test_without_odds_places_play_no_part(missing: float) -> None:
-    alike = Selection(missing)
+    alike = MissingSelection(missing)
     np.testing.assert_allclose(alike.chance(PLACES), missing)
     np.testing.assert_allclose(alike.weight(PLACES), 1)
     np.testing.assert_allclose(alike.missing_before(PLACES), PLACES)
     np.testing.assert_allclose(alike.known_before(PLACES), PLACES)
-    nearly = Selection(missing, 1 + 1e-6)
+    nearly = MissingSelection(missing, 1 + 1e-6)
     np.testing.assert_allclose(nearly.missing_before(PLACES), PLACES, atol=1e-5)
 
 
 @pytest.mark.parametrize("odds", [1e-200, 1e-9, 1e9, 1e200])
 def test_extreme_odds_leave_numbers(odds: float) -> None:
-    selection = Selection(0.4, odds)
+    selection = MissingSelection(0.4, odds)
     for values in (selection.known_before(PLACES), 1 - selection.known_before(PLACES), selection.weight(PLACES)):
         assert np.isfinite(np.log(values)).all()
     known_first = selection.known_before(np.array(0.5)) > 0.8

@@ -11,7 +11,7 @@ from kgprobe.graph import KnowledgeGraph, load_graph
 from kgprobe.metrics import evaluate
 from kgprobe.openworld import sensitivity
 from kgprobe.openworld.expected_scores import Unlearned
-from kgprobe.openworld.sensitivities import AnswerCounts, Reading
+from kgprobe.openworld.sensitivities import AnswerCounts, MetricSensitivity
 from kgprobe.openworld.world import OPEN_WORLD_METRICS
 from kgprobe.ranks import Ranks
 from kgprobe.transform import AffinePower, Hits, Power, Transformer
@@ -62,7 +62,7 @@ def test_values_are_means_over_the_queries_of_what_is_expected(metric: str, f: T
 def test_slopes_are_derivatives_of_the_values_whatever_the_metric_does_with_its_sums(metric: str) -> None:
     h = 1e-4
 
-    def read(strength: float) -> Reading:
+    def read(strength: float) -> MetricSensitivity:
         return sensitivity(COUNTS, 0.2, metric, strength=strength).readings[0]
 
     at, ahead, behind = read(0.6), read(0.6 + h), read(0.6 - h)

@@ -15,10 +15,10 @@ from kgprobe.errors import DataError, UsageError
 from kgprobe.graph import KnowledgeGraph
 from kgprobe.graph.family_tree import family_tree
 from kgprobe.openworld.splits import depths, rank_scores, split_world, tail_popularity
-from kgprobe.openworld.tasks import all_task, tail_task
 from kgprobe.openworld.world import PARTS, OpenWorld
 from kgprobe.openworld.world_files import read_world
 from kgprobe.openworld.world_ranks import rank_worlds
+from kgprobe.openworld.world_tasks import all_task, tail_task
 from kgprobe.predict import rank
 from kgprobe.ranks import Ranks, merge_seeds
 from kgprobe.resources import Resources

@@ -11,10 +11,10 @@ import pytest
 
 from kgprobe.errors import DataError
 from kgprobe.graph import load_graph, write_graph
-from kgprobe.graph.identifiers import as_labels
-from kgprobe.openworld.tasks import answers_per_query, tail_task
+from kgprobe.graph.knowledge_graph import as_labels
 from kgprobe.openworld.world import PARTS
 from kgprobe.openworld.world_files import read_published, read_world, write_world
+from kgprobe.openworld.world_tasks import answers_per_query, tail_task
 from worlds import as_set, random_graph, random_world
 
 FIGURES = {

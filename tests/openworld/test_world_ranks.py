@@ -6,9 +6,16 @@ import numpy as np
 import pytest
 
 from kgprobe.errors import DataError, UsageError
-from kgprobe.openworld.tasks import Task, all_task, tail_task
 from kgprobe.openworld.world import OpenWorld
-from kgprobe.openworld.world_ranks import Checkpoint, RankPair, checkpoints_of, pair_paths, rank_worlds, read_pairs
+from kgprobe.openworld.world_ranks import (
+    RankedCheckpoint,
+    RankPair,
+    checkpoints_of,
+    pair_paths,
+    rank_worlds,
+    read_pairs,
+)
+from kgprobe.openworld.world_tasks import WorldTask, all_task, tail_task
 from kgprobe.predict import Dot
 from kgprobe.ranks import Ranks, merge_seeds
 from kgprobe.resources import Resources
@@ -19,7 +26,7 @@ from worlds import Dense, as_set, changed, random_world, ranks_by_loops, rows
 SIDES = {"tail": ("tail",), "both": ("tail", "head")}
 
 
-def task_of(world: OpenWorld, kind: str) -> Task:
+def task_of(world: OpenWorld, kind: str) -> WorldTask:
     return tail_task(world, 12, 2) if kind == "tail" else all_task(world)
 
 
@@ -242,11 +249,11 @@ def world_world_checkpoints() -> OpenWorld:
 
 
 @pytest.fixture
-def task(world_world_checkpoints: OpenWorld) -> Task:
+def task(world_world_checkpoints: OpenWorld) -> WorldTask:
     return tail_task(world_world_checkpoints, 6, 2)
 
 
-def scores_in(path: Path, world: OpenWorld, task: Task, seed: int) -> Dense:
+def scores_in(path: Path, world: OpenWorld, task: WorldTask, seed: int) -> Dense:
     """Write the scores of a model for the queries of a task."""
     model = Dense.random(world_world_checkpoints, seed)
     head, relation, _ = np.concatenate([task.known, task.missing]).T
@@ -285,7 +292,9 @@ def test_models_of_one_name_are_refused() -> None:
     assert caught.value.problems == ["a/run would be kept as run", "b/run would be kept as run"]
 
 
-def test_what_is_ranked_is_kept_and_known_again(tmp_path: Path, world_world_checkpoints: OpenWorld, task: Task) -> None:
+def test_what_is_ranked_is_kept_and_known_again(
+    tmp_path: Path, world_world_checkpoints: OpenWorld, task: WorldTask
+) -> None:
     model = scores_in(tmp_path / "mine.npz", world_world_checkpoints, task, 0)
     [checkpoint] = checkpoints_of([tmp_path / "mine.npz"], tmp_path / "out")
     assert not checkpoint.is_ranked(world_world_checkpoints, task)
@@ -297,17 +306,19 @@ def test_what_is_ranked_is_kept_and_known_again(tmp_path: Path, world_world_chec
     assert pair.open.info.model == "mine"
 
 
-def test_half_a_pair_is_ranked_again(tmp_path: Path, world_world_checkpoints: OpenWorld, task: Task) -> None:
+def test_half_a_pair_is_ranked_again(tmp_path: Path, world_world_checkpoints: OpenWorld, task: WorldTask) -> None:
     [checkpoint] = checkpoints_of(["random"], tmp_path)
     checkpoint.rank(world_world_checkpoints, task)
     pair_paths(checkpoint.folder, "final")["closed"].unlink()
     assert not checkpoint.is_ranked(world_world_checkpoints, task)
 
 
-def test_several_training_runs_are_one_table(tmp_path: Path, world_world_checkpoints: OpenWorld, task: Task) -> None:
+def test_several_training_runs_are_one_table(
+    tmp_path: Path, world_world_checkpoints: OpenWorld, task: WorldTask
+) -> None:
     models = {seed: scores_in(tmp_path / f"{seed}.npz", world_world_checkpoints, task, seed) for seed in (2, 9)}
     runs = {seed: str(tmp_path / f"{seed}.npz") for seed in models}
-    pair = Checkpoint("two", "epoch-1", runs, tmp_path / "out").rank(world_world_checkpoints, task)
+    pair = RankedCheckpoint("two", "epoch-1", runs, tmp_path / "out").rank(world_world_checkpoints, task)
     assert pair.open.seed is not None
     assert pair.closed.seed is not None
     for seed, model in models.items():
@@ -316,14 +327,14 @@ def test_several_training_runs_are_one_table(tmp_path: Path, world_world_checkpo
         assert rows(pair.closed.filter(pair.closed.seed == seed)) == rows(alone.closed)
 
 
-def problems_of(checkpoint: Checkpoint, world: OpenWorld, task: Task) -> str:
+def problems_of(checkpoint: RankedCheckpoint, world: OpenWorld, task: WorldTask) -> str:
     with pytest.raises(DataError, match="something else") as caught:
         checkpoint.is_ranked(world_world_checkpoints, task)
     return "\n".join(caught.value.problems)
 
 
 def test_ranks_of_something_else_are_never_taken_for_ones_own(
-    tmp_path: Path, world_world_checkpoints: OpenWorld, task: Task
+    tmp_path: Path, world_world_checkpoints: OpenWorld, task: WorldTask
 ) -> None:
     scores_in(tmp_path / "mine.npz", world_world_checkpoints, task, 0)
     [checkpoint] = checkpoints_of([tmp_path / "mine.npz"], tmp_path / "out")

@@ -22,7 +22,7 @@ from kgprobe.predict.candidates import (
     read_pairs,
     read_type_constraints,
 )
-from kgprobe.predict.queries import Facts
+from kgprobe.predict.queries import RankedTriples
 from kgprobe.predict.scorers import SIDES, Side
 
 triples = st.lists(st.tuples(st.integers(0, 5), st.integers(0, 3), st.integers(0, 5)), min_size=1, max_size=20)
@@ -40,7 +40,7 @@ def small_graph() -> KnowledgeGraph:
 @given(triples)
 def test_candidates_of_train_are_those_of_a_search(train: list[tuple[int, int, int]]) -> None:
     graph = KnowledgeGraph.from_triples(train=train, test=train, num_entities=6, num_relations=4)
-    candidates = open_candidates("train", graph, Facts.build(graph))
+    candidates = open_candidates("train", graph, RankedTriples.build(graph))
     assert isinstance(candidates, RelationCandidates)
     for side in SIDES:
         for relation in range(4):
@@ -66,12 +66,12 @@ def test_candidates_of_facts_are_the_distinct_ones_of_their_rows(data: st.DataOb
 
 def test_all_entities_are_no_set() -> None:
     graph = small_graph()
-    assert open_candidates("all", graph, Facts.build(graph)) is None
+    assert open_candidates("all", graph, RankedTriples.build(graph)) is None
 
 
 def test_lists_skip_the_rows_of_repeated_facts(tmp_path: Path) -> None:
     graph = small_graph()
-    facts = Facts.build(graph)
+    facts = RankedTriples.build(graph)
     path = tmp_path / "negatives.npz"
     np.savez(path, head=[[0], [1], [2], [3]], tail=[[3, 2], [1, 1], [0, 0], [0, 1]])
     candidates = open_candidates(path, graph, facts)
@@ -94,7 +94,7 @@ def test_lists_skip_the_rows_of_repeated_facts(tmp_path: Path) -> None:
 def test_files_of_relations(tmp_path: Path, name: str, content: str) -> None:
     graph = small_graph()
     (tmp_path / name).write_text(content, encoding="utf-8")
-    candidates = open_candidates(str(tmp_path / name), graph, Facts.build(graph))
+    candidates = open_candidates(str(tmp_path / name), graph, RankedTriples.build(graph))
     assert isinstance(candidates, RelationCandidates)
     assert [candidates.ids("tail", r).tolist() for r in range(3)] == [[1, 3], [], []]
     assert [candidates.ids("head", r).tolist() for r in range(3)] == [[], [], [0]]
@@ -102,7 +102,7 @@ def test_files_of_relations(tmp_path: Path, name: str, content: str) -> None:
 
 def test_files_say_which_they_are(tmp_path: Path) -> None:
     graph = small_graph()
-    facts = Facts.build(graph, sides="tail")
+    facts = RankedTriples.build(graph, sides="tail")
     np.savez(tmp_path / "negatives.npz", tail=np.zeros((4, 1), dtype=int))
     (tmp_path / "types.tsv").write_text("0\ttail\t3\n", encoding="utf-8")
     for name in ("negatives.npz", "types.tsv"):
@@ -116,7 +116,7 @@ def test_files_say_which_they_are(tmp_path: Path) -> None:
 def test_a_word_that_is_none() -> None:
     graph = small_graph()
     with pytest.raises(UsageError, match="'trian' is neither a kind of candidates nor a file; nearest: train"):
-        open_candidates("trian", graph, Facts.build(graph))
+        open_candidates("trian", graph, RankedTriples.build(graph))
 
 
 @pytest.mark.parametrize(
@@ -132,14 +132,14 @@ def test_bad_files_are_named(tmp_path: Path, name: str, problem: str) -> None:
     graph = small_graph()
     (tmp_path / name).write_text("what is this\n", encoding="utf-8")
     with pytest.raises(DataError, match="these are not candidates for tiny") as caught:
-        open_candidates(tmp_path / name, graph, Facts.build(graph))
+        open_candidates(tmp_path / name, graph, RankedTriples.build(graph))
     assert caught.value.problems[0].startswith(problem)
 
 
 def test_train_must_be_there() -> None:
     graph = KnowledgeGraph.from_triples(test=[[0, 0, 1]])
     with pytest.raises(DataError, match="no candidates by relation"):
-        open_candidates("train", graph, Facts.build(graph))
+        open_candidates("train", graph, RankedTriples.build(graph))
 
 
 def test_real_graph(data: Path) -> None:
@@ -158,11 +158,11 @@ HEAD, TAIL = np.array([[1, 2], [0, 1], [3, 3]]), np.array([[0], [1], [2]], dtype
 
 
 @pytest.fixture
-def facts() -> Facts:
-    return Facts.build(KnowledgeGraph.from_triples(test=TEST))
+def facts() -> RankedTriples:
+    return RankedTriples.build(KnowledgeGraph.from_triples(test=TEST))
 
 
-def read(path: Path, facts: Facts, **arrays: Any) -> tuple[dict[Side, Any] | None, list[str]]:
+def read(path: Path, facts: RankedTriples, **arrays: Any) -> tuple[dict[Side, Any] | None, list[str]]:
     np.savez(path / "negatives.npz", **arrays)
     problems: list[str] = []
     return read_negatives(path / "negatives.npz", facts, 4, problems), problems
@@ -177,7 +177,7 @@ def read(path: Path, facts: Facts, **arrays: Any) -> tuple[dict[Side, Any] | Non
     ],
     ids=["ours", "OGB", "OGB with its facts"],
 )
-def test_lists_as_they_are(tmp_path: Path, facts: Facts, arrays: dict[str, Any]) -> None:
+def test_lists_as_they_are(tmp_path: Path, facts: RankedTriples, arrays: dict[str, Any]) -> None:
     lists, problems = read(tmp_path, facts, **arrays)
     assert problems == []
     assert lists is not None
@@ -185,14 +185,14 @@ def test_lists_as_they_are(tmp_path: Path, facts: Facts, arrays: dict[str, Any])
 
 
 def test_only_the_sides_that_are_ranked_are_needed(tmp_path: Path) -> None:
-    facts = Facts.build(KnowledgeGraph.from_triples(test=TEST), sides="tail")
+    facts = RankedTriples.build(KnowledgeGraph.from_triples(test=TEST), sides="tail")
     lists, problems = read(tmp_path, facts, tail=TAIL)
     assert problems == []
     assert lists is not None
     assert list(lists) == ["tail"]
 
 
-def test_everything_wrong_is_reported(tmp_path: Path, facts: Facts) -> None:
+def test_everything_wrong_is_reported(tmp_path: Path, facts: RankedTriples) -> None:
     assert read(tmp_path, facts, head=HEAD + 2) == (
         None,
         [
@@ -213,7 +213,7 @@ def test_everything_wrong_is_reported(tmp_path: Path, facts: Facts) -> None:
     ]
 
 
-def test_lists_of_other_facts(tmp_path: Path, facts: Facts) -> None:
+def test_lists_of_other_facts(tmp_path: Path, facts: RankedTriples) -> None:
     lists = {"head_neg": HEAD, "tail_neg": TAIL}
     columns = {"head": [0, 0, 1], "relation": [0, 0, 0], "tail": [1, 1, 3]}
     _, problems = read(tmp_path, facts, **lists, **columns)
@@ -222,14 +222,14 @@ def test_lists_of_other_facts(tmp_path: Path, facts: Facts) -> None:
     assert problems == ["negatives.npz: head, relation, tail: 3, 3, 2 rows for 3 facts"]
 
 
-def test_pickled_arrays_are_refused(tmp_path: Path, facts: Facts) -> None:
+def test_pickled_arrays_are_refused(tmp_path: Path, facts: RankedTriples) -> None:
     lists, problems = read(tmp_path, facts, head=np.array([[1], None], dtype=object), tail=TAIL)
     assert lists is None
     assert len(problems) == 1
     assert "allow_pickle=False" in problems[0]
 
 
-def test_files_that_are_no_arrays(tmp_path: Path, facts: Facts) -> None:
+def test_files_that_are_no_arrays(tmp_path: Path, facts: RankedTriples) -> None:
     path = tmp_path / "negatives.npz"
     problems: list[str] = []
     path.write_bytes(b"not a zip file")

@@ -10,10 +10,10 @@ from threadpoolctl import threadpool_info, threadpool_limits
 
 from adversarial import TABLES
 from kgprobe.graph import KnowledgeGraph
-from kgprobe.predict.backends.numba_backend import CompiledArithmetic
+from kgprobe.predict.backends.numba_backend import NumbaBackend
 from kgprobe.predict.engine import count
 from kgprobe.predict.filters import KnownFilter
-from kgprobe.predict.queries import Facts
+from kgprobe.predict.queries import RankedTriples
 from kgprobe.predict.scorers import Dot, GroupNorm, Similarity
 from kgprobe.predict.tasks import Task
 from kgprobe.resources import Resources
@@ -92,7 +92,9 @@ def test_where_all_but_the_target_is_filtered_it_is_first_of_one(arithmetic: str
 def test_candidate_sets_with_filters_and_shards(sets: str, wanted: str, shards: int, arithmetic: str) -> None:
     graph = graph_of(seed=7)
     drawn, allowed = (
-        relation_sets(graph, seed=8) if sets == "relation" else query_sets(Facts.build(graph), graph.num_entities, 8)
+        relation_sets(graph, seed=8)
+        if sets == "relation"
+        else query_sets(RankedTriples.build(graph), graph.num_entities, 8)
     )
     models = [vectors("mixed", GroupNorm(2, 1.0), graph, 6, 9), relation_vectors("whole", Dot(), graph, 9)]
     for model in (*models, matrix(graph, 9)):
@@ -106,7 +108,7 @@ def test_a_target_outside_its_candidate_set_is_ranked_against_the_set() -> None:
     drawn, _ = relation_sets(graph, 0)
     seen = type(drawn).from_train(graph)
     model = vectors("zero", Dot(), graph, 2, 0)
-    found = counted(model, graph, CompiledArithmetic(), sets=seen)
+    found = counted(model, graph, NumbaBackend(), sets=seen)
     assert found == {(3, 0, 4, "tail"): (2.0, 2, 3), (3, 0, 4, "head"): (1.5, 1, 2)}
 
 
@@ -138,7 +140,7 @@ def _found_and_expected(situation: dict[str, Any], model: Any) -> tuple[Rows, Ro
     drawn: Any = {
         "all": lambda: (None, None),
         "relation": lambda: relation_sets(graph, seed),
-        "query": lambda: query_sets(Facts.build(graph), graph.num_entities, seed),
+        "query": lambda: query_sets(RankedTriples.build(graph), graph.num_entities, seed),
     }[situation["sets"]]()
     arithmetic = ARITHMETICS[situation["arithmetic"]]()
     found = counted(model, graph, arithmetic, situation["resources"], situation["wanted"], drawn[0])
@@ -168,12 +170,12 @@ def test_any_model_with_candidates_by_relation(seed: int, kind: str, batch: int,
     graph = graph_of(seed)
     model = relation_vectors(kind, Dot() if seed % 2 else GroupNorm(2, 5.0), graph, seed)
     resources = Resources(threads=2, batch=batch, tile=5, shards=shards)
-    assert counted(model, graph, CompiledArithmetic(), resources) == brute_force(model, graph)
+    assert counted(model, graph, NumbaBackend(), resources) == brute_force(model, graph)
 
 
 def test_count_takes_whatever_is_a_scorer_and_tells_how_far_it_is() -> None:
     graph = graph_of(seed=1)
-    queries = Facts.build(graph).queries("tail")
+    queries = RankedTriples.build(graph).queries("tail")
     task = Task(graph, queries, KnownFilter.build(graph), None, range(graph.num_entities))
     for model in (
         vectors("random", Dot(), graph, 6, 0),
@@ -200,7 +202,9 @@ def test_blas_has_one_thread_where_the_engine_has_its_own() -> None:
 
     graph = graph_of(seed=1)
     model = vectors("random", Dot(), graph, 6, 0)
-    task = Task(graph, Facts.build(graph).queries("tail"), KnownFilter.build(graph), None, range(graph.num_entities))
+    task = Task(
+        graph, RankedTriples.build(graph).queries("tail"), KnownFilter.build(graph), None, range(graph.num_entities)
+    )
     with threadpool_limits(2, user_api="blas"):
         count(Noted(Dot(), model.queries, model.table), task, Resources())
     assert set(seen) == {1}

@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from kgprobe.predict import Dot
-from kgprobe.predict.backends.numpy_backend import PlainArithmetic
+from kgprobe.predict.backends.numpy_backend import NumpyBackend
 from kgprobe.predict.engine import count_embedding
 from kgprobe.predict.filters import KnownFilter
-from kgprobe.predict.queries import Facts
+from kgprobe.predict.queries import RankedTriples
 from kgprobe.predict.tasks import Task
 from kgprobe.resources import Resources
 from ranking import Vectors, graph_of, vectors
@@ -19,7 +19,7 @@ class Interrupt(BaseException):
     pass
 
 
-class Slow(PlainArithmetic):
+class Slow(NumpyBackend):
     """An arithmetic that counts its tiles."""
 
     tiles = 0
@@ -31,7 +31,7 @@ class Slow(PlainArithmetic):
 
 def large_task() -> tuple[Vectors, Task]:
     graph = graph_of(seed=0, entities=200, facts=400)
-    queries = Facts.build(graph).queries("tail")
+    queries = RankedTriples.build(graph).queries("tail")
     task = Task(graph, queries, KnownFilter.build(graph), None, range(200))
     return vectors("random", Dot(), graph, 4, seed=0), task
 
@@ -62,13 +62,13 @@ def test_an_error_while_encoding_or_counting_is_passed_on_and_leaves_no_thread()
         def encode_queries(self, side: Any, given: Any, relation: Any) -> Any:
             raise Interrupt("encoding")
 
-    class Breaks(PlainArithmetic):
+    class Breaks(NumpyBackend):
         def count(self, scores: Any, bounds: Any) -> Any:
             raise Interrupt("counting")
 
     resources = Resources(threads=2, batch=3)
     with pytest.raises(Interrupt, match="encoding"):
-        count_embedding(Fails(Dot(), model.queries, model.table), task, PlainArithmetic(), resources, lambda n: None)
+        count_embedding(Fails(Dot(), model.queries, model.table), task, NumpyBackend(), resources, lambda n: None)
     with pytest.raises(Interrupt, match="counting"):
         count_embedding(model, task, Breaks(), resources, lambda n: None)
     assert threading.active_count() == before
@@ -79,7 +79,7 @@ def test_memory_limits_how_many_queries_are_counted_at_once() -> None:
 
     def blocks(**resources: Any) -> list[int]:
         watched: list[int] = []
-        count_embedding(model, task, PlainArithmetic(), Resources(threads=1, **resources), watched.append)
+        count_embedding(model, task, NumpyBackend(), Resources(threads=1, **resources), watched.append)
         assert sum(watched) == len(task.queries.query)
         return watched
 
@@ -93,5 +93,5 @@ def test_every_thread_has_work() -> None:
     model, task = large_task()
     for threads in (1, 2, 5):
         watched: list[int] = []
-        count_embedding(model, task, PlainArithmetic(), Resources(threads=threads), watched.append)
+        count_embedding(model, task, NumpyBackend(), Resources(threads=threads), watched.append)
         assert len(watched) >= threads

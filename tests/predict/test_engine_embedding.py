@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from kgprobe.errors import DataError
 from kgprobe.graph import KnowledgeGraph
 from kgprobe.predict import Dot, GroupNorm, engine, rank
-from kgprobe.predict.backends.numpy_backend import PlainArithmetic
+from kgprobe.predict.backends.numpy_backend import NumpyBackend
 from kgprobe.predict.scorers import Similarity
 from kgprobe.resources import Resources
 from ranking import (
@@ -266,7 +266,7 @@ def test_candidates_by_relation_go_before_those_of_all_relations() -> None:
             raise AssertionError("these candidates depend on the relation")
 
     model = relation_vectors("whole", Dot(), GRAPH, seed=7)
-    found = counted(Both(Dot(), model.queries, model.table), GRAPH, PlainArithmetic())  # type: ignore[arg-type]
+    found = counted(Both(Dot(), model.queries, model.table), GRAPH, NumpyBackend())  # type: ignore[arg-type]
     assert found == brute_force(model, GRAPH)
 
 

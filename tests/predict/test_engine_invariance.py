@@ -13,7 +13,7 @@ import ranking
 from adversarial import TABLES
 from kgprobe.graph import KnowledgeGraph, load_graph
 from kgprobe.predict import rank
-from kgprobe.predict.backends.backend import Arithmetic
+from kgprobe.predict.backends.backend import Backend
 from kgprobe.predict.scorers import Dot, GroupNorm, Similarity
 from kgprobe.resources import Resources
 from ranking import ARITHMETICS, Vectors, graph_of, relation_sets, vectors
@@ -35,7 +35,7 @@ DEVICES = ["cpu", "torch:cpu", *(["cuda"] if "cuda" in ARITHMETICS else [])]
 GRAPH = graph_of(seed=0, entities=300, relations=4, facts=60)
 
 
-def _columns(model: Any, arithmetic: Arithmetic, division: dict[str, int]) -> bytes:
+def _columns(model: Any, arithmetic: Backend, division: dict[str, int]) -> bytes:
     found = ranking.counted(model, GRAPH, arithmetic, Resources(**{"threads": 1, **division}), sets=None)
     return np.array([found[key] for key in sorted(found)]).tobytes()
 

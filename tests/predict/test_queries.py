@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from kgprobe.errors import DataError, UsageError
 from kgprobe.graph import KnowledgeGraph, load_graph
 from kgprobe.predict.filters import KnownFilter
-from kgprobe.predict.queries import Facts, Queries
+from kgprobe.predict.queries import Queries, RankedTriples
 from kgprobe.predict.scorers import SIDES, Side
 
 Triple = tuple[int, int, int]
@@ -29,7 +29,7 @@ def rows_of(offsets: np.ndarray, entities: np.ndarray) -> list[list[int]]:
 
 @given(triples)
 def test_facts_are_distinct_and_in_order(given_triples: list[Triple]) -> None:
-    facts = Facts.build(graph_of([], []), triples=np.array(given_triples, dtype=np.int16).reshape(-1, 3))
+    facts = RankedTriples.build(graph_of([], []), triples=np.array(given_triples, dtype=np.int16).reshape(-1, 3))
     distinct = list(dict.fromkeys(given_triples))
     assert facts.triples.tolist() == [list(triple) for triple in distinct]
     assert facts.triples.dtype == np.int64
@@ -40,7 +40,7 @@ def test_facts_are_distinct_and_in_order(given_triples: list[Triple]) -> None:
 
 @given(triples.filter(bool))
 def test_queries_are_those_of_a_loop(test: list[Triple]) -> None:
-    facts = Facts.build(graph_of([], test))
+    facts = RankedTriples.build(graph_of([], test))
     distinct = list(dict.fromkeys(test))
     for side in SIDES:
         queries = facts.queries(side)
@@ -59,7 +59,7 @@ def test_facts_of_a_query_keep_their_order() -> None:
     rng = np.random.default_rng(0)
     shuffled = rng.permutation(3000)
     graph = KnowledgeGraph.from_triples(test=np.column_stack([shuffled % 5, shuffled % 2, shuffled]))
-    queries = Facts.build(graph).queries("tail")
+    queries = RankedTriples.build(graph).queries("tail")
     assert len(queries) == 10
     for query in range(10):
         assert (np.diff(queries.fact[queries.query == query]) > 0).all()
@@ -72,7 +72,7 @@ def test_known_answers_are_those_of_a_search(train: list[Triple], test: list[Tri
         known = {"all": {*train, *test}, "train": {*train}, "none": set()}[wanted]
         filtered = KnownFilter.build(graph, wanted)
         for side in SIDES:
-            queries = Facts.build(graph).queries(side)
+            queries = RankedTriples.build(graph).queries(side)
             expected = [
                 answers(known, side, int(g), int(r)) for g, r in zip(queries.given, queries.relation, strict=True)
             ]
@@ -89,11 +89,11 @@ def answers(known: set[Triple], side: Side, asked: int, relation: int) -> list[i
 
 @pytest.mark.parametrize(("sides", "expected"), [("both", ("tail", "head")), ("head", ("head",)), ("tail", ("tail",))])
 def test_sides(sides: str, expected: tuple[str, ...]) -> None:
-    assert Facts.build(graph_of([], [(0, 0, 1)]), sides=sides).sides == expected
+    assert RankedTriples.build(graph_of([], [(0, 0, 1)]), sides=sides).sides == expected
 
 
 def test_no_facts_are_no_queries() -> None:
-    facts = Facts.build(graph_of([], []), triples=[])
+    facts = RankedTriples.build(graph_of([], []), triples=[])
     queries = facts.queries("head")
     assert (len(facts.triples), facts.repeated, len(queries), len(queries.fact)) == (0, 0, 0, 0)
     assert queries.known(KnownFilter.build(graph_of([], []))).offsets.tolist() == [0]
@@ -101,18 +101,18 @@ def test_no_facts_are_no_queries() -> None:
 
 def test_other_splits_and_facts_of_a_file(tmp_path: Path) -> None:
     graph = KnowledgeGraph.from_triples(valid=[[1, 0, 0]], test=[[0, 0, 1]], entity_labels=["Ada", "Bob"])
-    assert Facts.build(graph, "valid").triples.tolist() == [[1, 0, 0]]
+    assert RankedTriples.build(graph, "valid").triples.tolist() == [[1, 0, 0]]
     file = tmp_path / "some.tsv"
     file.write_text("Bob\t0\tBob\nAda\t0\tBob\nBob\t0\tBob\n", encoding="utf-8")
-    facts = Facts.build(graph, triples=file)
+    facts = RankedTriples.build(graph, triples=file)
     assert facts.triples.tolist() == [[1, 0, 1], [0, 0, 1]]
     assert facts.repeated == 1
-    assert Facts.build(graph, triples=str(file)).triples.tolist() == facts.triples.tolist()
+    assert RankedTriples.build(graph, triples=str(file)).triples.tolist() == facts.triples.tolist()
 
 
 def test_everything_wrong_with_a_request_is_reported() -> None:
     with pytest.raises(UsageError) as caught:
-        Facts.build(graph_of([], [(0, 0, 1)]), split="tset", sides="tial")
+        RankedTriples.build(graph_of([], [(0, 0, 1)]), split="tset", sides="tial")
     assert caught.value.problems == [
         "no side is called 'tial'; nearest: tail",
         "no split is called 'tset'; nearest: test",
@@ -121,13 +121,13 @@ def test_everything_wrong_with_a_request_is_reported() -> None:
 
 def test_a_split_without_triples() -> None:
     with pytest.raises(DataError, match="no valid triples to rank") as caught:
-        Facts.build(graph_of([(0, 0, 1)], [(0, 0, 2)]), "valid")
+        RankedTriples.build(graph_of([(0, 0, 1)], [(0, 0, 2)]), "valid")
     assert caught.value.problems == ["splits with triples: train, test"]
 
 
 def test_ids_that_the_graph_does_not_have() -> None:
     with pytest.raises(DataError) as caught:
-        Facts.build(graph_of([], []), triples=[[0, 0, 1], [4, -1, 9]])
+        RankedTriples.build(graph_of([], []), triples=[[0, 0, 1], [4, -1, 9]])
     assert caught.value.problems == [
         "triples head: 1 ids outside 0..3 in rows 1 (counted from 0), for example 4",
         "triples relation: 1 ids outside 0..2 in rows 1 (counted from 0), for example -1",
@@ -148,7 +148,7 @@ def test_ids_that_the_graph_does_not_have() -> None:
 )
 def test_arrays_that_are_no_triples(wrong: list[object], problem: str) -> None:
     with pytest.raises(DataError, match="not triples of tiny") as caught:
-        Facts.build(graph_of([], []), triples=wrong)
+        RankedTriples.build(graph_of([], []), triples=wrong)
     assert problem in caught.value.problems[0]
 
 
@@ -156,7 +156,7 @@ def test_a_bad_file_is_named_with_its_lines(tmp_path: Path) -> None:
     file = tmp_path / "some.tsv"
     file.write_text("0\t0\t9\n0\tknows\t1\n", encoding="utf-8")
     with pytest.raises(DataError, match=r"some\.tsv: these triples cannot be ranked") as caught:
-        Facts.build(graph_of([], []), triples=file)
+        RankedTriples.build(graph_of([], []), triples=file)
     assert caught.value.problems == [
         "some.tsv, line 1: '9' is no known entity: '0\\t0\\t9'",
         "some.tsv, line 2: 'knows' is no known relation: '0\\tknows\\t1'",
@@ -165,7 +165,7 @@ def test_a_bad_file_is_named_with_its_lines(tmp_path: Path) -> None:
 
 def test_real_graph(data: Path) -> None:
     graph = load_graph(data / "graphs" / "fb15k-237")
-    facts, known = Facts.build(graph), KnownFilter.build(graph)
+    facts, known = RankedTriples.build(graph), KnownFilter.build(graph)
     sides: list[Queries] = [facts.queries(side) for side in facts.sides]
     assert sum(len(queries.fact) for queries in sides) == 40_932
     assert sum(len(queries) for queries in sides) == 22_850

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from kgprobe.graph import KnowledgeGraph
 from kgprobe.predict.filters import KnownFilter
-from kgprobe.predict.queries import Facts
-from kgprobe.predict.tasks import Block, Columns, Counts, Task
+from kgprobe.predict.queries import RankedTriples
+from kgprobe.predict.tasks import Columns, Counts, QueryBlock, Task
 from ranking import graph_of, query_sets, relation_sets
 
 
@@ -60,7 +60,7 @@ GRAPH = graph_of(seed=31)
 
 
 def task_of(graph: KnowledgeGraph, side: str = "tail", wanted: str | None = None, **options: object) -> Task:
-    facts = Facts.build(graph)
+    facts = RankedTriples.build(graph)
     whole = {"sets": None, "entities": range(graph.num_entities)} | options
     return Task(graph, facts.queries(side), KnownFilter.build(graph, wanted), **whole)  # type: ignore[arg-type]
 
@@ -106,7 +106,7 @@ def test_a_block_is_what_its_queries_ask(part: range, side: str, wanted: str) ->
     known = {tuple(triple) for split in splits for triple in GRAPH.triples(split).tolist()}
     queries = task.queries
     for start, stop in ((0, len(queries)), (2, 7), (4, 5)):
-        block = Block(task, Columns(part), start, stop)
+        block = QueryBlock(task, Columns(part), start, stop)
         answers = [
             [e for e in part if ((g, r, e) if side == "tail" else (e, r, g)) in known]
             for g, r in zip(queries.given[start:stop].tolist(), queries.relation[start:stop].tolist(), strict=True)
@@ -124,7 +124,7 @@ def test_a_block_is_what_its_queries_ask(part: range, side: str, wanted: str) ->
             rows, columns = block.filtered(first, last)
             assert set(zip(rows.tolist(), columns.tolist(), strict=True)) == expected
             assert len(rows) == len(expected)
-        sets, allowed = query_sets(Facts.build(GRAPH), GRAPH.num_entities, seed=1)
+        sets, allowed = query_sets(RankedTriples.build(GRAPH), GRAPH.num_entities, seed=1)
         listed = [
             (target, position[e])
             for target, (row, answer) in enumerate(asked)

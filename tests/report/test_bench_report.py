@@ -2,9 +2,9 @@ import pytest
 
 from benches import made_pairs
 from kgprobe.openworld import Bench
-from kgprobe.openworld.benches import Settings, bench
+from kgprobe.openworld.benches import BenchSettings, bench
 from kgprobe.report.bench_report import bench_grid, bench_notes, bench_rows
-from kgprobe.report.render.grid import as_text
+from kgprobe.report.grid import as_text
 
 METRICS = ("MRR", "pMRR(p=0.25)", "PROBE(alpha=0)")
 
@@ -13,7 +13,7 @@ NAMES = ("one\nline", "other")
 
 @pytest.fixture(scope="module")
 def benches() -> dict[str, Bench]:
-    settings = Settings(replicates=20, late=0.9)
+    settings = BenchSettings(replicates=20, late=0.9)
     return {name: bench(made_pairs(2, 2, queries=9), METRICS, world=name, settings=settings) for name in NAMES}
 
 

@@ -12,7 +12,7 @@ import pytest
 from benches import made_pairs
 from browser import Opened, made_graph, made_tables, opened, write
 from kgprobe.openworld import Bench
-from kgprobe.openworld.benches import Settings, bench
+from kgprobe.openworld.benches import BenchSettings, bench
 from kgprobe.openworld.consistency import ranking
 from kgprobe.report.bench_report import write_bench
 from kgprobe.report.page.entries import world_entry
@@ -22,7 +22,7 @@ EVIL = "</script><script>alert(1)</script><img src=x onerror=alert(2)>"
 
 METRICS = ("MRR", "Hits@1", "pMRR(p=0.25)", "PROBE(alpha=1)", "PROBE(alpha=-1)", "MR")
 
-SETTINGS = Settings(replicates=50, late=0.3)
+SETTINGS = BenchSettings(replicates=50, late=0.3)
 
 
 @pytest.fixture(scope="module")

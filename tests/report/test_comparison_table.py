@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from kgprobe.metrics import Metric, parse_all
 from kgprobe.report.comparison_table import Style, comparison_grid, headings
-from kgprobe.report.render.grid import Cell, Grid, one_line
+from kgprobe.report.grid import Cell, Grid, one_line
 from reporting import NAMES, comparison
 from support import metrics
 

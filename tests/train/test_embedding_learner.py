@@ -19,7 +19,7 @@ import torch
 
 from kgprobe.graph import KnowledgeGraph
 from kgprobe.models.embedding_model import EmbeddingModel, Sizes
-from kgprobe.models.random_streams import Noise
+from kgprobe.models.random_streams import RandomStreams
 from kgprobe.train import losses
 from kgprobe.train.embedding_learner import (
     Batches,
@@ -36,7 +36,7 @@ from kgprobe.train.losses import KVsAll, NegativeSampling, OneVsAll
 from kgprobe.train.settings import LOSSES, MANY_ANSWERS
 from kgprobe.train.settings import OBJECTIVES as NAMES
 from kgprobe.train.soft_probe import SoftProbe, query_weights
-from kgprobe.train.training_queries import Queries, alike, rarity, training_queries
+from kgprobe.train.training_queries import TrainingQueries, alike, rarity, training_queries
 from runs import quick_settings, small_graph
 from slow_models import KINDS, scattered, tables
 from trainings import CPU, OBJECTIVES, settings_of
@@ -50,7 +50,7 @@ def _epoch(batches: Batches, epoch: int) -> torch.Tensor:
 
 @pytest.mark.parametrize(("size", "batch"), [(1, 1), (5, 2), (6, 3), (7, 7), (7, 100), (10, 1), (13, 5)])
 def test_every_query_is_taken_once_and_the_last_step_is_filled_up(size: int, batch: int) -> None:
-    batches = Batches(size, batch, Noise([4, 9], "cpu"))
+    batches = Batches(size, batch, RandomStreams([4, 9], "cpu"))
     taken = _epoch(batches, 3)
     full = min(size, batch)
     assert taken.shape == (2, -(-size // full), full)
@@ -60,31 +60,31 @@ def test_every_query_is_taken_once_and_the_last_step_is_filled_up(size: int, bat
 
 
 def test_after_the_last_step_the_order_starts_again() -> None:
-    batches = Batches(5, 2, Noise([0], "cpu"))
+    batches = Batches(5, 2, RandomStreams([0], "cpu"))
     taken = _epoch(batches, 0)
     again = torch.stack([batches.next() for _ in range(batches.steps)], 1)
     assert torch.equal(taken, again)
 
 
 def test_an_epoch_that_was_broken_off_leaves_no_trace() -> None:
-    batches, fresh = Batches(9, 2, Noise([1], "cpu")), Batches(9, 2, Noise([1], "cpu"))
+    batches, fresh = Batches(9, 2, RandomStreams([1], "cpu")), Batches(9, 2, RandomStreams([1], "cpu"))
     batches.shuffle()
     batches.next()
     assert torch.equal(_epoch(batches, 6), _epoch(fresh, 6))
 
 
 def test_every_epoch_and_every_seed_has_an_order_of_its_own() -> None:
-    batches = Batches(30, 30, Noise([0, 1], "cpu"))
+    batches = Batches(30, 30, RandomStreams([0, 1], "cpu"))
     orders = {tuple(run) for epoch in range(5) for run in _epoch(batches, epoch).flatten(1).tolist()}
     assert len(orders) == 10
 
 
 def test_a_run_takes_the_same_queries_alone_and_in_a_stack() -> None:
-    stacked = Batches(23, 4, Noise([5, 0, 7], "cpu"))
+    stacked = Batches(23, 4, RandomStreams([5, 0, 7], "cpu"))
     for epoch in (0, 3):
         together = _epoch(stacked, epoch)
         for run, seed in enumerate((5, 0, 7)):
-            assert torch.equal(_epoch(Batches(23, 4, Noise([seed], "cpu")), epoch)[0], together[run])
+            assert torch.equal(_epoch(Batches(23, 4, RandomStreams([seed], "cpu")), epoch)[0], together[run])
 
 
 GRAPH = small_graph()
@@ -174,7 +174,7 @@ def _made(kind: str) -> EmbeddingModel:
     return scattered(kind, Sizes(GRAPH.num_entities, 2), runs=2)
 
 
-def _asked(side: int) -> Queries:
+def _asked(side: int) -> TrainingQueries:
     return SIDES[side].at(torch.tensor([[0, 4, 9], [7, 4, 30]]))
 
 
@@ -292,7 +292,7 @@ def _counted(device: torch.device) -> float:
             _Ring()
         total.add_(1)
 
-    steps = Steps(take, Noise([0], device))
+    steps = Steps(take, RandomStreams([0], device))
     ring = _Ring()
     ring.steps = steps  # type: ignore[attr-defined]
     steps.run(10)

@@ -20,9 +20,9 @@ import kgprobe as kp
 from kgprobe.errors import DataError, UsageError
 from kgprobe.graph import KnowledgeGraph
 from kgprobe.models.embedding_model import ranked_run
-from kgprobe.train.checkpoints import MemoryKeep
+from kgprobe.train.checkpoints import MemoryStorage
 from kgprobe.train.embedding_learner import build_model
-from kgprobe.train.fitting import finish, model_name, rank_best, ranking_queries
+from kgprobe.train.fitting import finish_run, model_name, rank_best, ranking_queries
 from kgprobe.train.run_directory import RunDirectory
 from kgprobe.train.settings import Settings
 from kgprobe.train.trainer import TrainingResources, train
@@ -68,9 +68,9 @@ def test_a_graph_without_test_facts_has_no_ranks() -> None:
 GRAPH = small_graph()
 
 
-def _kept(settings: Settings) -> MemoryKeep:
+def _kept(settings: Settings) -> MemoryStorage:
     """Untrained runs, those of the second target with their seeds exchanged."""
-    keep, model = MemoryKeep(), build_model(settings, GRAPH, torch.device("cpu"))
+    keep, model = MemoryStorage(), build_model(settings, GRAPH, torch.device("cpu"))
     for target, order in zip(settings.select, ((0, 1), (1, 0)), strict=False):
         for seed, run in zip(settings.seeds, order, strict=True):
             weights = {name: own[run : run + 1] for name, own in model.state_dict().items()}
@@ -99,7 +99,7 @@ def test_each_seed_has_the_ranks_of_its_own_checkpoint(model: str, reciprocal: b
 
 def test_a_checkpoint_that_several_targets_choose_is_ranked_once_and_seeds_are_kept_apart() -> None:
     """Both seeds are at their best after the same epoch, by both targets."""
-    settings, keep = quick_settings(), MemoryKeep()
+    settings, keep = quick_settings(), MemoryStorage()
     model = build_model(settings, GRAPH, torch.device("cpu"))
     for target in TARGETS:
         for run, seed in enumerate(settings.seeds):
@@ -172,7 +172,7 @@ def run_run_finish(tmp_path: Path) -> Iterator[RunDirectory]:
 
 
 def test_every_target_has_its_ranks_and_the_result_says_how_good_they_are(run_run_finish: RunDirectory) -> None:
-    ranked = finish(run_run_finish, GRAPH, facts={"seconds": 1.5})
+    ranked = finish_run(run_run_finish, GRAPH, facts={"seconds": 1.5})
     assert run_run_finish.finished
     result = json.loads((run_run_finish.path / "result.json").read_text(encoding="utf-8"))
     assert result["seconds"] == 1.5
@@ -188,7 +188,7 @@ def test_every_target_has_its_ranks_and_the_result_says_how_good_they_are(run_ru
 
 
 def test_the_checkpoints_are_those_of_the_best_validations(run_run_finish: RunDirectory) -> None:
-    finish(run_run_finish, GRAPH)
+    finish_run(run_run_finish, GRAPH)
     result = json.loads((run_run_finish.path / "result.json").read_text(encoding="utf-8"))
     rows = run_run_finish.log_file.rows()
     for target in TARGETS:
@@ -200,11 +200,11 @@ def test_the_checkpoints_are_those_of_the_best_validations(run_run_finish: RunDi
 
 def test_what_has_been_ranked_is_not_ranked_again(run_run_finish: RunDirectory) -> None:
     first: list[float] = []
-    ranked = finish(run_run_finish, GRAPH, watch=first.append)
+    ranked = finish_run(run_run_finish, GRAPH, watch=first.append)
     assert sum(first) == pytest.approx(ranking_queries(run_run_finish.settings, GRAPH))
     (run_run_finish.path / "ranks-mrr.parquet").unlink()
     again: list[float] = []
-    other = finish(run_run_finish, GRAPH, watch=again.append)
+    other = finish_run(run_run_finish, GRAPH, watch=again.append)
     assert sum(again) == pytest.approx(sum(first) / 2)
     for target in TARGETS:
         assert other[target].to_arrow().equals(ranked[target].to_arrow())
@@ -213,13 +213,13 @@ def test_what_has_been_ranked_is_not_ranked_again(run_run_finish: RunDirectory) 
 @pytest.mark.parametrize("how", ["of another checkpoint", "damaged"])
 def test_ranks_that_do_not_belong_to_the_checkpoints_are_replaced(how: str, run_run_finish: RunDirectory) -> None:
     path = run_run_finish.path / "ranks.parquet"
-    wanted = finish(run_run_finish, GRAPH)[TARGETS[0]].to_arrow()
+    wanted = finish_run(run_run_finish, GRAPH)[TARGETS[0]].to_arrow()
     if how == "damaged":
         path.write_bytes(path.read_bytes()[:-20])
     else:
         tensors, facts = run_run_finish.load_best(TARGETS[0], 8)
         run_run_finish.save_best(TARGETS[0], 8, tensors, facts | {"epoch": 1})
-    found = finish(run_run_finish, GRAPH)[TARGETS[0]]
+    found = finish_run(run_run_finish, GRAPH)[TARGETS[0]]
     assert kp.read_ranks(path).to_arrow().equals(found.to_arrow())
     assert found.to_arrow().equals(wanted)
     assert found.info.settings["checkpoints"][1]["epoch"] == run_run_finish.load_best(TARGETS[0], 8)[1]["epoch"]
@@ -231,6 +231,6 @@ def test_a_graph_without_test_facts_has_a_result_without_ranks(tmp_path: Path) -
     )
     with begin(tmp_path / "run", graph) as run:
         train(run.settings, graph, run, TrainingResources(threads=1))
-        assert finish(run, graph) == {}
+        assert finish_run(run, graph) == {}
         assert run.finished
         assert not list(run.path.glob("ranks*.parquet"))

@@ -18,7 +18,7 @@ from scipy import stats
 from torch.nn import functional
 
 from kgprobe.models.embedding_model import EmbeddingModel, Sizes
-from kgprobe.models.random_streams import Noise
+from kgprobe.models.random_streams import RandomStreams
 from kgprobe.train.losses import (
     BinaryCrossEntropy,
     CrossEntropy,
@@ -31,7 +31,7 @@ from kgprobe.train.losses import (
     TargetLoss,
     product_cross_entropy,
 )
-from kgprobe.train.training_queries import Queries, alike, training_queries
+from kgprobe.train.training_queries import TrainingQueries, alike, training_queries
 from runs import small_graph
 from slow_models import scattered, slow_score, tables
 from trainings import CPU, Numbered
@@ -66,14 +66,14 @@ class Seen:
         return target * 0
 
 
-def _fact(queries: Queries, run: int, query: int, answer: int) -> tuple[int, int, int]:
+def _fact(queries: TrainingQueries, run: int, query: int, answer: int) -> tuple[int, int, int]:
     given, relation = int(queries.given[run, query]), int(queries.relation[run, query])
     return (given, relation, answer) if queries.side == "tail" else (answer, relation, given)
 
 
 @both_sides
-def test_true_answers_that_are_drawn_do_not_count(queries: Queries) -> None:
-    model = Numbered(Sizes(GRAPH.num_entities, 2), Noise([0, 1], "cpu"))
+def test_true_answers_that_are_drawn_do_not_count(queries: TrainingQueries) -> None:
+    model = Numbered(Sizes(GRAPH.num_entities, 2), RandomStreams([0, 1], "cpu"))
     seen = Seen()
     asked = queries.at(torch.stack([torch.arange(len(queries)), torch.arange(len(queries)).flip(0)]))
     NegativeSampling(seen, 40, GRAPH.num_entities)(model, asked)
@@ -88,7 +88,7 @@ def test_true_answers_that_are_drawn_do_not_count(queries: Queries) -> None:
 
 
 def test_all_entities_are_drawn_as_often_and_anew_for_every_query_run_and_step() -> None:
-    model = Numbered(Sizes(GRAPH.num_entities, 2), Noise([0, 1], "cpu"))
+    model = Numbered(Sizes(GRAPH.num_entities, 2), RandomStreams([0, 1], "cpu"))
     seen, draws = Seen(), []
     asked = SIDES[0].at(torch.arange(len(SIDES[0])).expand(2, -1))
     for _ in range(4):
@@ -103,11 +103,11 @@ def test_all_entities_are_drawn_as_often_and_anew_for_every_query_run_and_step()
 
 
 @both_sides
-def test_drawn_candidates_have_the_scores_of_the_model(queries: Queries) -> None:
+def test_drawn_candidates_have_the_scores_of_the_model(queries: TrainingQueries) -> None:
     model = scattered("ComplEx", Sizes(GRAPH.num_entities, 2), runs=2)
     own = [tables(model, run) for run in range(2)]
     asked = queries.at(torch.tensor([[0, 4, 9], [7, 4, 30]]))
-    loss, again = SelfAdversarial(0.5), Noise([0, 1], "cpu")
+    loss, again = SelfAdversarial(0.5), RandomStreams([0, 1], "cpu")
     drawn = again.integers(GRAPH.num_entities, (3, 6))
     model.noise.reseed(0)
     found = NegativeSampling(loss, 6, GRAPH.num_entities)(model, asked)
@@ -120,7 +120,7 @@ def test_drawn_candidates_have_the_scores_of_the_model(queries: Queries) -> None
             torch.testing.assert_close(found[run, query], wanted[0, 0])
 
 
-def _slow(asked: Queries, own: Any, run: int, query: int, answer: int) -> float:
+def _slow(asked: TrainingQueries, own: Any, run: int, query: int, answer: int) -> float:
     return slow_score("ComplEx", own, asked.side, _fact(asked, run, query, answer))
 
 
@@ -135,7 +135,7 @@ def _model() -> tuple[EmbeddingModel, list[Any]]:
 
 @both_sides
 @pytest.mark.parametrize("loss", [CrossEntropy(0.1), BinaryCrossEntropy(0.1), SelfAdversarial(1.0)], ids=str)
-def test_one_answer_against_all_entities(queries: Queries, loss: Any) -> None:
+def test_one_answer_against_all_entities(queries: TrainingQueries, loss: Any) -> None:
     """Cross entropy keeps other true answers among the candidates, as its papers do; the other losses do not."""
     model, own = _model()
     asked = queries.at(torch.tensor([[0, 4, 9], [7, 4, 30]]))
@@ -155,7 +155,7 @@ def test_one_answer_against_all_entities(queries: Queries, loss: Any) -> None:
 
 
 @both_sides
-def test_all_answers_against_all_entities(queries: Queries) -> None:
+def test_all_answers_against_all_entities(queries: TrainingQueries) -> None:
     model, own = _model()
     asked = queries.once().at(torch.tensor([[0, 4, 9], [7, 4, 2]]))
     loss = LabelBinaryCrossEntropy(0.1)

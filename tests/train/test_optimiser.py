@@ -15,7 +15,7 @@ import torch
 
 from kgprobe.models.embedding_model import EmbeddingModel, Sizes
 from kgprobe.train.checkpoints import copied
-from kgprobe.train.optimiser import Optimiser, learning_rate, mixed, products_in
+from kgprobe.train.optimiser import Optimiser, learning_rate, matmul_precision, mixed
 from runs import bits, quick_settings
 from slow_models import fresh
 
@@ -162,7 +162,7 @@ def test_rates_never_rise_nor_vanish(schedule: str) -> None:
 @pytest.mark.parametrize(("precision", "wanted"), [("float32", "highest"), ("tf32", "high"), ("bfloat16", "high")])
 def test_what_was_set_before_comes_back(precision: str, wanted: str) -> None:
     before = torch.get_float32_matmul_precision()
-    with products_in(precision):
+    with matmul_precision(precision):
         assert torch.get_float32_matmul_precision() == wanted
     assert torch.get_float32_matmul_precision() == before
 

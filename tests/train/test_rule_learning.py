@@ -14,10 +14,10 @@ from kgprobe.metrics import parse
 from kgprobe.models.registry import MODELS
 from kgprobe.predict.scorers import Scorer
 from kgprobe.resources import Resources
-from kgprobe.train.checkpoints import MemoryKeep
+from kgprobe.train.checkpoints import MemoryStorage
 from kgprobe.train.fitting import rank_best
 from kgprobe.train.learners import learner_of, trained_run
-from kgprobe.train.trainer import Progress, naming_what_to_lower
+from kgprobe.train.trainer import Progress, memory_advice
 from kgprobe.train.validation import Validation
 from rule_trainings import LITTLE, QUICK, family, quick_rules
 from runs import bits
@@ -73,7 +73,7 @@ def test_what_is_not_ready_is_neither_validated_nor_kept(model: str) -> None:
 
 
 def test_the_search_for_rules_is_not_begun_again_by_a_training_that_goes_on() -> None:
-    settings, keep = quick_rules("rnnlogic", epochs=6, validate_every=6), MemoryKeep()
+    settings, keep = quick_rules("rnnlogic", epochs=6, validate_every=6), MemoryStorage()
 
     def watch(progress: Progress) -> None:
         if progress.epoch == 2:
@@ -144,7 +144,7 @@ def test_a_training_that_diverges_says_what_to_lower(model: str) -> None:
 @every_model
 def test_memory_that_is_short_names_settings_of_the_model(model: str) -> None:
     settings = quick_rules(model)
-    with pytest.raises(DataError, match="not enough memory") as error, naming_what_to_lower(settings):
+    with pytest.raises(DataError, match="not enough memory") as error, memory_advice(settings):
         raise MemoryError
     *values, seeds = error.value.problems
     assert seeds == "2 seeds are trained at once"

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from kgprobe.graph.parquet_graph import write_graph
-from kgprobe.train.run_records import Log
+from kgprobe.train.run_records import RunLog
 from killing import Moment, Session, run_command
 from runs import TARGETS, assert_same_run, small_graph
 
@@ -64,7 +64,7 @@ def _moments(whole: dict[str, int], kind: signal.Signals, *parts: str) -> list[M
 
 def _assert_same_end(one: Path, other: Path) -> None:
     assert len(assert_same_run(one, other)) == 1 + 2 * len(TARGETS) + 2 * len(SNAPSHOTS)
-    assert [row["epoch"] for row in Log(one / "log.jsonl").rows()] == list(range(2, EPOCHS + 1, 2))
+    assert [row["epoch"] for row in RunLog(one / "log.jsonl").rows()] == list(range(2, EPOCHS + 1, 2))
 
 
 def _stop_and_go_on(place: Path, run: str, moments: list[Moment], code: int) -> Session:

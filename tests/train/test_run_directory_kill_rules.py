@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from kgprobe.graph.parquet_graph import write_graph
-from kgprobe.train.run_records import Log
+from kgprobe.train.run_records import RunLog
 from killing import Moment, run_command
 from rule_trainings import QUICK, family
 from runs import TARGETS, assert_same_run
@@ -36,4 +36,4 @@ def test_a_run_that_is_killed_ends_as_if_it_had_not_been(model: str, tmp_path: P
     last = run_command([*_arguments(model, tmp_path, "killed"), "--resume"], tmp_path)
     assert last.code == 0, last.said
     assert len(assert_same_run(tmp_path / "undisturbed", tmp_path / "killed")) > 1 + 2 * len(TARGETS)
-    assert Log(tmp_path / "killed" / "log.jsonl").rows()
+    assert RunLog(tmp_path / "killed" / "log.jsonl").rows()

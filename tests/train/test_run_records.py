@@ -15,7 +15,7 @@ import torch
 
 import kgprobe as kp
 from kgprobe.errors import DataError
-from kgprobe.train.run_records import Log, changes, environment, graph_facts, other_graph, write_curve
+from kgprobe.train.run_records import RunLog, changes, environment, graph_facts, other_graph, write_curve
 from runs import TARGETS, row, small_graph
 
 
@@ -74,7 +74,7 @@ def test_facts_that_do_not_tell_what_was_learned_are_compared_whole() -> None:
 
 
 def test_half_a_row_that_a_killed_process_left_is_cut_off(tmp_path: Path) -> None:
-    log = Log(tmp_path / "log.jsonl")
+    log = RunLog(tmp_path / "log.jsonl")
     log.add(row(2))
     length = log.length
     with log.path.open("ab") as file:
@@ -85,7 +85,7 @@ def test_half_a_row_that_a_killed_process_left_is_cut_off(tmp_path: Path) -> Non
 
 
 def test_a_log_that_lost_rows_is_refused(tmp_path: Path) -> None:
-    log = Log(tmp_path / "log.jsonl")
+    log = RunLog(tmp_path / "log.jsonl")
     log.add(row(2))
     with pytest.raises(DataError, match="rows are missing") as error:
         log.cut(log.length + 1)
@@ -93,7 +93,7 @@ def test_a_log_that_lost_rows_is_refused(tmp_path: Path) -> None:
 
 
 def test_all_rows_that_are_no_rows_are_named(tmp_path: Path) -> None:
-    log = Log(tmp_path / "log.jsonl")
+    log = RunLog(tmp_path / "log.jsonl")
     log.path.write_text('{"epoch": 2}\nnot JSON\n[4]\n', encoding="utf-8")
     with pytest.raises(DataError, match=r"log\.jsonl") as error:
         log.rows()
@@ -102,7 +102,7 @@ def test_all_rows_that_are_no_rows_are_named(tmp_path: Path) -> None:
 
 def test_a_log_that_cannot_be_written(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="cannot be written"):
-        Log(tmp_path / "nowhere" / "log.jsonl").add(row(2))
+        RunLog(tmp_path / "nowhere" / "log.jsonl").add(row(2))
 
 
 def test_the_curve_has_a_line_for_each_validation_target_and_seed(tmp_path: Path) -> None:

@@ -12,9 +12,9 @@ import kgprobe as kp
 from kgprobe.errors import DataError
 from kgprobe.graph.parquet_graph import write_graph
 from kgprobe.predict import Opening, open_model
-from kgprobe.predict.adapters.opening import SOURCES
-from kgprobe.predict.queries import Facts
-from kgprobe.train.fitting import finish
+from kgprobe.predict.adapters.opening import ADAPTERS
+from kgprobe.predict.queries import RankedTriples
+from kgprobe.train.fitting import finish_run
 from kgprobe.train.trained_models import is_trained
 from kgprobe.train.trainer import TrainingResources, train
 from runs import begin, quick_settings, small_graph
@@ -27,7 +27,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("trained") / "run"
     with begin(path, GRAPH, quick_settings("rotate", reciprocal=True, snapshot_every=2)) as opened:
         train(opened.settings, GRAPH, opened, TrainingResources(threads=1))
-        finish(opened, GRAPH)
+        finish_run(opened, GRAPH)
     return path
 
 
@@ -112,10 +112,10 @@ def test_a_setting_that_this_version_does_not_know(run: Path, tmp_path: Path) ->
 
 
 def test_a_run_is_what_is_opened_first(run: Path) -> None:
-    meant = [source.what for source in SOURCES if source.is_meant(run / "best/mrr/seed-3.safetensors")]
+    meant = [source.what for source in ADAPTERS if source.is_meant(run / "best/mrr/seed-3.safetensors")]
     assert meant[0].startswith("a run of 'kgprobe train'")
-    assert [source.what for source in SOURCES if source.is_meant(run)] == meant[:1]
-    assert open_model(run, Opening(GRAPH, Facts.build(GRAPH))).name == "RotatE"
+    assert [source.what for source in ADAPTERS if source.is_meant(run)] == meant[:1]
+    assert open_model(run, Opening(GRAPH, RankedTriples.build(GRAPH))).name == "RotatE"
 
 
 def test_other_files_and_folders_are_not_taken_for_runs(tmp_path: Path) -> None:
@@ -145,7 +145,7 @@ def test_a_model_of_a_run_is_told_apart_without_torch(run: Path) -> None:
     code = """if True:
         import sys
         from pathlib import Path
-        from kgprobe.predict.adapters.opening import SOURCES
+        from kgprobe.predict.adapters.opening import ADAPTERS
         import kgprobe
         print(*(SOURCES[0].is_meant(Path(path)) for path in sys.argv[1:]), "torch" in sys.modules)
     """

@@ -20,10 +20,10 @@ from kgprobe.metrics import parse
 from kgprobe.models.complex import ComplExOptions
 from kgprobe.models.embedding_model import ranked_run
 from kgprobe.resources import Resources
-from kgprobe.train.checkpoints import MemoryKeep
+from kgprobe.train.checkpoints import MemoryStorage
 from kgprobe.train.embedding_learner import build_model
 from kgprobe.train.settings import Settings
-from kgprobe.train.trainer import Progress, naming_what_to_lower, train
+from kgprobe.train.trainer import Progress, memory_advice, train
 from kgprobe.train.validation import Validation
 from runs import bits, quick_settings, small_graph
 from trainings import (
@@ -75,14 +75,14 @@ def test_too_many_coordinates(size: int, kind: str) -> None:
     ids=lambda error: type(error).__name__,
 )
 def test_the_ways_in_which_a_device_says_it(shortage: Exception) -> None:
-    with pytest.raises(DataError, match="not enough memory") as error, naming_what_to_lower(quick_settings()):
+    with pytest.raises(DataError, match="not enough memory") as error, memory_advice(quick_settings()):
         raise shortage
     assert error.value.__cause__ is shortage
 
 
 @pytest.mark.parametrize("other", [RuntimeError("shapes do not match"), TypeError("no"), KeyError("x")], ids=str)
 def test_other_errors_are_left_alone(other: Any) -> None:
-    with pytest.raises(type(other)) as error, naming_what_to_lower(quick_settings()):
+    with pytest.raises(type(other)) as error, memory_advice(quick_settings()):
         raise other
     assert error.value is other
 
@@ -205,7 +205,7 @@ def test_training_stops_when_no_run_gains_any_more_and_each_keeps_what_it_would_
                 torch.testing.assert_close(weights, own.load_best(target, seed)[0][name], rtol=1e-3, atol=1e-4)
 
 
-class _StopsAtSnapshot(MemoryKeep):
+class _StopsAtSnapshot(MemoryStorage):
     """Is stopped before it has kept the snapshot with this number."""
 
     def __init__(self, number: int) -> None:
@@ -240,7 +240,7 @@ def test_a_training_that_was_stopped_anywhere_goes_on_to_the_same_end(model: str
     assert_stopping_changes_nothing(settings, GRAPH)
 
 
-class _OldKeep(MemoryKeep):
+class _OldKeep(MemoryStorage):
     """Its states do not tell how many steps were taken."""
 
     def save_state(self, tensors: Mapping[str, torch.Tensor], progress: Mapping[str, Any]) -> None:
@@ -271,7 +271,7 @@ def test_a_finished_training_is_not_trained_again() -> None:
 @pytest.mark.parametrize("batch_size", [10, 1000])
 def test_a_training_that_diverges_says_what_to_lower(model: str, batch_size: int) -> None:
     settings = quick_settings(model, learning_rate=1e30, batch_size=batch_size, validate_every=1)
-    keep = MemoryKeep()
+    keep = MemoryStorage()
     with pytest.raises(DataError, match=r"no numbers? any more in epoch") as error:
         trained(settings, keep=keep)
     assert "learning_rate (it is 1e+30)" in error.value.remedy
@@ -282,7 +282,7 @@ def test_a_training_that_diverges_says_what_to_lower(model: str, batch_size: int
 
 def test_what_was_kept_before_a_training_diverged_is_not_lost() -> None:
     settings = quick_settings("rotate", learning_rate=1e30, batch_size=1000, validate_every=1)
-    keep = MemoryKeep()
+    keep = MemoryStorage()
     with pytest.raises(DataError, match="the loss is no number any more in epoch 2") as error:
         trained(settings, keep=keep)
     assert error.value.problems == ["seed 3: loss nan", "seed 8: loss nan"]
@@ -330,9 +330,9 @@ def test_a_graph_without_training_facts_is_refused() -> None:
 )
 def test_settings_that_do_not_fit_together_are_refused(changes: dict[str, Any], named: tuple[str, ...]) -> None:
     settings = Settings("ComplEx", ComplExOptions(dimension=2), objective="k_vs_all", epochs=1)
-    train(settings, GRAPH, MemoryKeep())
+    train(settings, GRAPH, MemoryStorage())
     with pytest.raises(UsageError, match="ComplEx cannot be trained") as error:
-        train(replace(settings, **changes), GRAPH, MemoryKeep())
+        train(replace(settings, **changes), GRAPH, MemoryStorage())
     (problem,) = error.value.problems
     assert all(word in problem for word in (*named, "objective", "k_vs_all"))
     with pytest.raises(UsageError) as resolved:
@@ -343,7 +343,7 @@ def test_settings_that_do_not_fit_together_are_refused(changes: dict[str, Any], 
 def test_all_values_out_of_range_are_named_at_once() -> None:
     settings = Settings("ComplEx", ComplExOptions(dimension=0), epochs=0, learning_rate=-1.0)
     with pytest.raises(UsageError) as error:
-        train(settings, GRAPH, MemoryKeep())
+        train(settings, GRAPH, MemoryStorage())
     assert [problem.split()[0] for problem in error.value.problems] == ["dimension", "epochs", "learning_rate"]
 
 

@@ -12,7 +12,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kgprobe.train.training_queries import Queries, TrueAnswers, alike, joined, rarity, training_queries
+from kgprobe.train.training_queries import TrainingQueries, TrueAnswers, alike, joined, rarity, training_queries
 from runs import small_graph
 from trainings import CPU
 
@@ -57,11 +57,11 @@ GRAPH = small_graph()
 FACTS = [tuple(fact) for fact in GRAPH.triples("train").tolist()]
 
 
-def _asked(queries: Queries) -> list[tuple[int, int, int]]:
+def _asked(queries: TrainingQueries) -> list[tuple[int, int, int]]:
     return list(zip(queries.given.tolist(), queries.relation.tolist(), queries.target.tolist(), strict=True))
 
 
-def _built(reciprocals: int | None) -> list[Queries]:
+def _built(reciprocals: int | None) -> list[TrainingQueries]:
     return training_queries(GRAPH.triples("train"), GRAPH.num_entities, reciprocals, rarity, CPU)
 
 

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kgprobe.aggregate.weights import Columns, Floats, Weighting
+from kgprobe.aggregate.weights import Columns, Weighting
+from kgprobe.arrays import Floats
 from kgprobe.ranks import Ranks, refuse_intervals
 from kgprobe.transform import Transformer
 

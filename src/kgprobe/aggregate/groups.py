@@ -10,13 +10,11 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from kgprobe.aggregate.weighted_mean import KeyedSums
+from kgprobe.arrays import Floats
 from kgprobe.errors import DataError, UsageError
 from kgprobe.ranks import RankFile, Ranks
-
-Floats = NDArray[np.float64]
 
 
 class Grouping(ABC):

@@ -18,12 +18,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from kgprobe.aggregate.weighted_mean import Tie, tied_rank, tied_score
 from kgprobe.aggregate.weights import smallest_popularity
-from kgprobe.arrays import distinct
+from kgprobe.arrays import Floats, distinct
 from kgprobe.errors import DataError, UsageError
 from kgprobe.ranks import RankFile, Ranks, refuse_intervals
 from kgprobe.transform import SO_SMALL_THAT_LINEAR, AffinePower
-
-Floats = NDArray[np.float64]
 
 MOST_EXPONENT = 600.0
 

@@ -6,16 +6,11 @@ from collections.abc import Callable, Sequence
 from enum import StrEnum
 
 import numpy as np
-from numpy.typing import NDArray
 
-from kgprobe.arrays import distinct, sum_by
+from kgprobe.arrays import Floats, distinct, sum_by
 from kgprobe.errors import DataError, UsageError
 from kgprobe.ranks import Ranks
 from kgprobe.transform import Transformer
-
-Floats = NDArray[np.float64]
-
-Codes = NDArray[np.int64]
 
 
 class KeyedSums:

@@ -19,10 +19,9 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from kgprobe.arrays import Floats
 from kgprobe.errors import DataError
 from kgprobe.ranks import RankFile, Ranks
-
-Floats = NDArray[np.float64]
 
 Columns = Mapping[str, Floats]
 

@@ -18,7 +18,7 @@ from kgprobe.audit.view import Finding, Severity, Source, View, gravest_first, p
 from kgprobe.errors import DataError
 from kgprobe.graph import KnowledgeGraph
 from kgprobe.ranks import RanksInfo
-from kgprobe.ranks.validation import Checker
+from kgprobe.ranks.schema import Checker
 
 _CAUSES = {
     "rank is below 1": "ranks count from 1, and not from 0",
@@ -171,7 +171,7 @@ OWN_CHECKS: tuple[Check, ...] = (check_metadata, check_rank_values, check_seeds,
 """What can be said of a file that answers other queries than it should."""
 
 
-def audit_files(files: Mapping[str, Source], graph: KnowledgeGraph | None = None) -> list[Finding]:
+def check(files: Mapping[str, Source], graph: KnowledgeGraph | None = None) -> list[Finding]:
     """Whether rank files are sound, and may be compared: everything that deserves a second look, the gravest first.
 
     Args:

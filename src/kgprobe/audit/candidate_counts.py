@@ -10,8 +10,9 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import NDArray
 
+from kgprobe.arrays import Flags, Floats
 from kgprobe.audit.query_sets import due_split
-from kgprobe.audit.view import Finding, Flags, Floats, Queries, Run, Severity, View
+from kgprobe.audit.view import AuditedRun, AuditQueries, Finding, Severity, View
 from kgprobe.graph import SPLITS, KnowledgeGraph
 from kgprobe.graph.popularity import entity_degrees
 
@@ -78,7 +79,7 @@ class Recount:
         'filtered by train+test, with one too many candidates everywhere'
     """
 
-    def __init__(self, graph: KnowledgeGraph, queries: Queries) -> None:
+    def __init__(self, graph: KnowledgeGraph, queries: AuditQueries) -> None:
         self.graph, self.queries = graph, queries
         self._left = cache(self._count)
 
@@ -182,7 +183,7 @@ def _all_different(models: list[str], table: Floats) -> Iterator[Finding]:
         )
 
 
-def _counts(runs: tuple[Run, ...]) -> Floats:
+def _counts(runs: tuple[AuditedRun, ...]) -> Floats:
     counts = np.full(len(runs[0].has), np.nan)
     for run in runs:
         counts = np.where(np.isnan(counts), run.candidates, counts)
@@ -353,7 +354,7 @@ def _claim(view: View, recount: Recount, model: str) -> Convention | None:
     return None if claim is None else Convention(tuple(split for split in recount.splits if split in claim))
 
 
-def _off(recount: Recount, runs: tuple[Run, ...], splits: tuple[str, ...]) -> list[int]:
+def _off(recount: Recount, runs: tuple[AuditedRun, ...], splits: tuple[str, ...]) -> list[int]:
     """How many rows of every run have other candidates than a filter leaves."""
     return [int((run.candidates[run.has] != recount.left(splits)[run.has]).sum()) for run in runs]
 
@@ -379,7 +380,7 @@ def _verdict(view: View, recount: Recount, model: str, usual: tuple[str, ...], c
     return _Verdict(model, apart if better else both, off, rows, seeds)
 
 
-def _explained(recount: Recount, runs: tuple[Run, ...], queries: Flags, usual: tuple[str, ...]) -> Fit:
+def _explained(recount: Recount, runs: tuple[AuditedRun, ...], queries: Flags, usual: tuple[str, ...]) -> Fit:
     """The convention of the run that deviates most, and how many rows the conventions of all runs explain."""
     fits = [recount.best(run.candidates, run.has & queries, usual) for run in runs]
     odd = next((fit.convention for fit in fits if fit.convention != Convention(usual)), Convention(usual))

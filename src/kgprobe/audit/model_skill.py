@@ -17,7 +17,8 @@ from functools import cached_property
 
 import numpy as np
 
-from kgprobe.audit.view import Codes, Flags, Floats, Run, View
+from kgprobe.arrays import Flags, Floats, Ints
+from kgprobe.audit.view import AuditedRun, View
 
 _FEWEST_CANDIDATES = 5
 
@@ -44,7 +45,7 @@ class Skills:
     models: tuple[str, ...]
     scales: Floats
     reciprocal_rank: Floats
-    relation: Codes
+    relation: Ints
     predicts_tail: Flags
 
     def without(self, model: int) -> Skills:
@@ -54,14 +55,14 @@ class Skills:
         return replace(self, models=names, scales=self.scales[:, kept], reciprocal_rank=self.reciprocal_rank[kept])
 
     @cached_property
-    def cells(self) -> Cells:
+    def cells(self) -> QueryCells:
         """The queries by relation and side."""
         values, which, size = np.unique(self.relation * 2 + self.predicts_tail, return_inverse=True, return_counts=True)
-        return Cells(values // 2, values % 2 == 1, which, size)
+        return QueryCells(values // 2, values % 2 == 1, which, size)
 
 
 @dataclass(frozen=True)
-class Cells:
+class QueryCells:
     """Queries grouped by relation and side.
 
     Attributes:
@@ -71,10 +72,10 @@ class Cells:
         size: The number of queries of each cell.
     """
 
-    relation: Codes
+    relation: Ints
     predicts_tail: Flags
-    which: Codes
-    size: Codes
+    which: Ints
+    size: Ints
 
     def mean(self, values: Floats) -> Floats:
         """The mean of each cell."""
@@ -111,7 +112,7 @@ def _is_able(scales: Floats) -> bool:
     return bool(len(known) and known.mean() >= _ABLE)
 
 
-def _scales(runs: tuple[Run, ...]) -> Floats:
+def _scales(runs: tuple[AuditedRun, ...]) -> Floats:
     """Both scales [2, queries], mean over the runs; NaN where a run has no rank or few candidates."""
     from scipy.special import digamma, gammaln  # slow to load, and the rest of the audit does without
 
@@ -145,7 +146,7 @@ _ROBUST = 1.4826
 
 
 @dataclass(frozen=True)
-class Standing:
+class Outlier:
     """How far each model stands apart, for groups of queries [models, groups].
 
     Attributes:
@@ -163,7 +164,7 @@ class Standing:
         return np.asarray(np.abs(self.distance) / np.maximum(self.noise, _LEAST_NOISE))
 
 
-def standings(scale: Floats, cells: Cells) -> tuple[Standing, Standing]:
+def outliers(scale: Floats, cells: QueryCells) -> tuple[Outlier, Outlier]:
     """Where models stand in every cell, and on the head and the tail side as wholes.
 
     Args:
@@ -203,7 +204,7 @@ def standings(scale: Floats, cells: Cells) -> tuple[Standing, Standing]:
     return _stacked(in_cells), _stacked(on_sides)
 
 
-def _expectation(mean: Floats, middle: Floats, cells: Cells) -> tuple[Floats, Floats]:
+def _expectation(mean: Floats, middle: Floats, cells: QueryCells) -> tuple[Floats, Floats]:
     """What a model should reach in every cell judged by the other side, and how far it usually is from that."""
     expected, unsteady = mean.copy(), np.ones_like(mean)  # where nothing can be expected, nothing is amiss
     telling = (cells.size >= _SMALL) & (middle > _INFORMATIVE)
@@ -238,7 +239,7 @@ def _standing(mean: Floats, expected: Floats, others: Floats, variance: Floats) 
     return np.where((mean < low) | (mean > high), distance, 0.0), np.sqrt(spread**2 + variance)
 
 
-def _standard_error(difference: Floats, cells: Cells) -> Floats:
+def _standard_error(difference: Floats, cells: QueryCells) -> Floats:
     mean = cells.mean(difference)
     variance = np.maximum(cells.mean(difference**2) - mean**2, 0.0)
     return np.sqrt(variance / np.maximum(cells.size - 1, 1))
@@ -250,12 +251,12 @@ def _weighted_median(values: Floats, weight: Floats) -> float:
     return float(values[order][np.searchsorted(cumulative, cumulative[-1] / 2)])
 
 
-def _stacked(parts: list[tuple[Floats, Floats]]) -> Standing:
+def _stacked(parts: list[tuple[Floats, Floats]]) -> Outlier:
     distance, noise = (np.stack(columns) for columns in zip(*parts, strict=True))
-    return Standing(distance, noise)
+    return Outlier(distance, noise)
 
 
-def apart(standing: tuple[Standing, Standing], least: tuple[float, float], strength: float) -> Flags:
+def apart(standing: tuple[Outlier, Outlier], least: tuple[float, float], strength: float) -> Flags:
     """Where a model stands apart on both scales, in the same direction, by enough skill and beyond the noise."""
     one, other = standing
     enough = (np.abs(one.distance) >= least[0]) & (np.abs(other.distance) >= least[1])

@@ -11,8 +11,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kgprobe.audit.model_skill import Skills, Stranger, apart, skills_of, standings, strangers
-from kgprobe.audit.view import Finding, Flags, Severity, View
+from kgprobe.arrays import Flags
+from kgprobe.audit.model_skill import Skills, Stranger, apart, outliers, skills_of, strangers
+from kgprobe.audit.view import Finding, Severity, View
 
 _FEWEST_MODELS = 3
 
@@ -173,7 +174,7 @@ class _Place:
 
 def _standing_apart(skills: Skills) -> list[_Place]:
     cells = skills.cells
-    in_cells, on_sides = zip(*(standings(scale, cells) for scale in skills.scales), strict=True)
+    in_cells, on_sides = zip(*(outliers(scale, cells) for scale in skills.scales), strict=True)
     many = cells.size >= _FEWEST_QUERIES
     clear, likely = (apart(in_cells, _CELL, strength) & many for strength in (_STRENGTH, _BESIDE))
     whole = apart(on_sides, _SIDE, _STRENGTH) & (np.bincount(skills.predicts_tail, minlength=2) >= _FEWEST_QUERIES)

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kgprobe.arrays import find
-from kgprobe.audit.view import Codes, Finding, Flags, Severity, View
+from kgprobe.arrays import Flags, Ints, find
+from kgprobe.audit.view import Finding, Severity, View
 from kgprobe.graph import SPLITS, KnowledgeGraph
 
 _SIDES = ("head", "tail")
@@ -107,7 +107,7 @@ class _Membership:
         return float(self.inside[split][has].mean()) if split in self.inside and has.any() else 0.0
 
 
-def _keys(graph: KnowledgeGraph, head: Codes, relation: Codes, tail: Codes) -> Codes:
+def _keys(graph: KnowledgeGraph, head: Ints, relation: Ints, tail: Ints) -> Ints:
     """One number a triple; a graph too large for that is told apart by a number that wraps around."""
     with np.errstate(over="ignore"):
         return np.asarray((head * graph.num_relations + relation) * np.int64(graph.num_entities) + tail)

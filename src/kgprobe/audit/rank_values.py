@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kgprobe.audit.view import Codes, Finding, Flags, Floats, Run, Severity, View
+from kgprobe.arrays import Flags, Floats, Ints
+from kgprobe.audit.view import AuditedRun, Finding, Severity, View
 
 _KIND = "rank values"
 
@@ -47,7 +48,7 @@ class _Rows:
     rank: Floats
     first: Floats
     candidates: Floats
-    target: Codes
+    target: Ints
     predicts_tail: Flags
 
 
@@ -71,7 +72,7 @@ def check_rank_values(view: View) -> Iterator[Finding]:
             yield from alike or [*_of_runs(view, model), *_masses(rows)]
 
 
-def _rows(view: View, model: str, runs: Sequence[Run]) -> _Rows:
+def _rows(view: View, model: str, runs: Sequence[AuditedRun]) -> _Rows:
     kept = [~np.isnan(run.rank) & (run.candidates >= _FEW_CANDIDATES) for run in runs]
 
     def joined(columns: Iterable[NDArray[Any]]) -> NDArray[Any]:
@@ -112,7 +113,7 @@ def _alike(rows: _Rows) -> Iterator[Finding]:
         )
 
 
-def late_runs(view: View, model: str) -> list[Run]:
+def late_runs(view: View, model: str) -> list[AuditedRun]:
     """The runs of a model that are off by one, on a side or on both."""
     return [run for run in view.runs[model] if _late_sides(_rows(view, model, [run]))]
 
@@ -250,7 +251,7 @@ def check_ties(view: View) -> Iterator[Finding]:
         yield from _betrayed(model, rank[~recorded])
 
 
-def _joined(runs: tuple[Run, ...], name: str) -> Floats:
+def _joined(runs: tuple[AuditedRun, ...], name: str) -> Floats:
     return np.concatenate([run.numbers(name)[run.has] for run in runs])
 
 

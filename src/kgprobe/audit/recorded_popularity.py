@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterator, Mapping
 
 import numpy as np
 
-from kgprobe.audit.view import Finding, Flags, Floats, Run, Severity, View
+from kgprobe.arrays import Flags, Floats
+from kgprobe.audit.view import AuditedRun, Finding, Severity, View
 from kgprobe.errors import DataError
 from kgprobe.graph import KnowledgeGraph
 from kgprobe.graph.popularity import Popularity
@@ -111,7 +112,7 @@ class _Meanings:
         return popularity.relation(self._queries.relation, entities)
 
 
-def _of_model(meanings: _Meanings, model: str, runs: tuple[Run, ...]) -> Iterator[Finding]:
+def _of_model(meanings: _Meanings, model: str, runs: tuple[AuditedRun, ...]) -> Iterator[Finding]:
     off = [np.zeros(len(run.has), dtype=bool) for run in runs]
     causes: dict[str, list[str]] = {}
     for column in _COLUMNS:
@@ -137,7 +138,7 @@ def _of_model(meanings: _Meanings, model: str, runs: tuple[Run, ...]) -> Iterato
         )
 
 
-def _cause(meanings: _Meanings, column: str, runs: tuple[Run, ...]) -> str:
+def _cause(meanings: _Meanings, column: str, runs: tuple[AuditedRun, ...]) -> str:
     """What the column holds, if that can be told."""
     own = runs[0].numbers(column)
     known = ~np.isnan(own)

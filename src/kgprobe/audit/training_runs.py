@@ -8,7 +8,7 @@ from itertools import combinations
 import numpy as np
 
 from kgprobe.audit.rank_values import late_runs
-from kgprobe.audit.view import Finding, Run, Severity, View
+from kgprobe.audit.view import AuditedRun, Finding, Severity, View
 
 _KIND = "seeds"
 
@@ -48,7 +48,7 @@ def check_seeds(view: View) -> Iterator[Finding]:
     yield from _copies(view)
 
 
-def _uneven(model: str, runs: tuple[Run, ...]) -> Iterator[Finding]:
+def _uneven(model: str, runs: tuple[AuditedRun, ...]) -> Iterator[Finding]:
     if all(np.array_equal(runs[0].has, run.has) for run in runs[1:]):
         return
     counts = ", ".join(f"{run.seed}: {run.rows:,}" for run in runs)
@@ -63,7 +63,7 @@ def _uneven(model: str, runs: tuple[Run, ...]) -> Iterator[Finding]:
     )
 
 
-def _apart(model: str, runs: tuple[Run, ...]) -> Iterator[Finding]:
+def _apart(model: str, runs: tuple[AuditedRun, ...]) -> Iterator[Finding]:
     if len(runs) < 2 or any(run.intervals for run in runs):
         return
     common = np.all([run.has for run in runs], axis=0)
@@ -93,7 +93,7 @@ def _copies(view: View) -> Iterator[Finding]:
         if found is not None:
             group[j] = group[i]
             equal[j] = found
-    alike: dict[tuple[str, ...], list[tuple[list[Run], int, int]]] = {}
+    alike: dict[tuple[str, ...], list[tuple[list[AuditedRun], int, int]]] = {}
     for root in sorted({group[j] for j in equal}):
         members = [root, *(j for j in equal if group[j] == root)]
         copies = [runs[i] for i in members]
@@ -106,7 +106,7 @@ def _copies(view: View) -> Iterator[Finding]:
             yield from (_copy(*found) for found in groups)
 
 
-def _agreement(one: Run, other: Run) -> tuple[int, int] | None:
+def _agreement(one: AuditedRun, other: AuditedRun) -> tuple[int, int] | None:
     """How many ranks are equal, and of how many queries, if the runs are copies; None if they are not."""
     glance = np.flatnonzero(one.has & other.has)
     glance = glance[:: max(1, len(glance) // _GLANCE)]
@@ -120,7 +120,7 @@ def _agreement(one: Run, other: Run) -> tuple[int, int] | None:
     return int(same.sum()), int(both.sum())
 
 
-def _copy(runs: list[Run], equal: int, rows: int) -> Finding:
+def _copy(runs: list[AuditedRun], equal: int, rows: int) -> Finding:
     models = tuple(dict.fromkeys(run.model for run in runs))
     if len(models) == 1:
         named = f"seeds {_listed([str(run.seed) for run in runs])} are copies"
@@ -137,7 +137,7 @@ def _copy(runs: list[Run], equal: int, rows: int) -> Finding:
     )
 
 
-def _copied_files(models: tuple[str, ...], groups: list[tuple[list[Run], int, int]]) -> Finding:
+def _copied_files(models: tuple[str, ...], groups: list[tuple[list[AuditedRun], int, int]]) -> Finding:
     """Several runs of one model that are found again in another."""
     equal, rows = sum(group[1] for group in groups), sum(group[2] for group in groups)
     return Finding(

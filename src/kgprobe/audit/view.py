@@ -11,9 +11,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from kgprobe.arrays import Flags, Floats, Ints
 from kgprobe.graph import KnowledgeGraph
 from kgprobe.ranks import RankFile, Ranks, RanksInfo
-from kgprobe.ranks.validation import query_hashes
+from kgprobe.ranks.schema import query_hashes
 
 
 class Severity(StrEnum):
@@ -71,12 +72,6 @@ def gravest_first(findings: Iterable[Finding]) -> list[Finding]:
     return sorted(findings, key=lambda finding: order.index(finding.severity))
 
 
-Floats = NDArray[np.float64]
-
-Flags = NDArray[np.bool_]
-
-Codes = NDArray[np.int64]
-
 Source = Ranks | RankFile
 
 _MOST_ROWS = 3_000_000
@@ -89,7 +84,7 @@ _NUMBERS = ("rank", "candidates", "ties", "entity_popularity", "relation_popular
 
 
 @dataclass(frozen=True)
-class Queries:
+class AuditQueries:
     """The distinct queries of all files.
 
     Attributes:
@@ -99,32 +94,32 @@ class Queries:
         predicts_tail: Whether the tail is asked for.
     """
 
-    head: Codes
-    relation: Codes
-    tail: Codes
+    head: Ints
+    relation: Ints
+    tail: Ints
     predicts_tail: Flags
 
     def __len__(self) -> int:
         return len(self.head)
 
     @property
-    def triples(self) -> tuple[Codes, Codes, Codes]:
+    def triples(self) -> tuple[Ints, Ints, Ints]:
         """Head, relation and tail."""
         return self.head, self.relation, self.tail
 
     @cached_property
-    def target(self) -> Codes:
+    def target(self) -> Ints:
         """The entity that is asked for."""
         return np.where(self.predicts_tail, self.tail, self.head)
 
     @cached_property
-    def given(self) -> Codes:
+    def given(self) -> Ints:
         """The entity that is not."""
         return np.where(self.predicts_tail, self.head, self.tail)
 
 
 @dataclass(frozen=True)
-class Run:
+class AuditedRun:
     """One training run: a number for each query of the view, NaN where it has none.
 
     Attributes:
@@ -174,8 +169,8 @@ class View:
         one_in: 1 where all queries are here, k where they are a sample of one in k.
     """
 
-    queries: Queries
-    runs: Mapping[str, tuple[Run, ...]]
+    queries: AuditQueries
+    runs: Mapping[str, tuple[AuditedRun, ...]]
     info: Mapping[str, RanksInfo]
     graph: KnowledgeGraph | None
     one_in: int = 1
@@ -241,17 +236,17 @@ def _read(source: Source, one_in: int) -> _Part:
     return _Part(Ranks(pa.concat_tables(tables).unify_dictionaries(), validate=False), np.concatenate(hashes))
 
 
-def _queries(tables: list[Ranks], first: Codes) -> Queries:
+def _queries(tables: list[Ranks], first: Ints) -> AuditQueries:
     none = np.empty(0, dtype=np.int64)
     head, relation, tail = (
         np.concatenate([*(getattr(table, name) for table in tables), none])[first]
         for name in ("head", "relation", "tail")
     )
     side = np.concatenate([*(table.predicts_tail for table in tables), none.astype(bool)])[first]
-    return Queries(head, relation, tail, side)
+    return AuditQueries(head, relation, tail, side)
 
 
-def _runs(model: str, table: Ranks, rows: Codes, size: int) -> Iterator[Run]:
+def _runs(model: str, table: Ranks, rows: Ints, size: int) -> Iterator[AuditedRun]:
     seeds = np.zeros(len(table), dtype=np.int64) if table.seed is None else table.seed
     numbers = {name: table.numbers(name) for name in _NUMBERS if name in table.column_names}
     numbers["rank"] = np.where(table.intervals, np.nan, table.rank)
@@ -264,4 +259,6 @@ def _runs(model: str, table: Ranks, rows: Codes, size: int) -> Iterator[Run]:
         for name, values in numbers.items():
             columns[name] = np.full(size, np.nan)
             columns[name][at] = values[own]
-        yield Run(model, None if table.seed is None else int(seed), has, columns, int(table.intervals[own].sum()))
+        yield AuditedRun(
+            model, None if table.seed is None else int(seed), has, columns, int(table.intervals[own].sum())
+        )

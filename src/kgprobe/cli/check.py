@@ -12,7 +12,7 @@ import typer
 from kgprobe.cli.console import Format, note, print_rows, watching
 from kgprobe.cli.options import FormatOption, GraphOption, RanksArgument, load
 from kgprobe.errors import DataError
-from kgprobe.report.render.grid import Record
+from kgprobe.report.grid import Record
 
 if TYPE_CHECKING:
     from kgprobe.audit import Finding
@@ -25,12 +25,12 @@ def check(
     format: FormatOption = Format.table,  # noqa: A002
 ) -> None:
     """Look for faults in rank files and for what makes them incomparable; exit 0 when they are clean, else 1."""
-    from kgprobe.audit import audit_files, gravest_first
+    from kgprobe.audit import check, gravest_first
 
     knowledge = load(graph)
     with watching(max(ranks, key=_size)) as watch:
         files, unreadable = _opened(list(dict.fromkeys(ranks)), watch)
-        findings = gravest_first([*unreadable, *audit_files(files, knowledge)])
+        findings = gravest_first([*unreadable, *check(files, knowledge)])
     paths = {model: str(file.path) for model, file in files.items()}
     if findings or format is not Format.table:
         rows = [_row(finding, paths) for finding in findings]

@@ -27,7 +27,7 @@ from kgprobe.cli.options import (
     load,
     read_models,
 )
-from kgprobe.report.render.grid import Record, as_text
+from kgprobe.report.grid import Record, as_text
 
 if TYPE_CHECKING:
     from kgprobe.comparison.results import Difference

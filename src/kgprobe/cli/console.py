@@ -9,11 +9,10 @@ from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
 
-from kgprobe.report.render.grid import Grid, csv_text, grid_of, json_text
-from kgprobe.report.render.grid import Record as Row
-from kgprobe.report.render.latex_tables import latex
-from kgprobe.report.render.markup_tables import markdown
-from kgprobe.report.render.terminal_tables import terminal
+from kgprobe.report.grid import Grid, csv_text, grid_of, json_text, terminal
+from kgprobe.report.grid import Record as Row
+from kgprobe.report.latex_tables import latex
+from kgprobe.report.markup_tables import markdown
 
 
 class Format(StrEnum):

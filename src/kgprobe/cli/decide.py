@@ -24,7 +24,7 @@ from kgprobe.cli.options import (
     read_models,
 )
 from kgprobe.cli.surface import parse_axis
-from kgprobe.report.render.grid import Record
+from kgprobe.report.grid import Record
 
 if TYPE_CHECKING:
     from kgprobe.decision import Decision, DecisionMap

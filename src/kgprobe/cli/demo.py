@@ -12,7 +12,7 @@ import typer
 from kgprobe.cli.console import Format, note, print_rows
 from kgprobe.cli.rank import rank
 from kgprobe.cli.train import train
-from kgprobe.report.render.grid import Record
+from kgprobe.report.grid import Record
 
 if TYPE_CHECKING:
     from kgprobe.graph import KnowledgeGraph

@@ -21,7 +21,7 @@ from kgprobe.cli.options import (
     each_file,
     load,
 )
-from kgprobe.report.render.grid import Record
+from kgprobe.report.grid import Record
 
 if TYPE_CHECKING:
     from kgprobe.graph import KnowledgeGraph

@@ -13,7 +13,7 @@ from kgprobe.cli.options import CommonOption, GraphOption, load, read_models
 from kgprobe.cli.surface import parse_axis
 from kgprobe.errors import KgprobeError, UsageError, nearest
 from kgprobe.files import require_writable
-from kgprobe.report.figures import ENDINGS, FIGURES, FigureKind, Inputs, Offer, ending_of, find, save
+from kgprobe.report.figures import ENDINGS, FIGURES, FigureKind, Inputs, Offer, ending_of, find_figure, save
 
 if TYPE_CHECKING:
     from kgprobe.ranks import RankFile
@@ -55,7 +55,7 @@ def figure(
     """Draw a figure, or with 'all' every figure that the files allow."""
     from kgprobe.metrics import parse
 
-    kinds = list(FIGURES.values()) if name == EVERY else [find(name)]
+    kinds = list(FIGURES.values()) if name == EVERY else [find_figure(name)]
     paths = {kind.name: output / f"{kind.name}.{type_}" if name == EVERY else output for kind in kinds}
     for path in paths.values():
         ending_of(path)

@@ -11,7 +11,7 @@ from kgprobe.cli.console import Format, print_rows
 from kgprobe.cli.options import FormatOption
 
 if TYPE_CHECKING:
-    from kgprobe.metrics.properties import PropertyResult
+    from kgprobe.metrics.six_properties import PropertyResult
 
 
 _LEGEND = """

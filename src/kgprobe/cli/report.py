@@ -101,7 +101,7 @@ def report(
     It has sliders for alpha and beta, the decision map, intervals, rank histograms, groups, all queries, tested
     differences, the audit's findings, and the protocol.
     """
-    from kgprobe.audit import audit_files
+    from kgprobe.audit import check
     from kgprobe.comparison.lineup import line_up, named_files
     from kgprobe.metrics import parse_all
     from kgprobe.report.comparison_report import ending_of, require_writing
@@ -126,7 +126,7 @@ def report(
         graph=knowledge,
         files={name: str(file.path) for name, file in named_files(ranks).items()},
         comparison=None if skipped else _compared(lineup, metrics, level, replicates),
-        findings=audit_files(tables, knowledge),
+        findings=check(tables, knowledge),
         notes=[_SKIPPED] if skipped else [],
         benches=_benches(open_world or []),
         reasons=reasons,

@@ -14,7 +14,7 @@ from kgprobe.cli.options import FormatOption
 from kgprobe.errors import UsageError
 
 if TYPE_CHECKING:
-    from kgprobe.arrays import Ints
+    from kgprobe.arrays import AnyInts
 
 
 RunArgument = Annotated[
@@ -95,7 +95,7 @@ def require_models(run: Path) -> None:
         raise UsageError(f"{run}: it needs {' and '.join(missing)}", remedy="pip install 'kgprobe[models]'")
 
 
-def _remark(model: str, concluded: Ints, wanted: Sequence[int] | None) -> None:
+def _remark(model: str, concluded: AnyInts, wanted: Sequence[int] | None) -> None:
     import numpy as np
 
     counted = concluded if wanted is None else concluded[np.isin(concluded, wanted)]

@@ -13,7 +13,7 @@ from kgprobe.cli.console import Format, print_rows, watching
 from kgprobe.cli.options import FormatOption, GraphOption, RanksArgument, TieOption, each_file, load
 from kgprobe.errors import UsageError
 from kgprobe.ranks.rank_files import End
-from kgprobe.report.render.grid import Record
+from kgprobe.report.grid import Record
 
 if TYPE_CHECKING:
     from kgprobe.aggregate import Surface

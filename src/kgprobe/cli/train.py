@@ -19,7 +19,7 @@ from kgprobe.models.registry import MODELS, model_kind
 if TYPE_CHECKING:
     from kgprobe.graph import KnowledgeGraph
     from kgprobe.train.run_directory import RunDirectory
-    from kgprobe.train.setting_sources import Source
+    from kgprobe.train.setting_sources import SettingSource
     from kgprobe.train.settings import Resolved
     from kgprobe.train.trainer import TrainingResources
 
@@ -118,7 +118,7 @@ def train(
         print_rows(result_rows(run), format)
 
 
-def _from_options(pairs: Sequence[str], common: Mapping[str, str | list[str] | None]) -> Source:
+def _from_options(pairs: Sequence[str], common: Mapping[str, str | list[str] | None]) -> SettingSource:
     """What the command line says of settings, with all that cannot be read of it."""
     from kgprobe.train.setting_sources import from_command_line
 
@@ -149,11 +149,11 @@ def _resources(device: str, threads: int | None) -> TrainingResources:
     """The device that is asked for, if it can be used."""
     import torch
 
-    from kgprobe.predict.backends.backend import arithmetic_for
+    from kgprobe.predict.backends.backend import backend_for
     from kgprobe.train.trainer import TrainingResources
 
     chosen = device if device != "auto" else "cuda" if torch.cuda.is_available() else "cpu"
-    arithmetic_for(chosen)
+    backend_for(chosen)
     resources = TrainingResources(chosen, threads)
     note(f"device: {chosen} ({resources.ranking(0).workers} threads)")
     return resources
@@ -178,7 +178,7 @@ def _print_settings(found: Resolved, measured: Mapping[str, Any]) -> None:
     sys.stdout.write(toml_text(found.settings.flat() | tables, found.origins))
 
 
-def _given_again(model: str, config: Path | None, given: Source) -> dict[str, Any]:
+def _given_again(model: str, config: Path | None, given: SettingSource) -> dict[str, Any]:
     """The settings that are given for a run that has its own already."""
     from kgprobe.train.setting_sources import from_file, read_toml
     from kgprobe.train.settings import resolve
@@ -202,7 +202,7 @@ def _resumed(
 
 def _train(run: RunDirectory, graph: KnowledgeGraph, resources: TrainingResources) -> None:
     """Train and rank; a run that is stopped by hand says how to go on."""
-    from kgprobe.train.fitting import finish, ranking_queries
+    from kgprobe.train.fitting import finish_run, ranking_queries
     from kgprobe.train.trainer import train
 
     ranking = resources.ranking(graph.num_entities)
@@ -211,7 +211,7 @@ def _train(run: RunDirectory, graph: KnowledgeGraph, resources: TrainingResource
             trained = train(run.settings, graph, run, resources, watch)
         note(f"trained {trained.epochs} of {run.settings.epochs} epochs in {trained.seconds:,.1f} s")
         with counting("ranking", ranking_queries(run.settings, graph), "queries") as ranked:
-            tables = finish(run, graph, ranking, ranked, trained.facts)
+            tables = finish_run(run, graph, ranking, ranked, trained.facts)
     except KeyboardInterrupt:
         note(f"stopped; the same command with --resume goes on with {run.path}")
         raise typer.Exit(130) from None

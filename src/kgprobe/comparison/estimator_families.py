@@ -13,14 +13,21 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
+from kgprobe.arrays import Floats
 from kgprobe.comparison.estimators import DistributionPart, Estimator, condensed, joined
-from kgprobe.comparison.resampling import Kept, Rule, Table, Watch, gathered, parted, resampled, side_by_side
+from kgprobe.comparison.resampling import (
+    ColumnSums,
+    DrawFunction,
+    Reduction,
+    Watch,
+    gathered,
+    parted,
+    resampled,
+    side_by_side,
+)
 from kgprobe.metrics.metric import Metric
 from kgprobe.metrics.rank_metrics import IMedianRank, MADRank, MedianRank
-
-Floats = NDArray[np.float64]
 
 Ends = tuple[float, float]
 
@@ -88,7 +95,7 @@ class Replicates:
         return values, np.sqrt(np.maximum(squared, 0.0))
 
 
-class Family(ABC):
+class EstimatorFamily(ABC):
     """One metric of several models.
 
     Attributes:
@@ -105,9 +112,9 @@ class Family(ABC):
         """The value of every model."""
         return np.array([estimator.estimate for estimator in self.estimators])
 
-    def by_run(self) -> Family:
+    def by_run(self) -> EstimatorFamily:
         """The training runs of all models, as if each were a model of its own."""
-        return family([run for estimator in self.estimators for run in estimator.by_run()])
+        return estimator_family([run for estimator in self.estimators for run in estimator.by_run()])
 
     @property
     @abstractmethod
@@ -116,7 +123,7 @@ class Family(ABC):
 
     @property
     @abstractmethod
-    def kept(self) -> Kept:
+    def kept(self) -> Reduction:
         """What is to be kept of each draw of clusters."""
 
     @abstractmethod
@@ -124,7 +131,7 @@ class Family(ABC):
         """The replicates, from all that was kept."""
 
 
-class SmoothFamily(Family):
+class SmoothFamily(EstimatorFamily):
     """Metrics that are smooth functions of a few sums.
 
     Attributes:
@@ -142,9 +149,9 @@ class SmoothFamily(Family):
         self._ratio = total / total[0] if total[0] else np.zeros(len(total))
 
     @property
-    def kept(self) -> Kept:
+    def kept(self) -> Reduction:
         """Sums of columns, and of their products in pairs."""
-        return Table(int(self.columns.shape[1]) + len(self._left), self._design)
+        return ColumnSums(int(self.columns.shape[1]) + len(self._left), self._design)
 
     def _design(self, rows: slice) -> Floats:
         """The columns and their products in pairs.
@@ -188,7 +195,7 @@ class SmoothFamily(Family):
             return np.asarray(made - made.mean(axis=0))
 
 
-class StepFamily(Family):
+class StepFamily(EstimatorFamily):
     """Metrics without derivative, such as the median rank."""
 
     influence = None
@@ -197,9 +204,9 @@ class StepFamily(Family):
         super().__init__(narrowed(estimators))
 
     @property
-    def kept(self) -> Kept:
+    def kept(self) -> Reduction:
         """The value of every model: sums for every rank would be too many to keep."""
-        return Rule(len(self.estimators), self._values)
+        return DrawFunction(len(self.estimators), self._values)
 
     def _values(self, counts: Floats) -> Floats:
         return np.stack([estimator.value(counts @ estimator.columns) for estimator in self.estimators], axis=1)
@@ -209,7 +216,7 @@ class StepFamily(Family):
         return Replicates(kept, None)
 
 
-def family(estimators: Sequence[Estimator]) -> Family:
+def estimator_family(estimators: Sequence[Estimator]) -> EstimatorFamily:
     """One metric of several models on the same clusters.
 
     Example:
@@ -235,7 +242,7 @@ _KEPT_CELLS = 1 << 26
 
 
 def bootstrap(
-    families: Sequence[Family], *, replicates: int, seed: int = 0, watch: Watch | None = None
+    families: Sequence[EstimatorFamily], *, replicates: int, seed: int = 0, watch: Watch | None = None
 ) -> Iterator[Replicates]:
     """The replicates of every family, one after the other.
 
@@ -247,7 +254,7 @@ def bootstrap(
 
     Example:
         >>> from kgprobe.comparison.estimators import estimator
-        >>> from kgprobe.comparison.estimator_families import family
+        >>> from kgprobe.comparison.estimator_families import estimator_family
         >>> from kgprobe.comparison.lineup import line_up
         >>> from kgprobe.metrics import parse
         >>> from kgprobe.ranks import Ranks

@@ -12,13 +12,12 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from kgprobe.aggregate import Tie, tied_rank, tied_score
-from kgprobe.arrays import distinct, sum_by
-from kgprobe.comparison.lineup import Cells, Clusters, Lineup, whole
+from kgprobe.arrays import Floats, Ints, distinct, sum_by
+from kgprobe.comparison.lineup import Clusters, GroupCells, Lineup, whole
 from kgprobe.errors import UsageError
-from kgprobe.metrics.accumulator import chance, read_column
+from kgprobe.metrics.evaluation import chance, read_column
 from kgprobe.metrics.metric import (
     DistributionMetric,
     IndexMetric,
@@ -31,8 +30,6 @@ from kgprobe.metrics.metric import (
 )
 from kgprobe.metrics.rank_metrics import IMedianRank, MADRank, MedianRank, StdRank, VarRank
 from kgprobe.ranks import Ranks
-
-Floats = NDArray[np.float64]
 
 _ROUNDING = 1e-12
 
@@ -238,8 +235,6 @@ _SUMMED = {
     Statistic.chance_variance: lambda ranks, transformer, tie: chance(ranks, transformer)[1],
 }
 
-Places = NDArray[np.int64]
-
 
 @dataclass(frozen=True)
 class Estimator:
@@ -272,7 +267,7 @@ class Estimator:
     effective_clusters: float
 
     @cached_property
-    def _layout(self) -> tuple[Any, list[Places]]:
+    def _layout(self) -> tuple[Any, list[Ints]]:
         """All columns, and which of them each part reads; equal ones, such as weights, are kept once."""
         if not self.smooth:
             from scipy import sparse  # takes long to import, and few metrics need it
@@ -290,7 +285,7 @@ class Estimator:
         return self._layout[0]
 
     @property
-    def reads(self) -> list[Places]:
+    def reads(self) -> list[Ints]:
         """Which of the columns each part reads."""
         return self._layout[1]
 
@@ -354,7 +349,7 @@ def estimator(
 
 
 def estimators(
-    lineup: Lineup, model: str, metric: Metric, *, cells: Cells, tie: Tie | str = Tie.mean
+    lineup: Lineup, model: str, metric: Metric, *, cells: GroupCells, tie: Tie | str = Tie.mean
 ) -> list[Estimator]:
     """The same for each group of queries; weights are those that they have among all.
 
@@ -405,7 +400,7 @@ def condensed(given: Estimator) -> Estimator:
     return replace(given, parts=(MeanPart(first.metric, columns),), factors=(sum(given.factors),))
 
 
-def joined(tables: Sequence[Any]) -> tuple[Floats, list[Places]]:
+def joined(tables: Sequence[Any]) -> tuple[Floats, list[Ints]]:
     """All columns that occur, each once, and where those of every table are among them.
 
     Example:

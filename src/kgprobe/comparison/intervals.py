@@ -20,9 +20,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from kgprobe.arrays import Floats
 
 FEWEST_QUERIES = 200
 
@@ -55,7 +54,7 @@ class Interval:
 
 
 @dataclass(frozen=True)
-class Evidence:
+class IntervalEvidence:
     """What an interval rests on.
 
     Attributes:
@@ -74,7 +73,9 @@ class Evidence:
     varies: bool = True
 
     @classmethod
-    def of(cls, queries: float, clusters: float, influence: Floats, weight: Floats, scale: float = 0.0) -> Evidence:
+    def of(
+        cls, queries: float, clusters: float, influence: Floats, weight: Floats, scale: float = 0.0
+    ) -> IntervalEvidence:
         """From what each cluster adds to the deviation of a value, and its weight.
 
         What is next to nothing on the scale of the values comes from rounding.
@@ -163,7 +164,7 @@ def bootstrap_interval(
     *,
     level: float,
     limits: tuple[float, float],
-    evidence: Evidence,
+    evidence: IntervalEvidence,
 ) -> Interval:
     """The interval of a value from its replicates: bootstrap-t where there are standard errors, else percentiles.
 
@@ -287,7 +288,9 @@ class Uncertainty:
             seeds=_satterthwaite(sum(one.variance for one in seeds), seeds),
         )
 
-    def interval(self, estimate: float, *, level: float, limits: tuple[float, float], evidence: Evidence) -> Interval:
+    def interval(
+        self, estimate: float, *, level: float, limits: tuple[float, float], evidence: IntervalEvidence
+    ) -> Interval:
         """The interval of the value."""
         if not (math.isfinite(estimate) and math.isfinite(self.both.variance)):
             return unknown(level, "the metric has no finite value here")

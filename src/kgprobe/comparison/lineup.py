@@ -14,10 +14,10 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from kgprobe.aggregate import parse_groupings
-from kgprobe.arrays import distinct
+from kgprobe.arrays import Ints, distinct
 from kgprobe.errors import DataError, UsageError
 from kgprobe.graph import KnowledgeGraph
-from kgprobe.metrics.accumulator import sortable
+from kgprobe.metrics.evaluation import sortable
 from kgprobe.ranks import RankFile, Ranks, read_ranks, refuse_intervals, validate
 
 Source = Ranks | RankFile | str | os.PathLike[str]
@@ -66,8 +66,6 @@ def whole_table(source: Source) -> Ranks:
     return read_ranks(source)
 
 
-Codes = NDArray[np.int64]
-
 Runs = Mapping[str, tuple[Ranks, ...]]
 
 
@@ -80,7 +78,7 @@ class Clusters:
         count: The number of clusters.
     """
 
-    codes: Codes
+    codes: Ints
     count: int
 
 
@@ -141,7 +139,7 @@ class Lineup:
         return Clusters(place[codes], len(place))
 
 
-_SHARED: dict[str, Callable[[Ranks], list[Codes]]] = {
+_SHARED: dict[str, Callable[[Ranks], list[Ints]]] = {
     "triple": lambda ranks: [ranks.head, ranks.relation, ranks.tail],
     "relation": lambda ranks: [ranks.relation],
     "entity": lambda ranks: [ranks.target],
@@ -228,7 +226,7 @@ def _in_one_order(runs: Runs, common: bool) -> dict[str, tuple[Ranks, ...]]:
         raise DataError("the models have no query in common", remedy="check that the files are of the same graph")
     row_of = np.empty(len(holders), dtype=np.int64)
 
-    def reordered(run: Ranks, own: Codes) -> Ranks:
+    def reordered(run: Ranks, own: Ints) -> Ranks:
         row_of[own] = np.arange(len(own))
         return run.take(row_of[wanted])
 
@@ -244,14 +242,14 @@ def _same_order(one: Ranks, other: Ranks) -> bool:
     return all(np.array_equal(a, b) for a, b in zip(_query(one), _query(other), strict=True))
 
 
-def _codes(runs: list[Ranks]) -> list[Codes]:
+def _codes(runs: list[Ranks]) -> list[Ints]:
     """A number for every query, the same in all runs."""
     columns = [np.concatenate(parts).astype(np.float64) for parts in zip(*map(_query, runs), strict=True)]
     _, codes = distinct(columns, len(columns[0]))
     return np.split(codes, np.cumsum([len(run) for run in runs])[:-1])
 
 
-def _different(runs: Runs, codes: list[Codes], holders: Codes) -> DataError:
+def _different(runs: Runs, codes: list[Ints], holders: Ints) -> DataError:
     names = [
         f"{model}, seed {int(run.seed[0])}" if run.seed is not None and len(own) > 1 else model
         for model, own in runs.items()
@@ -276,12 +274,12 @@ class Group:
     """
 
     name: dict[str, Any]
-    queries: Codes
+    queries: Ints
     cells: slice
 
 
 @dataclass(frozen=True)
-class Cells:
+class GroupCells:
     """Queries by group and, within a group, by cluster, so that one pass serves all groups.
 
     Attributes:
@@ -293,12 +291,12 @@ class Cells:
     groups: Sequence[Group]
 
 
-def whole(clusters: Clusters) -> Cells:
+def whole(clusters: Clusters) -> GroupCells:
     """All queries as a single group without a name."""
-    return Cells(clusters, [Group({}, np.arange(len(clusters.codes)), slice(0, clusters.count))])
+    return GroupCells(clusters, [Group({}, np.arange(len(clusters.codes)), slice(0, clusters.count))])
 
 
-def grouped(lineup: Lineup, by: str | Iterable[str], clusters: Clusters) -> Cells:
+def grouped(lineup: Lineup, by: str | Iterable[str], clusters: Clusters) -> GroupCells:
     """The groups of a line-up with the clusters of each.
 
     Example:
@@ -314,19 +312,19 @@ def grouped(lineup: Lineup, by: str | Iterable[str], clusters: Clusters) -> Cell
     """
     found = groups(lineup, by)
     if len(found) == 1:
-        return Cells(clusters, [Group(*found[0], slice(0, clusters.count))])
+        return GroupCells(clusters, [Group(*found[0], slice(0, clusters.count))])
     place = np.empty(len(lineup), dtype=np.int64)
     for i, (_, rows) in enumerate(found):
         place[rows] = i
     pairs, cell = np.unique(place * clusters.count + clusters.codes, return_inverse=True)
     ends = np.searchsorted(pairs, np.arange(len(found) + 1) * clusters.count).tolist()
-    return Cells(
+    return GroupCells(
         Clusters(cell, len(pairs)),
         [Group(name, rows, slice(*ends[i : i + 2])) for i, (name, rows) in enumerate(found)],
     )
 
 
-def groups(lineup: Lineup, by: str | Iterable[str]) -> list[tuple[dict[str, Any], Codes]]:
+def groups(lineup: Lineup, by: str | Iterable[str]) -> list[tuple[dict[str, Any], Ints]]:
     """Name and rows of every group, in the order of `kgprobe.scores`; where none is asked for, all without a name."""
     groupings = parse_groupings([by] if isinstance(by, str) else by)
     if not groupings:

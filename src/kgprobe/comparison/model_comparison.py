@@ -9,17 +9,16 @@ from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from kgprobe.aggregate import Tie
-from kgprobe.comparison.estimator_families import Family, bootstrap
-from kgprobe.comparison.estimator_families import family as family_of
+from kgprobe.arrays import Floats
+from kgprobe.comparison.estimator_families import EstimatorFamily, bootstrap, estimator_family
 from kgprobe.comparison.estimators import estimators
-from kgprobe.comparison.intervals import Component, Evidence, Interval, Runs, Uncertainty, bootstrap_interval
+from kgprobe.comparison.intervals import Component, Interval, IntervalEvidence, Runs, Uncertainty, bootstrap_interval
 from kgprobe.comparison.lineup import Lineup, grouped
 from kgprobe.comparison.permutation_tests import benjamini_hochberg, holm, permutation_tests
 from kgprobe.comparison.resampling import Watch
-from kgprobe.comparison.results import Comparison, Difference, Estimate, Settings
+from kgprobe.comparison.results import Comparison, ComparisonSettings, Difference, Estimate
 from kgprobe.errors import UsageError
 from kgprobe.metrics import Metric, parse_all
 
@@ -47,13 +46,11 @@ def _shown(value: Any) -> str:
     return f"{value:g}" if isinstance(value, float) and math.isfinite(value) else repr(value)
 
 
-Floats = NDArray[np.float64]
-
 Pair = tuple[int, int]
 
 
 @dataclass(frozen=True)
-class Question:
+class Hypotheses:
     """One metric of several models, and which of them to hold against each other.
 
     Attributes:
@@ -63,7 +60,7 @@ class Question:
     """
 
     metric: Metric
-    family: Family
+    family: EstimatorFamily
     pairs: tuple[Pair, ...]
 
     def contrasts(self) -> list[Contrast]:
@@ -83,7 +80,7 @@ class Contrast:
         limits: The smallest and the largest possible value.
     """
 
-    family: Family
+    family: EstimatorFamily
     terms: tuple[tuple[int, float], ...]
     limits: tuple[float, float]
 
@@ -105,18 +102,18 @@ class Contrast:
         used = np.flatnonzero(factors)
         return None if by_model is None else by_model[:, used] @ factors[used]
 
-    def evidence(self, influence: Floats | None) -> Evidence:
+    def evidence(self, influence: Floats | None) -> IntervalEvidence:
         """What its interval rests on."""
         own = [self.family.estimators[place] for place, _ in self.terms]
         queries, clusters = min(one.effective for one in own), min(one.effective_clusters for one in own)
         if influence is None:
-            return Evidence(queries, clusters)
+            return IntervalEvidence(queries, clusters)
         weight, scale = own[0].columns[:, 0], max(abs(one.estimate) for one in own)
-        return Evidence.of(queries, clusters, influence, weight, scale)
+        return IntervalEvidence.of(queries, clusters, influence, weight, scale)
 
 
 @dataclass(frozen=True)
-class Answer:
+class Inference:
     """What can be said to a question.
 
     Attributes:
@@ -145,7 +142,7 @@ class Plan:
     seed: int
 
 
-def about_these_runs(questions: Sequence[Question], plan: Plan, watch: Watch | None = None) -> list[Answer]:
+def about_these_runs(questions: Sequence[Hypotheses], plan: Plan, watch: Watch | None = None) -> list[Inference]:
     """Intervals by bootstrap, p values by permutation: other queries, the same trained models."""
     families = [question.family for question in questions]
     made = bootstrap(families, replicates=plan.replicates, seed=plan.seed, watch=watch)
@@ -155,7 +152,7 @@ def about_these_runs(questions: Sequence[Question], plan: Plan, watch: Watch | N
     ]
     pairs = [question.pairs for question in questions]
     p = permutation_tests(families, pairs, permutations=plan.permutations, seed=plan.seed, watch=watch)
-    return [Answer(*found) for found in zip(intervals, p, strict=True)]
+    return [Inference(*found) for found in zip(intervals, p, strict=True)]
 
 
 def _bootstrapped(contrast: Contrast, replicates: tuple[Floats, Floats | None], level: float) -> Interval:
@@ -170,7 +167,7 @@ def _bootstrapped(contrast: Contrast, replicates: tuple[Floats, Floats | None], 
     )
 
 
-def about_the_method(questions: Sequence[Question], plan: Plan, watch: Watch | None = None) -> list[Answer]:
+def about_the_method(questions: Sequence[Hypotheses], plan: Plan, watch: Watch | None = None) -> list[Inference]:
     """Intervals and p values by the t distribution: other queries and other training runs of the same methods."""
     answers = []
     for question, covariance in zip(questions, _run_covariances(questions, plan, watch), strict=True):
@@ -181,11 +178,11 @@ def about_the_method(questions: Sequence[Question], plan: Plan, watch: Watch | N
         ]
         differences = found[len(question.family.estimators) :]
         p = [uncertainty.probability(contrast.estimate) for contrast, uncertainty, _ in differences]
-        answers.append(Answer(intervals, np.array(p)))
+        answers.append(Inference(intervals, np.array(p)))
     return answers
 
 
-def _run_covariances(questions: Sequence[Question], plan: Plan, watch: Watch | None) -> Iterator[Floats]:
+def _run_covariances(questions: Sequence[Hypotheses], plan: Plan, watch: Watch | None) -> Iterator[Floats]:
     """How the values of all training runs vary together between draws of queries, [runs, runs]."""
     families = [question.family.by_run() for question in questions]
     steps = [family for family in families if family.influence is None]
@@ -198,7 +195,7 @@ def _run_covariances(questions: Sequence[Question], plan: Plan, watch: Watch | N
             yield family.influence.T @ family.influence * (family.clusters / max(family.clusters - 1, 1))
 
 
-def _over_runs(contrast: Contrast, covariance: Floats) -> tuple[Uncertainty, Evidence]:
+def _over_runs(contrast: Contrast, covariance: Floats) -> tuple[Uncertainty, IntervalEvidence]:
     estimators = contrast.family.estimators
     ends = np.cumsum([len(estimator.parts) for estimator in estimators])
     weight = np.zeros(len(covariance))
@@ -268,7 +265,9 @@ def compare_models(
         True
     """
     wanted = parse_all(metrics)
-    settings = Settings(cluster, level, replicates, permutations, seeds or lineup.usual_seeds, pairs, Tie(tie), seed)
+    settings = ComparisonSettings(
+        cluster, level, replicates, permutations, seeds or lineup.usual_seeds, pairs, Tie(tie), seed
+    )
     _check(settings, lineup, wanted)
     plan = Plan(level, replicates, permutations, seed)
     cells = grouped(lineup, by, lineup.clusters(cluster))
@@ -276,8 +275,8 @@ def compare_models(
     estimates: list[Estimate] = []
     differences: list[Difference] = []
     for place, group in enumerate(cells.groups):
-        families = [family_of([by_group[place] for by_group in models]) for models in made]
-        questions = [Question(m, f, _PAIRS[pairs](m, f)) for m, f in zip(wanted, families, strict=True)]
+        families = [estimator_family([by_group[place] for by_group in models]) for models in made]
+        questions = [Hypotheses(m, f, _PAIRS[pairs](m, f)) for m, f in zip(wanted, families, strict=True)]
         answers = _SEEDS[settings.seeds](questions, plan, progress)
         for question, answer in zip(questions, answers, strict=True):
             split = len(lineup.models)
@@ -286,12 +285,12 @@ def compare_models(
     return Comparison(estimates, _adjusted(differences), settings)
 
 
-def _all_pairs(metric: Metric, models: Family) -> tuple[Pair, ...]:
+def _all_pairs(metric: Metric, models: EstimatorFamily) -> tuple[Pair, ...]:
     size = len(models.estimators)
     return tuple((i, j) for i in range(size) for j in range(i + 1, size))
 
 
-def _best_pairs(metric: Metric, models: Family) -> tuple[Pair, ...]:
+def _best_pairs(metric: Metric, models: EstimatorFamily) -> tuple[Pair, ...]:
     values = models.estimate * (1 if metric.higher_is_better else -1)
     best = int(np.argmax(np.where(np.isnan(values), -np.inf, values)))
     return tuple((best, i) for i in range(len(values)) if i != best)
@@ -302,7 +301,7 @@ _PAIRS = {"all": _all_pairs, "best": _best_pairs}
 _SEEDS = {"fixed": about_these_runs, "random": about_the_method}
 
 
-def _check(settings: Settings, lineup: Lineup, metrics: Sequence[Metric]) -> None:
+def _check(settings: ComparisonSettings, lineup: Lineup, metrics: Sequence[Metric]) -> None:
     single = lineup.single_runs
     counts = {"replicates": (settings.replicates, 100), "permutations": (settings.permutations, 1)}
     problems = [*wrong_numbers(level=settings.level, seed=settings.seed, **counts)]
@@ -320,7 +319,7 @@ def _check(settings: Settings, lineup: Lineup, metrics: Sequence[Metric]) -> Non
         raise UsageError("the models cannot be compared like this", problems)
 
 
-def _estimates(models: Sequence[str], question: Question, intervals: list[Interval], group: Any) -> list[Estimate]:
+def _estimates(models: Sequence[str], question: Hypotheses, intervals: list[Interval], group: Any) -> list[Estimate]:
     made = []
     for model, one, interval in zip(models, question.family.estimators, intervals, strict=True):
         runs = one.run_values(one.sums)
@@ -331,7 +330,7 @@ def _estimates(models: Sequence[str], question: Question, intervals: list[Interv
 
 
 def _differences(
-    models: Sequence[str], question: Question, intervals: list[Interval], p_values: Any, group: Any
+    models: Sequence[str], question: Hypotheses, intervals: list[Interval], p_values: Any, group: Any
 ) -> list[Difference]:
     values = question.family.estimate
     return [

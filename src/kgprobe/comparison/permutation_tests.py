@@ -11,13 +11,22 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from kgprobe.comparison.estimator_families import Family, SmoothFamily
+from kgprobe.arrays import Floats
+from kgprobe.comparison.estimator_families import EstimatorFamily, SmoothFamily
 from kgprobe.comparison.estimators import DistributionPart, Estimator
-from kgprobe.comparison.resampling import Kept, Rule, Table, Watch, every_flip, flipped, gathered, parted, side_by_side
-
-Floats = NDArray[np.float64]
+from kgprobe.comparison.resampling import (
+    ColumnSums,
+    DrawFunction,
+    Reduction,
+    Watch,
+    every_flip,
+    flipped,
+    gathered,
+    parted,
+    side_by_side,
+)
 
 
 def holm(p: ArrayLike) -> Floats:
@@ -64,7 +73,7 @@ _NOISE = 1e-12
 
 
 def permutation_tests(
-    families: Sequence[Family],
+    families: Sequence[EstimatorFamily],
     pairs: Sequence[Sequence[Pair]],
     *,
     permutations: int,
@@ -108,7 +117,7 @@ def permutation_tests(
 class _Swaps(ABC):
     """The differences between models, pair by pair, when they swap."""
 
-    def __init__(self, family: Family, pairs: Sequence[Pair]) -> None:
+    def __init__(self, family: EstimatorFamily, pairs: Sequence[Pair]) -> None:
         self.estimators, self.pairs = family.estimators, pairs
 
     def p_values(self, kept: Floats, others: int) -> Floats:
@@ -127,7 +136,7 @@ class _Swaps(ABC):
 
     @property
     @abstractmethod
-    def kept(self) -> Kept:
+    def kept(self) -> Reduction:
         """What is to be kept of each row of signs."""
 
     @abstractmethod
@@ -141,9 +150,9 @@ class _SmoothSwaps(_Swaps):
         self.family = family
 
     @property
-    def kept(self) -> Kept:
+    def kept(self) -> Reduction:
         """The signed sums of all columns: those of a pair are the differences of its models' own."""
-        return Table(int(self.family.columns.shape[1]), self.family.columns.__getitem__)
+        return ColumnSums(int(self.family.columns.shape[1]), self.family.columns.__getitem__)
 
     def differences(self, kept: Floats) -> Iterator[Floats]:
         """Values of the swapped sums."""
@@ -162,16 +171,16 @@ class _SmoothSwaps(_Swaps):
 
 
 class _StepSwaps(_Swaps):
-    def __init__(self, family: Family, pairs: Sequence[Pair]) -> None:
+    def __init__(self, family: EstimatorFamily, pairs: Sequence[Pair]) -> None:
         super().__init__(family, pairs)
         by_model = [[p for p in e.parts if isinstance(p, DistributionPart)] for e in self.estimators]
         ranks = np.unique(np.concatenate([part.ranks for parts in by_model for part in parts]))
         self.spread = [[_spread(part, ranks) for part in parts] for parts in by_model]
 
     @property
-    def kept(self) -> Kept:
+    def kept(self) -> Reduction:
         """The differences of all pairs: sums for every rank would be too many to keep."""
-        return Rule(len(self.pairs), self._differences)
+        return DrawFunction(len(self.pairs), self._differences)
 
     def _differences(self, signs: Floats) -> Floats:
         sums = [[np.asarray(signs @ part.columns) for part in parts] for parts in self.spread]

@@ -18,7 +18,7 @@ _SMALL = 0.01
 
 
 @dataclass(frozen=True)
-class Settings:
+class ComparisonSettings:
     """How a comparison was made.
 
     Attributes:
@@ -110,7 +110,7 @@ class Comparison:
 
     estimates: list[Estimate]
     differences: list[Difference]
-    settings: Settings
+    settings: ComparisonSettings
 
     @property
     def remarks(self) -> list[str]:

@@ -9,12 +9,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from kgprobe.aggregate import Tie
-from kgprobe.comparison.critical_values import critical_value, standard_errors
+from kgprobe.arrays import Floats
 from kgprobe.comparison.intervals import FEWEST_QUERIES
 from kgprobe.comparison.lineup import Lineup
+from kgprobe.comparison.resampling import critical_value, standard_errors
 from kgprobe.decision.influence import Influences, model_surface
-
-Floats = NDArray[np.float64]
 
 _COARSE, _COLUMNS, _ROWS = 5, 2_000, 4_096
 
@@ -26,7 +25,7 @@ _NOTHING = 1e-28
 
 
 @dataclass(frozen=True)
-class SeedNoise:
+class SeedVariance:
     """What training once more would change.
 
     Attributes:

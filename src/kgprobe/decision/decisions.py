@@ -8,20 +8,17 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from kgprobe.aggregate import Tie
 from kgprobe.comparison.intervals import Interval
 from kgprobe.comparison.lineup import Lineup, Models, line_up
 from kgprobe.comparison.model_comparison import compare_models
-from kgprobe.comparison.results import Difference, Estimate, Settings
-from kgprobe.decision.influence import Line
+from kgprobe.comparison.results import ComparisonSettings, Difference, Estimate
+from kgprobe.decision.influence import ScoreLine
 from kgprobe.decision.maps import PAPER_ALPHAS, PAPER_BETAS, SAME, roots, samples
 from kgprobe.errors import DataError
 from kgprobe.graph import KnowledgeGraph
 from kgprobe.metrics.popularity_metrics import Probe
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -86,7 +83,7 @@ def reach(
         alpha 0.311 to 1 (even below)
     """
     here, low, high = point[axis], min(limits[0], point[axis]), max(limits[1], point[axis])
-    line = Line(lineup, tie, **{name: value for name, value in point.items() if name != axis})
+    line = ScoreLine(lineup, tie, **{name: value for name, value in point.items() if name != axis})
     points = samples(low, high)
     ahead = line.scores(winner, points)
     met = [
@@ -149,7 +146,7 @@ class Decision:
     beta: float
     standings: tuple[Standing, ...]
     reaches: tuple[Reach, ...]
-    settings: Settings
+    settings: ComparisonSettings
 
     @property
     def winner(self) -> str:

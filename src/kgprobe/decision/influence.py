@@ -11,16 +11,15 @@ from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from kgprobe.aggregate import PopularityWeight, Tie, surface, tied_score
 from kgprobe.aggregate.weights import scaled_exp
+from kgprobe.arrays import Flags, Floats
 from kgprobe.comparison.lineup import Clusters, Lineup
-from kgprobe.metrics.accumulator import read_column
+from kgprobe.metrics.evaluation import read_column
 from kgprobe.ranks import Ranks
 from kgprobe.transform import AffinePower
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -73,7 +72,7 @@ def model_surface(
 
 
 @dataclass(frozen=True)
-class Line:
+class ScoreLine:
     """A line through the plane: alpha moves and beta stays, or the other way round.
 
     Attributes:
@@ -97,8 +96,6 @@ class Line:
         """How far the first model is above the second, as a function of what moves."""
         return lambda values: self.scores(first, values) - self.scores(second, values)
 
-
-Flags = NDArray[np.bool_]
 
 _TABLE, _MOST_ALPHAS = 1 << 20, 8
 

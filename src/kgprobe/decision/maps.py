@@ -11,11 +11,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from kgprobe.aggregate import Tie
+from kgprobe.arrays import Flags, Floats, Ints
 from kgprobe.comparison.intervals import FEWEST_QUERIES
 from kgprobe.comparison.lineup import Lineup, Models, line_up
 from kgprobe.comparison.model_comparison import wrong_numbers
-from kgprobe.decision.bands import SeedNoise, band_width, covariances, variances_of_differences, widened
-from kgprobe.decision.influence import Influences, Line, model_surface
+from kgprobe.decision.bands import SeedVariance, band_width, covariances, variances_of_differences, widened
+from kgprobe.decision.influence import Influences, ScoreLine, model_surface
 from kgprobe.errors import UsageError
 from kgprobe.graph import KnowledgeGraph
 
@@ -38,8 +39,6 @@ def not_dominated(scores: NDArray[np.float64], same: float = 0.0) -> NDArray[np.
         kept[i] = not (nowhere_worse & somewhere_better).any()
     return kept
 
-
-Floats = NDArray[np.float64]
 
 _STEPS = 128
 
@@ -94,10 +93,6 @@ def roots(difference: Callable[[Floats], Floats], points: Floats, values: Floats
     return np.array([brentq(lambda x: float(difference(np.array([x]))[0]), *end, xtol=1e-14) for end in ends])
 
 
-Flags = NDArray[np.bool_]
-
-Codes = NDArray[np.int64]
-
 SAME = 1e-12
 
 """Scores that differ by less are equal, and rounding the only difference."""
@@ -136,17 +131,17 @@ class DecisionMap:
         return self.lineup.models
 
     @cached_property
-    def winner(self) -> Codes:
+    def winner(self) -> Ints:
         """Which model has the highest score, [alphas, betas]; the first of those that share it."""
         return np.asarray(self._order[0])
 
     @cached_property
-    def runner_up(self) -> Codes:
+    def runner_up(self) -> Ints:
         """Which model comes second, [alphas, betas]; the winner itself where there is no other."""
         return np.asarray(self._order[min(1, len(self.models) - 1)])
 
     @cached_property
-    def _order(self) -> Codes:
+    def _order(self) -> Ints:
         """The models from best to worst, [places, alphas, betas]."""
         return np.argsort(-self.scores, axis=0, kind="stable")
 
@@ -187,11 +182,11 @@ class DecisionMap:
         equal = high - low <= SAME
         return np.where(equal, 0.5, (self.scores - low) / np.where(equal, 1.0, high - low))
 
-    def places(self) -> Codes:
+    def places(self) -> Ints:
         """The place of every model at every point, 1 for the best; equal models share the better place."""
         return np.asarray(1 + (self.scores[None, :] > self.scores[:, None] + SAME).sum(axis=1))
 
-    def place_ranges(self) -> tuple[Codes, Codes]:
+    def place_ranges(self) -> tuple[Ints, Ints]:
         """The best and the worst place that noise leaves to every model: those beyond noise above and below it."""
         return 1 + self.beats.sum(axis=0), len(self.models) - self.beats.sum(axis=1)
 
@@ -221,12 +216,12 @@ class DecisionMap:
 
     def crossing_alphas(self, first: str, second: str, beta: float) -> Floats:
         """Every alpha in the range of the map at which two models are equal and change order, to the last digits."""
-        difference = Line(self.lineup, self.settings["tie"], beta=beta).difference(*self._names(first, second))
+        difference = ScoreLine(self.lineup, self.settings["tie"], beta=beta).difference(*self._names(first, second))
         return roots(difference, samples(self.alphas.min(), self.alphas.max()))
 
     def crossing_betas(self, first: str, second: str, alpha: float) -> Floats:
         """Every beta in the range of the map at which two models are equal and change order, to the last digits."""
-        difference = Line(self.lineup, self.settings["tie"], alpha=alpha).difference(*self._names(first, second))
+        difference = ScoreLine(self.lineup, self.settings["tie"], alpha=alpha).difference(*self._names(first, second))
         return roots(difference, samples(self.betas.min(), self.betas.max()))
 
     def at(self, alpha: float, beta: float) -> list[dict[str, Any]]:
@@ -282,7 +277,7 @@ class DecisionMap:
         return models
 
 
-def _pick(scores: Floats, *which: Codes) -> list[Floats]:
+def _pick(scores: Floats, *which: Ints) -> list[Floats]:
     return [np.take_along_axis(scores, models[None], axis=0)[0] for models in which]
 
 
@@ -354,7 +349,7 @@ def decision_map(
     variance = variances_of_differences(covariances(influences, *grid))
     width = band_width(influences, *grid, level=level, replicates=replicates, seed=seed)
     std = np.stack([surface.std for surface in found])
-    between = SeedNoise(std, np.array([len(surface.runs) for surface in found]))
+    between = SeedVariance(std, np.array([len(surface.runs) for surface in found]))
     if seeds == "random":
         variance = variance + (between.variance[:, None] + between.variance[None, :])
         variance[np.arange(len(found)), np.arange(len(found))] = 0.0

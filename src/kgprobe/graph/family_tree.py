@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from numpy.random import Generator
     from scipy.sparse import csr_array
 
-    from kgprobe.graph.identifiers import Labels
+    from kgprobe.graph.knowledge_graph import Labels
 
 
 MAX_DEPTH = 3

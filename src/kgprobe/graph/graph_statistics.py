@@ -12,7 +12,7 @@ from kgprobe.graph.knowledge_graph import SPLITS
 from kgprobe.graph.popularity import entity_degrees
 
 if TYPE_CHECKING:
-    from kgprobe.arrays import Ints
+    from kgprobe.arrays import AnyInts
     from kgprobe.graph.knowledge_graph import KnowledgeGraph
 
 
@@ -84,13 +84,13 @@ def _faults(graph: KnowledgeGraph) -> Statistics:
     return {name: None if name in unknown else value for name, value in row.items()}
 
 
-def _by_ends(triples: Ints, num_entities: int, num_relations: int) -> Grouped:
+def _by_ends(triples: AnyInts, num_entities: int, num_relations: int) -> Grouped:
     """The relations between each head and tail."""
     ends = pair_keys(triples[:, 0], triples[:, 2], num_entities)
     return Grouped.build(ends, triples[:, 1], num_entities**2, num_relations)
 
 
-def _leakage(train: Grouped, test: Ints, num_entities: int) -> Statistics:
+def _leakage(train: Grouped, test: AnyInts, num_entities: int) -> Statistics:
     head, relation, tail = test.T
     ends, swapped = pair_keys(head, tail, num_entities), pair_keys(tail, head, num_entities)
     leaks = {

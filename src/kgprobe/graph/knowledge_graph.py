@@ -1,24 +1,66 @@
-"""KnowledgeGraph: training, validation and test triples as arrays of ids, with their known answers."""
+"""KnowledgeGraph: training, validation and test triples as arrays of ids, with labels and known answers."""
 
 from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from kgprobe.arrays import Grouped, Ints, pair_keys
+from kgprobe.arrays import AnyInts, Grouped, pair_keys, triple_problems
 from kgprobe.errors import DataError, UsageError
-from kgprobe.graph.identifiers import Labels, as_labels, label_problems, labels_of, triple_problems
 from kgprobe.graph.popularity import Popularity
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    import pyarrow as pa
+
     from kgprobe.graph.popularity import TrainCounts
+
+
+Labels: TypeAlias = "pa.Array"
+
+
+def as_labels(values: Sequence[str | None] | Labels | pa.ChunkedArray | None) -> Labels | None:
+    """Names as one Arrow string array.
+
+    Example:
+        >>> as_labels(["Ada", None]).to_pylist()
+        ['Ada', None]
+    """
+    import pyarrow as pa
+
+    if values is None:
+        return None
+    array = values if isinstance(values, pa.Array | pa.ChunkedArray) else pa.array(values, pa.string())
+    # Offsets of ordinary strings have 32 bits, which the names of a hundred million entities overflow.
+    array = array.cast(pa.large_string() if array.nbytes >= 2**31 else pa.string())
+    return array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
+
+
+def label_problems(where: str, labels: Labels | None, size: int) -> list[str]:
+    """What keeps labels from naming ``size`` ids."""
+    if labels is None or len(labels) == size:
+        return []
+    return [f"{where}: {len(labels):,} labels for {size:,} ids"]
+
+
+def labels_of(labels: Labels | None, ids: npt.ArrayLike) -> list[str]:
+    """The name of each id; where there is none, the id as text.
+
+    Example:
+        >>> labels_of(as_labels(["Ada", None]), [0, 1])
+        ['Ada', '1']
+    """
+    wanted = np.atleast_1d(np.asarray(ids, dtype=np.int64))
+    if labels is None:
+        return [str(i) for i in wanted.tolist()]
+    names = labels.take(wanted).to_pylist()
+    return [str(i) if name is None else name for name, i in zip(names, wanted.tolist(), strict=True)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,7 +86,7 @@ class KnownAnswers:
     heads: Grouped
 
     @classmethod
-    def from_triples(cls, triples: Ints, num_entities: int, num_relations: int) -> KnownAnswers:
+    def from_triples(cls, triples: AnyInts, num_entities: int, num_relations: int) -> KnownAnswers:
         """Index the triples ([n, 3]: head, relation, tail) for queries of both sides."""
         head, relation, tail = triples.T
         num_queries = num_entities * num_relations
@@ -116,7 +158,7 @@ class KnowledgeGraph:
     name: str
     num_entities: int
     num_relations: int
-    splits: Mapping[str, Ints]
+    splits: Mapping[str, AnyInts]
     entity_labels: Labels | None = None
     relation_labels: Labels | None = None
     train_counts: TrainCounts | None = None
@@ -164,7 +206,7 @@ class KnowledgeGraph:
             relation_labels=relations,
         )
 
-    def triples(self, *splits: str) -> Ints:
+    def triples(self, *splits: str) -> AnyInts:
         """The triples of the named splits in the order named, of all splits when none is named.
 
         A split that the graph does not have is empty. The array is read-only: copy it to change it.
@@ -261,9 +303,9 @@ def _size(splits: Mapping[str, npt.NDArray[Any]], labels: Labels | None, columns
     return max((int(t[:, c].max()) + 1 for t in usable if len(t) for c in columns), default=0)
 
 
-def _frozen(triples: npt.NDArray[Any], dtype: npt.DTypeLike) -> Ints:
+def _frozen(triples: npt.NDArray[Any], dtype: npt.DTypeLike) -> AnyInts:
     """The triples in memory that nobody can change, so that hash and popularity stay true."""
-    frozen: Ints = np.ascontiguousarray(triples, dtype=dtype)
+    frozen: AnyInts = np.ascontiguousarray(triples, dtype=dtype)
     if frozen.flags.writeable:
         # Writable memory may be the caller's, who may write to it again.
         frozen = frozen.copy() if np.may_share_memory(frozen, triples) else frozen

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from kgprobe.arrays import id_problems, triple_problems
 from kgprobe.errors import DataError, spans
 from kgprobe.files import replacing
-from kgprobe.graph.identifiers import as_labels, id_problems, triple_problems
-from kgprobe.graph.knowledge_graph import SPLITS, KnowledgeGraph
+from kgprobe.graph.knowledge_graph import SPLITS, KnowledgeGraph, as_labels
 from kgprobe.graph.popularity import TrainCounts
 
 if TYPE_CHECKING:
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from kgprobe.arrays import Ints
-    from kgprobe.graph.identifiers import Labels
+    from kgprobe.arrays import AnyInts
+    from kgprobe.graph.knowledge_graph import Labels
 
 
 def read_parquet(path: Path, problems: list[str]) -> pa.Table | None:
@@ -39,14 +39,14 @@ def read_parquet(path: Path, problems: list[str]) -> pa.Table | None:
         return None
 
 
-def id_columns(path: Path, table: pa.Table, names: tuple[str, ...], problems: list[str]) -> list[Ints] | None:
+def id_columns(path: Path, table: pa.Table, names: tuple[str, ...], problems: list[str]) -> list[AnyInts] | None:
     """Integer columns by name; or None, with all that is wrong added to ``problems``."""
     found = [_whole_numbers(path, table, name, problems) for name in names]
     complete = [column for column in found if column is not None]
     return complete if len(complete) == len(names) else None
 
 
-def _whole_numbers(path: Path, table: pa.Table, name: str, problems: list[str]) -> Ints | None:
+def _whole_numbers(path: Path, table: pa.Table, name: str, problems: list[str]) -> AnyInts | None:
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -63,12 +63,12 @@ def _whole_numbers(path: Path, table: pa.Table, name: str, problems: list[str]) 
         listed = spans(rows.tolist(), most=10)
         problems.append(f"{path.name}: {len(rows):,} nulls in column {name!r}, rows {listed} (counted from 0)")
         return None
-    values: Ints = column.to_numpy()
+    values: AnyInts = column.to_numpy()
     # Beside int64, NumPy would make floats of uint64. What int64 cannot hold turns negative, and is refused.
     return values.astype(np.int64) if values.dtype == np.uint64 else values
 
 
-def in_order(path: Path, ids: Ints, problems: list[str]) -> bool:
+def in_order(path: Path, ids: AnyInts, problems: list[str]) -> bool:
     """Whether ids are 0, 1, 2, ... in the order of the rows; if not, that is added to ``problems``."""
     rows = np.flatnonzero(ids != np.arange(len(ids)))
     if len(rows):
@@ -137,7 +137,7 @@ def _total_problems(path: Path, num_triples: int) -> list[str]:
     return problems
 
 
-def _columns(path: Path, names: tuple[str, ...], problems: list[str]) -> list[Ints] | None:
+def _columns(path: Path, names: tuple[str, ...], problems: list[str]) -> list[AnyInts] | None:
     table = read_parquet(path, problems)
     return None if table is None else id_columns(path, table, names, problems)
 
@@ -156,7 +156,7 @@ def read_parquet_graph(directory: Path, name: str) -> KnowledgeGraph:
     problems: list[str] = []
     num_entities, entity_labels = _read_names(directory, "entities", problems)
     num_relations, relation_labels = _read_names(directory, "relations", problems)
-    splits: dict[str, Ints] = {}
+    splits: dict[str, AnyInts] = {}
     for split in SPLITS:
         path = directory / f"{split}.parquet"
         triples = _read_triples(path, problems) if path.exists() else None
@@ -176,7 +176,7 @@ def read_parquet_graph(directory: Path, name: str) -> KnowledgeGraph:
     return KnowledgeGraph(name, num_entities, num_relations, splits, entity_labels, relation_labels, counts)
 
 
-def _read_triples(path: Path, problems: list[str]) -> Ints | None:
+def _read_triples(path: Path, problems: list[str]) -> AnyInts | None:
     table = read_parquet(path, problems)
     columns = None if table is None else id_columns(path, table, ("head", "relation", "tail"), problems)
     return None if columns is None else np.column_stack(columns)

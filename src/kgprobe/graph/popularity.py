@@ -7,12 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from kgprobe.arrays import Ints, find, pair_keys, run_starts
+from kgprobe.arrays import AnyInts, find, id_problems, pair_keys, run_starts
 from kgprobe.errors import DataError
-from kgprobe.graph.identifiers import id_problems
 
 
-def entity_degrees(triples: Ints, num_entities: int) -> npt.NDArray[np.int64]:
+def entity_degrees(triples: AnyInts, num_entities: int) -> npt.NDArray[np.int64]:
     """How often each entity is head or tail; a self-loop counts twice.
 
     Example:
@@ -47,11 +46,11 @@ class TrainCounts:
     num_relations: int
     degree: npt.NDArray[np.int64]
     pair_keys: npt.NDArray[np.int64]
-    pair_counts: Ints
+    pair_counts: AnyInts
     complete: bool = True
 
     @classmethod
-    def from_triples(cls, train: Ints, num_entities: int, num_relations: int) -> TrainCounts:
+    def from_triples(cls, train: AnyInts, num_entities: int, num_relations: int) -> TrainCounts:
         """Count all pairs of the training triples: one sort in place, no table of entities by relations."""
         n = len(train)
         keys = np.empty(2 * n, dtype=np.int64)
@@ -70,7 +69,9 @@ class TrainCounts:
         )
 
     @classmethod
-    def from_pairs(cls, degree: Ints, entity: Ints, relation: Ints, count: Ints, *, num_relations: int) -> TrainCounts:
+    def from_pairs(
+        cls, degree: AnyInts, entity: AnyInts, relation: AnyInts, count: AnyInts, *, num_relations: int
+    ) -> TrainCounts:
         """Take over counts that somebody else made, of some of the (entity, relation) pairs.
 
         Example:
@@ -113,7 +114,7 @@ class Popularity:
     counts: TrainCounts
 
     @classmethod
-    def from_triples(cls, train: Ints, num_entities: int, num_relations: int) -> Popularity:
+    def from_triples(cls, train: AnyInts, num_entities: int, num_relations: int) -> Popularity:
         """Popularity in the given training triples ([n, 3]: head, relation, tail)."""
         return cls(TrainCounts.from_triples(train, num_entities, num_relations))
 
@@ -157,7 +158,7 @@ def _refuse(problems: list[str]) -> None:
         raise DataError("popularity of ids that the graph does not have", problems)
 
 
-def _refuse_unknown(unknown: npt.NDArray[np.bool_], entities: Ints, relations: Ints) -> None:
+def _refuse_unknown(unknown: npt.NDArray[np.bool_], entities: AnyInts, relations: AnyInts) -> None:
     if not unknown.any():
         return
     pairs = np.unique(np.column_stack((entities[unknown], relations[unknown])), axis=0)

@@ -11,14 +11,14 @@ from typing import IO, TYPE_CHECKING, Protocol, cast
 import numpy as np
 
 from kgprobe.errors import spans
-from kgprobe.graph.identifiers import as_labels
+from kgprobe.graph.knowledge_graph import as_labels
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     import pyarrow as pa
 
-    from kgprobe.graph.identifiers import Labels
+    from kgprobe.graph.knowledge_graph import Labels
 
 
 SHOWN = 20
@@ -193,7 +193,7 @@ class Layout:
         return None
 
 
-class Rule(Protocol):
+class LineCheck(Protocol):
     """What must hold beyond the layout, once for whole columns and once for the fields of a line."""
 
     def holds(self, columns: Columns) -> bool:
@@ -203,7 +203,7 @@ class Rule(Protocol):
         """What is wrong with one line, or None."""
 
 
-def read_text(path: Path, layout: Layout, rule: Rule, problems: list[str]) -> Columns | None:
+def read_text(path: Path, layout: Layout, rule: LineCheck, problems: list[str]) -> Columns | None:
     """The columns of a file; or None, with everything that is wrong added to ``problems``."""
     columns = _read_fast(path, layout)
     if columns is not None and rule.holds(columns):

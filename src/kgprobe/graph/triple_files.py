@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from kgprobe.arrays import Ints
-    from kgprobe.graph.identifiers import Labels
+    from kgprobe.arrays import AnyInts
+    from kgprobe.graph.knowledge_graph import Labels
 
 
 ENDINGS = (".txt", ".tsv", ".txt.gz", ".tsv.gz")
@@ -96,18 +96,18 @@ def _sorted_labels(splits: Mapping[str, Columns], *columns: str) -> Labels:
     return used.take(pc.array_sort_indices(used))
 
 
-def _ids(columns: Columns, entities: Labels, relations: Labels) -> Ints:
+def _ids(columns: Columns, entities: Labels, relations: Labels) -> AnyInts:
     triples = np.empty((len(columns["head"]), 3), dtype=np.int32)
     for i, (name, labels) in enumerate((("head", entities), ("relation", relations), ("tail", entities))):
         triples[:, i] = _positions(columns[name].dictionary, labels)[columns[name].indices.to_numpy()]
     return triples
 
 
-def _positions(values: pa.Array, labels: Labels) -> Ints:
+def _positions(values: pa.Array, labels: Labels) -> AnyInts:
     """The id of each value, -1 where it has none."""
     import pyarrow.compute as pc
 
-    positions: Ints = pc.index_in(values, value_set=labels).fill_null(-1).to_numpy()
+    positions: AnyInts = pc.index_in(values, value_set=labels).fill_null(-1).to_numpy()
     return positions
 
 
@@ -172,7 +172,7 @@ def read_openke(directory: Path, name: str) -> KnowledgeGraph:
         entities=None if entities is None else len(entities),
         relations=None if relations is None else len(relations),
     )
-    splits: dict[str, Ints] = {}
+    splits: dict[str, AnyInts] = {}
     for split in SPLITS:
         path = directory / f"{split}2id.txt"
         columns = read_text(path, _OPENKE_TRIPLES, rule, problems) if path.exists() else None

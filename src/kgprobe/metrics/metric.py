@@ -9,13 +9,11 @@ from enum import Enum
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from kgprobe.aggregate import Uniform, Weighting
+from kgprobe.arrays import Floats
 from kgprobe.errors import UsageError
 from kgprobe.transform import Transformer
-
-Floats = NDArray[np.float64]
 
 
 class Statistic(Enum):

@@ -12,10 +12,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from kgprobe.arrays import Ints
 from kgprobe.errors import UsageError
 from kgprobe.metrics.catalogue import METRICS, parse_all
 from kgprobe.metrics.metric import Metric
-from kgprobe.metrics.properties import (
+from kgprobe.metrics.six_properties import (
     RARE,
     Evidence,
     Observation,
@@ -34,7 +35,7 @@ _WHOLE_NUMBERS = (1, 3, 10, 30)
 
 
 @dataclass(frozen=True)
-class Family:
+class MetricFamily:
     """A metric and its relatives.
 
     Attributes:
@@ -54,7 +55,7 @@ class Family:
     members: tuple[Metric, ...]
 
     @classmethod
-    def of(cls, metric: Metric) -> Family:
+    def of(cls, metric: Metric) -> MetricFamily:
         """Every parameter in turn set to each value that the metric accepts."""
         by_parameter: dict[str, dict[float, Metric]] = {}
         members = {metric: None}
@@ -94,8 +95,6 @@ def is_whole(metric: Metric, key: str) -> bool:
 
 Pair = tuple[Table, Table]
 
-Places = NDArray[np.int64]
-
 SIZES = (2, 3, 5, 10, 11, 100, 1000)
 
 """Numbers of candidates that are combined with each other; the random cases lie between and beyond."""
@@ -123,10 +122,10 @@ class Pool:
     """
 
     tables: tuple[Table, ...]
-    pairs: dict[Property, Places]
-    literal: Places
-    inside: Places
-    ends: Places
+    pairs: dict[Property, Ints]
+    literal: Ints
+    inside: Ints
+    ends: Ints
 
 
 @cache
@@ -144,7 +143,7 @@ def pool() -> Pool:
     def find(tables: Iterable[Table]) -> list[int]:
         return [places.setdefault(table, len(places)) for table in tables]
 
-    def find_pairs(pairs: Iterable[Pair]) -> Places:
+    def find_pairs(pairs: Iterable[Pair]) -> Ints:
         return np.array([find(pair) for pair in pairs])
 
     pairs = {
@@ -260,13 +259,13 @@ def check_properties(metrics: Iterable[str | Metric] | None = None) -> list[Prop
         (True, False, 'rank 10 of 10 scores 1, rank 11 of 11 scores 0')
     """
     chosen = parse_all([metric() for metric in METRICS] if metrics is None else metrics)
-    return [result for metric in chosen for result in _Search(Family.of(metric)).results()]
+    return [result for metric in chosen for result in _Search(MetricFamily.of(metric)).results()]
 
 
 class _Search:
     """The values of a family on the pool, and what they say."""
 
-    def __init__(self, family: Family) -> None:
+    def __init__(self, family: MetricFamily) -> None:
         self.family, self.metric, self.pool = family, family.metric, pool()
         self.values = measure(family.members, self.pool.tables)
         self.row = {member: i for i, member in enumerate(family.members)}
@@ -303,12 +302,12 @@ class _Search:
             reversed=about is Property.anti_monotone and bool((lower > higher).all()),
         )
 
-    def _broken(self, about: Property, pairs: Places) -> NDArray[np.bool_]:
+    def _broken(self, about: Property, pairs: Ints) -> NDArray[np.bool_]:
         """Which member [row] breaks the property on which pair [column]; what is undefined breaks it."""
         first, second = self.values[:, pairs.T].swapaxes(0, 1)
         return ~same(first, second) if about in _FIXED else same(first, second) | ~(first < second)
 
-    def _first(self, pairs: Places, chosen: NDArray[np.bool_], member: int = 0) -> Evidence | None:
+    def _first(self, pairs: Ints, chosen: NDArray[np.bool_], member: int = 0) -> Evidence | None:
         """The first of the chosen pairs, as evidence about a member of the family."""
         if not chosen.any():
             return None
@@ -334,7 +333,7 @@ class _Search:
         counterexample = Evidence.joined(against) if against else Evidence("there is no parameter to change")
         return PropertyResult(self.metric, Property.sharpness, searched, counterexample)
 
-    def _unsharp(self, key: str, members: dict[float, Metric], places: Places) -> Evidence | None:
+    def _unsharp(self, key: str, members: dict[float, Metric], places: Ints) -> Evidence | None:
         """A rank that has the same score for two values of a parameter."""
         for defined in (True, False):
             for first, second in combinations([self.row[member] for member in members.values()], 2):
@@ -345,7 +344,7 @@ class _Search:
                     return Evidence.of(self.metric, self._observe(first, place), self._observe(second, place))
         return None if is_whole(self.metric, key) else self._turning(key, members, places)
 
-    def _turning(self, key: str, members: dict[float, Metric], places: Places) -> Evidence | None:
+    def _turning(self, key: str, members: dict[float, Metric], places: Ints) -> Evidence | None:
         """A score that rises and falls along a parameter takes some value twice: find where."""
         from scipy.optimize import brentq  # slow to import, and seldom needed
 

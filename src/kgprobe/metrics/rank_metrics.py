@@ -9,11 +9,11 @@ from typing import ClassVar
 import numpy as np
 
 from kgprobe.aggregate import CandidateWeight, Weighting
+from kgprobe.arrays import Floats
 from kgprobe.errors import UsageError
 from kgprobe.metrics.metric import (
     DistributionMetric,
     Facts,
-    Floats,
     IndexMetric,
     MeanMetric,
     RatioMetric,

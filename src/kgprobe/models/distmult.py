@@ -8,8 +8,8 @@ from torch import Tensor
 
 from kgprobe.models.embedding_model import EmbeddingModel, Sizes, normal
 from kgprobe.models.embedding_rows import rows
-from kgprobe.models.options import option
-from kgprobe.models.random_streams import Noise
+from kgprobe.models.random_streams import RandomStreams
+from kgprobe.models.registry import option
 from kgprobe.predict.scorers import Dot, Side
 
 
@@ -28,7 +28,7 @@ class DistMult(EmbeddingModel):
     Options = DistMultOptions
     similarity = Dot()
 
-    def __init__(self, sizes: Sizes, options: DistMultOptions, noise: Noise) -> None:
+    def __init__(self, sizes: Sizes, options: DistMultOptions, noise: RandomStreams) -> None:
         super().__init__()
         self.options, self.noise = options, noise
         self.entity = normal(noise, (sizes.entities, options.dimension), options.initial_scale)

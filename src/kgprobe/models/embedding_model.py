@@ -12,9 +12,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from kgprobe.arrays import Ints
+from kgprobe.arrays import AnyInts
 from kgprobe.models.embedding_rows import Projection, in_place, rows
-from kgprobe.models.random_streams import Noise
+from kgprobe.models.random_streams import RandomStreams
 from kgprobe.predict.scorers import SIDES, Dot, GroupNorm, RelationEmbeddingScorer, Side, Similarity
 
 Module = TypeVar("Module", bound=nn.Module)
@@ -66,9 +66,9 @@ class EmbeddingModel(nn.Module, ABC):
     Options: ClassVar[type[Any]]
     similarity: Similarity
     entity: nn.Parameter
-    noise: Noise
+    noise: RandomStreams
 
-    def encode_queries(self, side: Side, given: Ints, relation: Ints) -> Tensor:
+    def encode_queries(self, side: Side, given: AnyInts, relation: AnyInts) -> Tensor:
         """The vectors [B, D] of queries to a single run, for the engine that ranks."""
         with torch.no_grad():
             return self.encode(side, self._ids(given), self._ids(relation))[0]
@@ -77,7 +77,7 @@ class EmbeddingModel(nn.Module, ABC):
         """The vectors [N, D] of all entities in a single run, for the engine that ranks."""
         return self.entity[0].detach()
 
-    def score(self, side: Side, given: Ints, relation: Ints) -> Tensor:
+    def score(self, side: Side, given: AnyInts, relation: AnyInts) -> Tensor:
         """The scores [B, N] of all entities in a single run as answers to queries."""
         with torch.no_grad():
             return self.score_all(side, self._ids(given), self._ids(relation))[0]
@@ -86,7 +86,7 @@ class EmbeddingModel(nn.Module, ABC):
         """One of the stacked runs, which shares its memory with the stack."""
         return _one_run(self, run).eval()
 
-    def _ids(self, ids: Ints) -> Tensor:
+    def _ids(self, ids: AnyInts) -> Tensor:
         return torch.as_tensor(np.array(ids, dtype=np.int64), device=self.entity.device)[None]
 
     @abstractmethod
@@ -175,12 +175,12 @@ def grouped(values: Tensor, width: int) -> Tensor:
     return values.reshape(*values.shape[:-1], -1, width)
 
 
-def uniform(noise: Noise, shape: tuple[int, ...], bound: float) -> nn.Parameter:
+def uniform(noise: RandomStreams, shape: tuple[int, ...], bound: float) -> nn.Parameter:
     """A parameter [S, *shape] drawn evenly from -bound to bound."""
     return nn.Parameter(noise.uniform(shape).mul_(2 * bound).sub_(bound))
 
 
-def normal(noise: Noise, shape: tuple[int, ...], scale: float) -> nn.Parameter:
+def normal(noise: RandomStreams, shape: tuple[int, ...], scale: float) -> nn.Parameter:
     """A parameter [S, *shape] of the normal distribution."""
     return nn.Parameter(noise.normal(shape).mul_(scale))
 
@@ -198,15 +198,15 @@ class _Reciprocal:
         self.model, self.relations = model, relations
         self.similarity: Similarity = model.similarity
 
-    def encode_queries(self, side: Side, given: Ints, relation: Ints) -> Tensor:
+    def encode_queries(self, side: Side, given: AnyInts, relation: AnyInts) -> Tensor:
         """The vectors of the queries, all of them asked for tails."""
         return self.model.encode_queries("tail", given, self._asked(side, relation))
 
-    def score(self, side: Side, given: Ints, relation: Ints) -> Tensor:
+    def score(self, side: Side, given: AnyInts, relation: AnyInts) -> Tensor:
         """The scores of all entities as answers to queries, all of them asked for tails."""
         return self.model.score("tail", given, self._asked(side, relation))
 
-    def _asked(self, side: Side, relation: Ints) -> Ints:
+    def _asked(self, side: Side, relation: AnyInts) -> AnyInts:
         return relation if side == "tail" else np.asarray(relation) + self.relations
 
 

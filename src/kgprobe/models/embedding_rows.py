@@ -46,7 +46,7 @@ def is_gathered(table: Tensor) -> bool:
     return table.is_cuda and table.is_leaf
 
 
-def gathered_slope(table: Tensor) -> Tensor:
+def gathered_gradient(table: Tensor) -> Tensor:
     """Where the slope of a table is gathered: whoever knows a part of it adds that part."""
     if table.grad is None:
         table.grad = torch.zeros_like(table)
@@ -65,7 +65,7 @@ class _Rows(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *slopes: Any) -> tuple[None, None]:
         (places,) = ctx.saved_tensors
-        gathered_slope(ctx.table).flatten(0, 1).index_add_(0, places.flatten(), slopes[0].flatten(0, -2))
+        gathered_gradient(ctx.table).flatten(0, 1).index_add_(0, places.flatten(), slopes[0].flatten(0, -2))
         return None, None
 
 
@@ -98,7 +98,7 @@ InPlace: TypeAlias = Callable[[Any, Tensor, Tensor, Tensor, Projection | None], 
 def in_place(similarity: Similarity, queries: Tensor) -> InPlace | None:
     """What scores answers to the queries where they are; None where only plain arithmetic does."""
     if reads_in_place(queries):
-        return drawn_scores
+        return sampled_scores
     on_cpu = queries.device.type == "cpu" and queries.dtype == torch.float32
     if on_cpu and isinstance(similarity, GroupNorm) and _installed("numba"):
         from kgprobe.models.sampled_scores_numba import compiled_scores
@@ -117,7 +117,7 @@ def _installed(name: str) -> bool:
     return find_spec(name) is not None
 
 
-def drawn_scores(
+def sampled_scores(
     similarity: Similarity, queries: Tensor, table: Tensor, entities: Tensor, projection: Projection | None
 ) -> Tensor:
     """The scores [S, B, K] of entities [S, B or 1, K], rows of a table [S, N, D], as answers to queries [S, B, D]."""
@@ -169,7 +169,7 @@ class _Drawn(torch.autograd.Function):
         queries, table, rows, axes, shares = ctx.saved_tensors
         projected = ctx.sizes[3] > 0
         query_slope = torch.empty_like(queries)
-        table_slope = gathered_slope(ctx.table) if is_gathered(ctx.table) else torch.zeros_like(table)
+        table_slope = gathered_gradient(ctx.table) if is_gathered(ctx.table) else torch.zeros_like(table)
         axis_slope = torch.zeros_like(axes) if projected else queries
         share_slope = torch.zeros_like(shares) if projected else queries
         grid = (len(queries), -(-ctx.sizes[1] // ctx.shape["GROUPS"]))

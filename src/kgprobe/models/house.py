@@ -12,8 +12,8 @@ from torch.nn import functional
 
 from kgprobe.models.embedding_model import AskedSide, EmbeddingModel, Sizes, by_side, grouped, uniform
 from kgprobe.models.embedding_rows import Projection, rows
-from kgprobe.models.options import option
-from kgprobe.models.random_streams import Noise
+from kgprobe.models.random_streams import RandomStreams
+from kgprobe.models.registry import option
 from kgprobe.predict.scorers import GroupNorm, Side
 
 
@@ -53,7 +53,7 @@ class HousE(EmbeddingModel):
 
     Options = HousEOptions
 
-    def __init__(self, sizes: Sizes, options: HousEOptions, noise: Noise) -> None:
+    def __init__(self, sizes: Sizes, options: HousEOptions, noise: RandomStreams) -> None:
         super().__init__()
         self.options, self.noise, self.relations = options, noise, sizes.relations
         self.similarity = GroupNorm(options.block, options.gamma)

@@ -12,16 +12,15 @@ from numpy.typing import NDArray
 from scipy.special import expit, logit
 from torch import Tensor
 
-from kgprobe.arrays import Ints, find, pair_keys
+from kgprobe.arrays import AnyInts, Floats, find, pair_keys
 from kgprobe.graph import KnowledgeGraph
 from kgprobe.models.markov_network import (
     COMBINATIONS,
     Conclusions,
-    Floats,
     Network,
     Others,
     Pairs,
-    Prior,
+    WeightPrior,
     conclusions,
     joined_pairs,
     most_likely,
@@ -56,7 +55,7 @@ def probabilities(scores: Floats, facts: float) -> Floats:
     return likely
 
 
-Annotate: TypeAlias = Callable[[int, Ints, Ints], Floats]
+Annotate: TypeAlias = Callable[[int, AnyInts, AnyInts], Floats]
 
 """How likely facts of a relation are, from their x and their y, where the graph does not say."""
 
@@ -71,7 +70,7 @@ class Learning:
     """
 
     combine: str
-    prior: Prior
+    prior: WeightPrior
 
 
 def worth_weighing(rules: Rules, least: float, groundings: int) -> Rules:
@@ -209,7 +208,7 @@ class Logic:
         return cls(hidden, grounder, network, Conclusions.of(network, grounder, combine))
 
 
-def believed(graph: KnowledgeGraph, hidden: Ints) -> Adjacency:
+def believed(graph: KnowledgeGraph, hidden: AnyInts) -> Adjacency:
     """The training facts and the hidden ones.
 
     Example:

@@ -15,7 +15,7 @@ from scipy.sparse import csr_array
 from scipy.special import expit
 from torch import Tensor
 
-from kgprobe.arrays import Ints, find, pair_keys
+from kgprobe.arrays import AnyInts, Floats, find, pair_keys
 from kgprobe.models.rules.groundings import Grounder
 from kgprobe.models.rules.paths import Matrix
 from kgprobe.models.rules.rule_table import Rules
@@ -47,12 +47,12 @@ class Pairs:
         """Which of the given entities each pair begins with."""
         return np.repeat(np.arange(len(self.starts) - 1), np.diff(self.starts))
 
-    def at(self, row: Ints, target: Ints, entities: int) -> NDArray[np.int64]:
+    def at(self, row: AnyInts, target: AnyInts, entities: int) -> NDArray[np.int64]:
         """The position of pairs, -1 where no rule joins them."""
         return find(pair_keys(self.row, self.target, entities), pair_keys(row, target, entities))
 
 
-def joined_pairs(grounder: Grounder, rules: Rules, given: Ints) -> Pairs:
+def joined_pairs(grounder: Grounder, rules: Rules, given: AnyInts) -> Pairs:
     """The pairs that rules join.
 
     Args:
@@ -77,7 +77,7 @@ def joined_pairs(grounder: Grounder, rules: Rules, given: Ints) -> Pairs:
     return Pairs(pairs.starts, pairs.target, _without_zeros(pairs.counts - used)) if used.nnz else pairs
 
 
-def _through_themselves(grounder: Grounder, rules: Rules, given: Ints, pairs: Pairs) -> Matrix:
+def _through_themselves(grounder: Grounder, rules: Rules, given: AnyInts, pairs: Pairs) -> Matrix:
     """The numbers of paths of pairs that are facts through these facts themselves: [pairs, rules]."""
     x, y = grounder.adjacency.facts(int(rules.head[0]))
     row = np.minimum(np.searchsorted(given, x), len(given) - 1)
@@ -116,8 +116,6 @@ COMBINATIONS: Mapping[str, Features] = {
 
 """What the weight of a rule is multiplied with, from its number of paths: 1, log(1 + paths), paths, or its share."""
 
-Floats: TypeAlias = NDArray[np.float64]
-
 
 @dataclass(frozen=True)
 class Others:
@@ -133,7 +131,7 @@ class Others:
 
 
 @dataclass(frozen=True)
-class Prior:
+class WeightPrior:
     """What is believed of weights before facts are seen, and for how long better ones are looked for.
 
     Attributes:
@@ -145,7 +143,7 @@ class Prior:
     steps: int
 
 
-def most_likely(features: Matrix, truth: Floats, others: Others, prior: Prior) -> tuple[Floats, float]:
+def most_likely(features: Matrix, truth: Floats, others: Others, prior: WeightPrior) -> tuple[Floats, float]:
     """Weights and bias of the largest pseudo-likelihood, with the prior.
 
     The log odds of a pair are bias + features @ weights; those of a pair that no rule joins are the bias.
@@ -256,7 +254,7 @@ class Conclusions:
         graph = grounder.adjacency
         return cls(tuple(_concluded(*network.of(relation), grounder, combine) for relation in range(graph.relations)))
 
-    def rows(self, side: Side, given: Ints, relation: Ints) -> tuple[Ints, Ints, NDArray[np.float32]]:
+    def rows(self, side: Side, given: AnyInts, relation: AnyInts) -> tuple[AnyInts, AnyInts, NDArray[np.float32]]:
         """What follows about queries: which query, which entity, and by how much its log odds rise."""
         parts = []
         for asked in np.unique(relation):
@@ -283,7 +281,7 @@ def _concluded(rules: Rules, weights: Floats, grounder: Grounder, combine: str) 
     return conclusions(COMBINATIONS[combine](pairs.counts) @ weights, pairs.target, pairs.starts)
 
 
-def conclusions(values: Floats, target: Ints, starts: Ints) -> Matrix:
+def conclusions(values: Floats, target: AnyInts, starts: AnyInts) -> Matrix:
     """By how much the log odds of pairs rise, as a matrix of all entities, which begin at ``starts``."""
     entities = len(starts) - 1
     return csr_array((values.astype(np.float32), target, starts), shape=(entities, entities))

@@ -11,9 +11,9 @@ import torch
 from scipy.sparse import csr_array, eye_array
 from torch import Tensor
 
-from kgprobe.arrays import Ints
-from kgprobe.models.markov_network import COMBINATIONS, Conclusions, Floats, Network, joined_pairs
-from kgprobe.models.options import option
+from kgprobe.arrays import AnyInts, Floats
+from kgprobe.models.markov_network import COMBINATIONS, Conclusions, Network, joined_pairs
+from kgprobe.models.registry import option
 from kgprobe.models.rules.groundings import Grounder
 from kgprobe.models.rules.rule_table import Rules
 from kgprobe.models.transe import TransEOptions
@@ -107,7 +107,7 @@ class PLogicNet:
 
     Options: ClassVar[type[PLogicNetOptions]] = PLogicNetOptions
 
-    def score(self, side: Side, given: Ints, relation: Ints) -> Tensor:
+    def score(self, side: Side, given: AnyInts, relation: AnyInts) -> Tensor:
         """The scores [queries, entities] of all entities as answers."""
         given, relation = np.asarray(given), np.asarray(relation)
         scores = self._embedded(side, given, relation)
@@ -130,7 +130,7 @@ class PLogicNet:
         alone = COMBINATIONS[self.options.combine](eye_array(len(self.network.rules), format="csr"))
         return np.tile(self.logic_weight * (alone @ self.network.weights), 2)
 
-    def explain(self, side: Side, given: int, relation: int, candidates: Ints) -> list[Explanation]:
+    def explain(self, side: Side, given: int, relation: int, candidates: AnyInts) -> list[Explanation]:
         """What the scores of candidates are made of, and by how much each rule raises them, the strongest first.
 
         Args:
@@ -156,7 +156,7 @@ class PLogicNet:
             found.append(raised.explanation(candidate, scores[candidate], parts, number))
         return found
 
-    def _embedded(self, side: Side, given: Ints, relation: Ints) -> Tensor:
+    def _embedded(self, side: Side, given: AnyInts, relation: AnyInts) -> Tensor:
         """The scores of TransE, some queries at a time, in memory of its own."""
         each = self.options.dimension * self.grounder.adjacency.entities
         rows = max(1, _AT_ONCE // each)
@@ -164,14 +164,14 @@ class PLogicNet:
         return torch.cat([self.embedding.score(side, given[at : at + rows], relation[at : at + rows]) for at in parts])
 
 
-def _ids(ids: Ints, device: torch.device) -> Tensor:
+def _ids(ids: AnyInts, device: torch.device) -> Tensor:
     return torch.from_numpy(ids.astype(np.int64)).to(device)
 
 
 class _Raised:
     """By how much rules raise the score of one candidate."""
 
-    def __init__(self, rule: Ints, paths: Floats, combine: str, weights: Floats) -> None:
+    def __init__(self, rule: AnyInts, paths: Floats, combine: str, weights: Floats) -> None:
         self.rule, self.paths = rule, paths
         # The first row has all of its rules, every other one of them is without one.
         counts = np.tile(paths, (len(paths) + 1, 1))
@@ -179,7 +179,7 @@ class _Raised:
         scores = COMBINATIONS[combine](csr_array(counts)) @ weights[rule]
         self.total, self.gain = float(scores[0]), scores[0] - scores[1:]
 
-    def explanation(self, candidate: int, score: float, parts: dict[str, float], number: Ints) -> Explanation:
+    def explanation(self, candidate: int, score: float, parts: dict[str, float], number: AnyInts) -> Explanation:
         """All of it, with the numbers that the rules have among all rules."""
         from kgprobe.models.rules.explanations import Explanation
 

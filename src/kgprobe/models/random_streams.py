@@ -10,7 +10,7 @@ from torch import Tensor
 _STREAMS = 1 << 32
 
 
-class Noise:
+class RandomStreams:
     """One generator for each run, seeded anew for every epoch, so that nothing has to be kept between epochs.
 
     Attributes:

@@ -11,8 +11,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from kgprobe.models.embedding_model import Sizes
-from kgprobe.models.options import option
-from kgprobe.models.random_streams import Noise
+from kgprobe.models.random_streams import RandomStreams
+from kgprobe.models.registry import option
 
 PREDICTORS = ("both", "plus", "linear")
 
@@ -115,7 +115,7 @@ class RNNLogic(nn.Module):
 
     Options = RNNLogicOptions
 
-    def __init__(self, sizes: Sizes, rules: int, options: RNNLogicOptions, noise: Noise) -> None:
+    def __init__(self, sizes: Sizes, rules: int, options: RNNLogicOptions, noise: RandomStreams) -> None:
         super().__init__()
         self.sizes, self.options = sizes, options
         self._transform = TRANSFORMS[options.counts]
@@ -165,7 +165,7 @@ class RNNLogic(nn.Module):
 class _Network(nn.Module):
     """RNNLogic+: the sum of rule vectors, normalised and joined with the relation, through one hidden layer."""
 
-    def __init__(self, relations: int, options: RNNLogicOptions, noise: Noise) -> None:
+    def __init__(self, relations: int, options: RNNLogicOptions, noise: RandomStreams) -> None:
         super().__init__()
         width, hidden = options.rule_dimension, options.hidden
         # Nothing is drawn but from the noise, which is where all parameters are made.

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from kgprobe.models.random_streams import Noise
+from kgprobe.models.random_streams import RandomStreams
 
 _AT_ONCE = 1 << 25
 
@@ -46,7 +46,7 @@ class Generator(nn.Module):
         ([0, 0, 3, 3], torch.Size([4, 2]))
     """
 
-    def __init__(self, relations: int, dimension: int, hidden: int, noise: Noise) -> None:
+    def __init__(self, relations: int, dimension: int, hidden: int, noise: RandomStreams) -> None:
         super().__init__()
         self.stop = relations
         self.token = nn.Embedding(relations + 1, dimension, device="meta").to_empty(device=noise.device)
@@ -71,7 +71,7 @@ class Generator(nn.Module):
         return total
 
     @torch.no_grad()
-    def drawn(self, heads: Tensor, each: int, length: int, noise: Noise) -> Proposed:
+    def drawn(self, heads: Tensor, each: int, length: int, noise: RandomStreams) -> Proposed:
         """Bodies drawn for each head as often as the network finds them likely; equal ones and empty ones once."""
         head = heads.repeat_interleave(each)
         body = torch.full((len(head), length), -1, dtype=torch.int64, device=head.device)
@@ -154,7 +154,9 @@ class Fitting:
     rate: float
 
 
-def taught(generator: Generator, head: Tensor, body: Tensor, weight: Tensor, fitting: Fitting, noise: Noise) -> float:
+def taught(
+    generator: Generator, head: Tensor, body: Tensor, weight: Tensor, fitting: Fitting, noise: RandomStreams
+) -> float:
     """Steps of cross entropy on rules that count by weight; gives the mean loss of the last quarter of them.
 
     Rules are drawn in proportion to their weights: in expectation that is the weighted cross entropy.

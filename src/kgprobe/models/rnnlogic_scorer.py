@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from kgprobe.arrays import Ints
+from kgprobe.arrays import AnyInts
 from kgprobe.models.rnnlogic import RNNLogic
 from kgprobe.models.rules.explanations import Explanation
 from kgprobe.models.rules.groundings import Grounder, Grounding
@@ -37,7 +37,7 @@ class Grounded:
         self._room = memory
         self._kept: dict[bytes, Grounding] = {}
 
-    def of(self, relation: int, given: Ints) -> Grounding:
+    def of(self, relation: int, given: AnyInts) -> Grounding:
         """The paths from given entities; rules are numbered from the first of the relation on."""
         name = np.array([relation, *given], dtype=np.int64).tobytes()
         if name in self._kept:
@@ -77,7 +77,7 @@ class RNNLogicScorer:
         self.device = self.model.rule.device
 
     @torch.no_grad()
-    def score(self, side: Side, given: Ints, relation: Ints) -> Tensor:
+    def score(self, side: Side, given: AnyInts, relation: AnyInts) -> Tensor:
         """The scores of all entities [queries, entities] as answers on the ``side`` of (given, relation)."""
         asked, entities = self._asked(side, relation), np.asarray(given, dtype=np.int64)
         scores = torch.empty(len(asked), self.model.sizes.entities, device=self.device)
@@ -98,7 +98,7 @@ class RNNLogicScorer:
         return moved
 
     @torch.no_grad()
-    def explain(self, side: Side, given: int, relation: int, candidates: Ints) -> list[Explanation]:
+    def explain(self, side: Side, given: int, relation: int, candidates: AnyInts) -> list[Explanation]:
         """Why candidates have their scores: what each rule adds to them, the strongest first.
 
         Args:
@@ -128,7 +128,7 @@ class RNNLogicScorer:
         bias = self.model.bias
         return {} if bias is None else {"bias": float(bias[asked if len(bias) > 1 else 0, candidate])}
 
-    def _gains(self, asked: int, rule: Ints, count: NDArray[np.float32]) -> tuple[NDArray[np.float64], float]:
+    def _gains(self, asked: int, rule: AnyInts, count: NDArray[np.float32]) -> tuple[NDArray[np.float64], float]:
         """By how much the score falls without each of a pair's rules, and what all of them add."""
         if not len(rule):
             return np.zeros(0), 0.0
@@ -139,7 +139,7 @@ class RNNLogicScorer:
         without = judged[1:] if len(rule) > 1 else torch.zeros_like(judged[1:])
         return (judged[0] - without).cpu().numpy(), float(judged[0])
 
-    def _fill(self, scores: Tensor, rows: Ints, asked: int, given: Ints) -> None:
+    def _fill(self, scores: Tensor, rows: AnyInts, asked: int, given: AnyInts) -> None:
         base, row = self.model.base(torch.full((len(given),), asked, device=self.device))
         at = torch.from_numpy(np.asarray(rows)).to(self.device)
         scores[at] = base[row].float()
@@ -162,7 +162,7 @@ class RNNLogicScorer:
         evidence = self.model.evidence(rule, self.model.weigh(count), places)
         return self.model.judged(evidence, torch.full((len(places),), asked, device=self.device))
 
-    def _asked(self, side: Side, relation: Ints) -> NDArray[np.int64]:
+    def _asked(self, side: Side, relation: AnyInts) -> NDArray[np.int64]:
         return np.asarray(relation, dtype=np.int64) + (self.rules.relations if side == "head" else 0)
 
 
@@ -187,7 +187,7 @@ class Beside:
     second: Scorer
     weight: float
 
-    def score(self, side: Side, given: Ints, relation: Ints) -> Tensor:
+    def score(self, side: Side, given: AnyInts, relation: AnyInts) -> Tensor:
         """The scores of all entities [queries, entities] as answers on the ``side`` of (given, relation)."""
         first: Tensor = self.first.score(side, given, relation)
         second: Tensor = self.second.score(side, given, relation)
@@ -221,7 +221,7 @@ class RNNLogicWithEmbedding(Beside):
         """By how much one path of each rule alone moves the score of a candidate."""
         return self.first.weights
 
-    def explain(self, side: Side, given: int, relation: int, candidates: Ints) -> list[Explanation]:
+    def explain(self, side: Side, given: int, relation: int, candidates: AnyInts) -> list[Explanation]:
         """Why candidates have their scores: what each rule adds to them, the strongest first.
 
         Args:

@@ -10,8 +10,8 @@ from torch import Tensor
 
 from kgprobe.models.embedding_model import EmbeddingModel, Sizes, grouped, uniform
 from kgprobe.models.embedding_rows import rows
-from kgprobe.models.options import option
-from kgprobe.models.random_streams import Noise
+from kgprobe.models.random_streams import RandomStreams
+from kgprobe.models.registry import option
 from kgprobe.predict.scorers import GroupNorm, Side
 
 
@@ -28,7 +28,7 @@ class RotatE(EmbeddingModel):
 
     Options = RotatEOptions
 
-    def __init__(self, sizes: Sizes, options: RotatEOptions, noise: Noise) -> None:
+    def __init__(self, sizes: Sizes, options: RotatEOptions, noise: RandomStreams) -> None:
         super().__init__()
         self.noise = noise
         self.similarity = GroupNorm(2, options.gamma)

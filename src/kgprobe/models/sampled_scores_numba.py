@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from kgprobe.models.embedding_rows import in_stack
-from kgprobe.predict.backends.numba_kernels import compiled
+from kgprobe.predict.backends.numba_backend import compiled
 from kgprobe.predict.scorers import GroupNorm
 
 # mypy: disable-error-code="no-untyped-def"

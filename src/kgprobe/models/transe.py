@@ -8,8 +8,8 @@ from torch import Tensor
 
 from kgprobe.models.embedding_model import EmbeddingModel, Sizes, uniform
 from kgprobe.models.embedding_rows import rows
-from kgprobe.models.options import option
-from kgprobe.models.random_streams import Noise
+from kgprobe.models.random_streams import RandomStreams
+from kgprobe.models.registry import option
 from kgprobe.predict.scorers import GroupNorm, Side
 
 
@@ -27,7 +27,7 @@ class TransE(EmbeddingModel):
 
     Options = TransEOptions
 
-    def __init__(self, sizes: Sizes, options: TransEOptions, noise: Noise) -> None:
+    def __init__(self, sizes: Sizes, options: TransEOptions, noise: RandomStreams) -> None:
         super().__init__()
         self.noise = noise
         self.similarity = GroupNorm(1 if options.norm == 1 else None, options.gamma)

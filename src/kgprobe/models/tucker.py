@@ -10,8 +10,8 @@ from torch import Tensor, nn
 
 from kgprobe.models.embedding_model import EmbeddingModel, Sizes, normal, uniform
 from kgprobe.models.embedding_rows import rows
-from kgprobe.models.options import option
-from kgprobe.models.random_streams import Noise
+from kgprobe.models.random_streams import RandomStreams
+from kgprobe.models.registry import option
 from kgprobe.predict.scorers import Dot, Side
 
 _MOMENTUM = 0.1
@@ -81,7 +81,7 @@ class TuckER(EmbeddingModel):
     Options = TuckEROptions
     similarity = Dot()
 
-    def __init__(self, sizes: Sizes, options: TuckEROptions, noise: Noise) -> None:
+    def __init__(self, sizes: Sizes, options: TuckEROptions, noise: RandomStreams) -> None:
         super().__init__()
         self.options, self.noise = options, noise
         self.entity = _xavier(noise, sizes.entities, options.dimension)
@@ -123,5 +123,5 @@ def _at_once(core: Tensor, relation: Tensor, entity: Tensor) -> Tensor:
     return pairs @ core.flatten(1, 2)
 
 
-def _xavier(noise: Noise, size: int, dimension: int) -> torch.nn.Parameter:
+def _xavier(noise: RandomStreams, size: int, dimension: int) -> torch.nn.Parameter:
     return normal(noise, (size, dimension), math.sqrt(2 / (size + dimension)))

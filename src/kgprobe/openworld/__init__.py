@@ -11,10 +11,10 @@ if TYPE_CHECKING:
     from kgprobe.openworld.closed_estimates import Estimation, estimate_closed
     from kgprobe.openworld.sensitivities import Sensitivity, sensitivity
     from kgprobe.openworld.splits import split_world
-    from kgprobe.openworld.tasks import Task, all_task, tail_task
     from kgprobe.openworld.world import OPEN_WORLD_METRICS, OpenWorld
     from kgprobe.openworld.world_files import read_world, write_world
     from kgprobe.openworld.world_ranks import RankPair, rank_worlds, read_pairs
+    from kgprobe.openworld.world_tasks import WorldTask, all_task, tail_task
 else:
     from importlib import import_module
 
@@ -24,7 +24,7 @@ else:
         "world_files": ("read_world", "write_world"),
         "world_ranks": ("RankPair", "rank_worlds", "read_pairs"),
         "splits": ("split_world",),
-        "tasks": ("Task", "all_task", "tail_task"),
+        "world_tasks": ("WorldTask", "all_task", "tail_task"),
         "sensitivities": ("Sensitivity", "sensitivity"),
         "claims": ("check_claims",),
         "world": ("OPEN_WORLD_METRICS", "OpenWorld"),
@@ -44,7 +44,7 @@ __all__ = [
     "OpenWorld",
     "RankPair",
     "Sensitivity",
-    "Task",
+    "WorldTask",
     "all_task",
     "check_claims",
     "estimate_closed",

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from kgprobe.arrays import Floats, Ints
 from kgprobe.errors import DataError
 from kgprobe.metrics import Metric, evaluate, parse, parse_all
 from kgprobe.metrics.metric import MeanMetric, Sums
@@ -19,10 +19,6 @@ if TYPE_CHECKING:
     from kgprobe.openworld.world_ranks import RankPair
     from kgprobe.ranks import Ranks
 
-
-Floats = NDArray[np.float64]
-
-Codes = NDArray[np.int64]
 
 _MRR = parse("MRR")
 
@@ -50,7 +46,7 @@ class Points:
 
     metrics: tuple[Metric, ...]
     models: tuple[str, ...]
-    model: Codes
+    model: Ints
     checkpoints: tuple[str, ...]
     open: Floats
     closed: Floats
@@ -62,7 +58,7 @@ class Points:
         return len(self.model)
 
     @property
-    def last(self) -> Codes:
+    def last(self) -> Ints:
         """The last point of every model."""
         return np.array([np.flatnonzero(self.model == number)[-1] for number in range(len(self.models))])
 
@@ -103,7 +99,7 @@ class Collector:
         self.metrics = tuple(dict.fromkeys(parse_all(metrics)))
         self._all = list(dict.fromkeys([*self.metrics, _MRR]))
         self._values: dict[str, dict[str, tuple[Floats, Floats]]] = {}
-        self._queries: tuple[Codes, Codes] | None = None
+        self._queries: tuple[Ints, Ints] | None = None
         self._room = np.full(len(self.metrics), math.nan)
         self._problems: list[str] = []
 
@@ -181,7 +177,7 @@ def room(metric: Metric, ranks: Ranks) -> float:
     return value(metric.transformer.optimum * total) - value(mean)
 
 
-def _queries(ranks: Ranks) -> Codes:
+def _queries(ranks: Ranks) -> Ints:
     """The queries of a table in an order of their own [5, queries]."""
     seed = np.zeros(len(ranks), dtype=np.int64) if ranks.seed is None else ranks.seed
     columns = np.stack([ranks.head, ranks.relation, ranks.tail, ranks.predicts_tail.astype(np.int64), seed])

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from kgprobe.arrays import Floats
 from kgprobe.errors import DataError, UsageError
 from kgprobe.metrics import Metric
 from kgprobe.metrics.metric import spelled
@@ -25,7 +25,7 @@ from kgprobe.openworld.world_ranks import RankPair
 
 
 @dataclass(frozen=True)
-class Settings:
+class BenchSettings:
     """How a bench is made.
 
     Attributes:
@@ -50,8 +50,6 @@ class Settings:
         if wrong := [problem for problem, met in problems.items() if not met]:
             raise UsageError("a bench cannot be made like this", wrong)
 
-
-Floats = NDArray[np.float64]
 
 _SAME = "pMRR of the same exponent"
 
@@ -120,7 +118,7 @@ def comparisons(metrics: Sequence[Metric]) -> Iterator[tuple[Metric, Metric, str
     yield from ((probe, exponents[probe.alpha], _SAME) for probe in probes if probe.alpha in exponents)
 
 
-def tau_differences(points: Points, settings: Settings, *, late: bool = False) -> list[TauDifference]:
+def tau_differences(points: Points, settings: BenchSettings, *, late: bool = False) -> list[TauDifference]:
     """The differences that `comparisons` names, with percentile intervals over samples of whole models.
 
     Checkpoints of a model are alike, so that models are drawn and never points. A sample in which a tau has no value
@@ -203,12 +201,12 @@ class Bench:
     points: Points
     consistency: tuple[Consistency, ...]
     differences: tuple[TauDifference, ...]
-    settings: Settings
+    settings: BenchSettings
 
     @classmethod
-    def of(cls, points: Points, world: str = "", settings: Settings | None = None) -> Bench:
+    def of(cls, points: Points, world: str = "", settings: BenchSettings | None = None) -> Bench:
         """All statistics of points."""
-        chosen = settings or Settings()
+        chosen = settings or BenchSettings()
         return cls(
             world=world,
             points=points,
@@ -252,7 +250,7 @@ def bench(
     metrics: Iterable[str | Metric] = OPEN_WORLD_METRICS,
     *,
     world: str = "",
-    settings: Settings | None = None,
+    settings: BenchSettings | None = None,
 ) -> Bench:
     """Compare how metrics order models and checkpoints in the open and in the closed world.
 
@@ -327,7 +325,7 @@ def read_bench(
     folders: Iterable[str | PathLike[str]],
     metrics: Iterable[str | Metric] = OPEN_WORLD_METRICS,
     *,
-    settings: Settings | None = None,
+    settings: BenchSettings | None = None,
     watch: Callable[[float], None] | None = None,
 ) -> dict[str, Bench]:
     """A bench for each world: rank tables of other splits or tasks are never compared with each other.

@@ -9,13 +9,11 @@ from functools import cache, partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from kgprobe.arrays import Floats
 from kgprobe.openworld.expected_scores import Removed, Unlearned, chance_level, expected, expected_where_candidates_vary
-from kgprobe.openworld.lemmas import alpha_derivative, paper_alpha_derivative, paper_slope, sign_term
+from kgprobe.openworld.lemmas import alpha_derivative, paper_alpha_derivative, paper_derivative, sign_term
 from kgprobe.transform import AffinePower, Hits, Identity, InverseLog, Log, Power, Transformer
-
-Floats = NDArray[np.float64]
 
 Place = tuple[int, ...]
 
@@ -77,7 +75,7 @@ RATES, STRENGTHS = (0.05, 0.25, 0.5, 0.9), (0.1, 0.3, 0.6, 0.9, 1.0)
 
 
 @dataclass(frozen=True, eq=False)
-class Settings:
+class ClaimGrid:
     """Queries and models of the theory: other true answers, candidates, missing rate and strength of each.
 
     Example:
@@ -94,7 +92,7 @@ class Settings:
     @classmethod
     def grid(
         cls, sizes: Sequence[int], shares: Sequence[float], rates: Sequence[float], strengths: Sequence[float]
-    ) -> Settings:
+    ) -> ClaimGrid:
         """All combinations, with the other true answers as shares of the candidates."""
         rows = itertools.product(sizes, shares, rates, strengths)
         return cls(*np.array([(np.ceil(share * size), size, rate, strength) for size, share, rate, strength in rows]).T)
@@ -113,20 +111,20 @@ class Settings:
         return f"N={n:.0f}, E={size:.0f}, gamma={rate:g}, l={strength:g}"
 
 
-FEW_ANSWERS = Settings.grid((100, 1000, 14541), (0.01, 0.03, 0.06, 0.09), RATES, STRENGTHS)
+FEW_ANSWERS = ClaimGrid.grid((100, 1000, 14541), (0.01, 0.03, 0.06, 0.09), RATES, STRENGTHS)
 
 """True answers are fewer than 10 % of the candidates, as the paper assumes."""
 
-MANY_ANSWERS = Settings.grid((14, 104, 135), (0.2, 0.3, 0.4), RATES, STRENGTHS)
+MANY_ANSWERS = ClaimGrid.grid((14, 104, 135), (0.2, 0.3, 0.4), RATES, STRENGTHS)
 
 
 @cache
-def slopes(settings: Settings, transformer: Transformer, unlearned: Unlearned) -> Floats:
+def slopes(settings: ClaimGrid, transformer: Transformer, unlearned: Unlearned) -> Floats:
     """The slope in each setting; several claims are about the same."""
     return expected(transformer, settings.hidden, settings.candidates, settings.strength, unlearned).slope
 
 
-def shown(settings: Settings, transformer: Transformer, unlearned: Unlearned) -> Floats:
+def shown(settings: ClaimGrid, transformer: Transformer, unlearned: Unlearned) -> Floats:
     """The slope in each setting over that of the closed world; see `normalised_slope`."""
     closed = transformer.optimum - chance_level(transformer, settings.candidates)
     return slopes(settings, transformer, unlearned) / closed
@@ -164,17 +162,17 @@ def central_difference(function: Callable[[Floats], Floats], at: Floats, step: f
 
 def slope_equation() -> list[Claim]:
     """Whether the paper's equation is the derivative of what is expected, for every kind of transformer."""
-    settings = Settings.grid((100, 6004), (0.001, 0.005, 0.09), (0.05, 0.25, 0.5), (0.1, 0.3, 0.6, 0.9))
+    settings = ClaimGrid.grid((100, 6004), (0.001, 0.005, 0.09), (0.05, 0.25, 0.5), (0.1, 0.3, 0.6, 0.9))
     size = settings.candidates
     queries = settings.others, size, settings.rate, settings.strength
     off, scale = [], []
     for f in TRANSFORMERS:
         off.append(
-            np.abs(paper_slope(f, *queries) - central_difference(partial(_value, f, settings), settings.strength))
+            np.abs(paper_derivative(f, *queries) - central_difference(partial(_value, f, settings), settings.strength))
         )
         scale.append(np.maximum(np.abs(f(size, size)), 1.0))
     mrr = Power(1.0)
-    counted = np.abs(paper_slope(mrr, *queries, at_zero=1.0) - paper_slope(mrr, *queries))
+    counted = np.abs(paper_derivative(mrr, *queries, at_zero=1.0) - paper_derivative(mrr, *queries))
     equation = "Eq. cor4.1 is the slope of the expected metric"
     return [
         judged(
@@ -187,7 +185,7 @@ def slope_equation() -> list[Claim]:
     ]
 
 
-def _value(transformer: Transformer, settings: Settings, strength: Floats) -> Floats:
+def _value(transformer: Transformer, settings: ClaimGrid, strength: Floats) -> Floats:
     return expected(transformer, settings.hidden, settings.candidates, strength, Unlearned.nothing).value
 
 
@@ -233,7 +231,7 @@ def _place(ranks: Floats, alphas: Floats, place: Place) -> str:
 
 def fixed_candidates() -> Claim:
     """Whether it matters that the number of candidates varies with the number of missing answers."""
-    settings = Settings.grid((100, 1000), (0.01, 0.05, 0.09), RATES, STRENGTHS)
+    settings = ClaimGrid.grid((100, 1000), (0.01, 0.05, 0.09), RATES, STRENGTHS)
     false = settings.candidates - settings.others
     mean = np.rint(false + 1 + settings.others * settings.rate)
     alphas = (-1.0, 0.0, 1.0)
@@ -249,7 +247,7 @@ def fixed_candidates() -> Claim:
     )
 
 
-Measure = Callable[[Settings, Transformer, Unlearned], Floats]
+Measure = Callable[[ClaimGrid, Transformer, Unlearned], Floats]
 
 _USUAL, _SHARP, _ALL = np.linspace(-3, 1, 17), np.linspace(1, 6, 21), np.linspace(-3, 3, 25)
 

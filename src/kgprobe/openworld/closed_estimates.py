@@ -10,9 +10,9 @@ from itertools import combinations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 
+from kgprobe.arrays import Floats
 from kgprobe.comparison.lineup import Lineup, Source, line_up
 from kgprobe.errors import UsageError
 from kgprobe.graph import KnowledgeGraph
@@ -132,8 +132,6 @@ def _row(found: ClosedEstimate | ClosedOrder) -> dict[str, Any]:
     values = {name: getattr(found, name) for name in found.__dataclass_fields__}
     return values | {"metric": str(found.metric)}
 
-
-Floats = NDArray[np.float64]
 
 Watch = Callable[[float], None]
 

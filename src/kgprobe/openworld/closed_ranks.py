@@ -8,16 +8,12 @@ from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 from scipy.special import gammaln
 
+from kgprobe.arrays import Floats, Ints
 from kgprobe.errors import UsageError
-from kgprobe.openworld.missing_answers import HeldOut, MissingCounts, Selection, check_odds, check_rate
+from kgprobe.openworld.missing_answers import HeldOut, MissingCounts, MissingSelection, check_odds, check_rate
 from kgprobe.ranks import Ranks
-
-Floats = NDArray[np.float64]
-
-Ints = NDArray[np.int64]
 
 _PLACES, _NODES = 6, 4
 
@@ -84,7 +80,7 @@ class ClosedRanks:
     weight: Floats
 
     @classmethod
-    def of(cls, answers: HeldOut, counts: MissingCounts, selection: Selection) -> ClosedRanks:
+    def of(cls, answers: HeldOut, counts: MissingCounts, selection: MissingSelection) -> ClosedRanks:
         """Lay out what is possible for each row."""
         nodes = (np.arange(_PLACES * _NODES) + 0.5) / (_PLACES * _NODES)
         half_rank = np.round(2 * answers.ranks.rank).astype(np.int64)
@@ -208,7 +204,7 @@ def _missing_before(mean: Floats, variance: Floats, number: Floats, size: Floats
     return np.asarray(law / law.sum(axis=1, keepdims=True))
 
 
-def _place_given_held_out(above: Ints, held_out: Ints, selection: Selection, nodes: Floats) -> Floats:
+def _place_given_held_out(above: Ints, held_out: Ints, selection: MissingSelection, nodes: Floats) -> Floats:
     """The law of the place of a target with so many held-out answers before it, of so many in all: [pair, place]."""
     before, below = np.log(selection.known_before(nodes)), np.log1p(-selection.known_before(nodes))
     log = above[:, None] * before + (held_out - 1 - above)[:, None] * below - np.log(selection.weight(nodes))
@@ -333,7 +329,7 @@ class Completion:
         A model may do worse where answers are many, which is also where many are missing. So rows whose queries have
         different numbers of answers have laws of their own, as far as there are enough of them.
         """
-        selection = Selection(self.missing_share, self.odds)
+        selection = MissingSelection(self.missing_share, self.odds)
         drawings = [(rows, _drawing(part, counts.take(rows), selection, weight[rows])) for rows, part in self._groups]
 
         def drawn(chance: Floats) -> tuple[Floats, Floats]:
@@ -354,7 +350,7 @@ class Completion:
         return Ranks(table.append_column(WEIGHT, pa.array(weight)), ranks.info, validate=False)
 
 
-def _drawing(answers: HeldOut, counts: MissingCounts, selection: Selection, weight: Floats) -> Drawing:
+def _drawing(answers: HeldOut, counts: MissingCounts, selection: MissingSelection, weight: Floats) -> Drawing:
     possible = ClosedRanks.of(answers, counts, selection)
     # Answers of one query go wrong together, so that many of them say less than as many queries would.
     spread = weight / np.sqrt(answers.held_out)

@@ -7,16 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import isotonic_regression
 from scipy.stats import spearmanr
 
+from kgprobe.arrays import Floats, Ints
 from kgprobe.metrics import Metric
 from kgprobe.openworld.bench_points import Points
-
-Floats = NDArray[np.float64]
-
-Codes = NDArray[np.int64]
 
 _ROWS = 256
 
@@ -45,7 +41,7 @@ class PairCounts:
     both_ties: Floats
 
     @classmethod
-    def of(cls, first: Floats, second: Floats, model: Codes | None = None, models: int = 1) -> PairCounts:
+    def of(cls, first: Floats, second: Floats, model: Ints | None = None, models: int = 1) -> PairCounts:
         """Count the pairs of points.
 
         Args:
@@ -105,7 +101,7 @@ class PairCounts:
         return np.asarray((_form(ordered, weights) - weights @ self.sizes) / 2)
 
 
-def _ties(code: Codes, group: Codes, models: int) -> Floats:
+def _ties(code: Ints, group: Ints, models: int) -> Floats:
     """Pairs of equal codes by the models of both."""
     count = np.zeros((models, int(code.max(initial=-1)) + 1))
     np.add.at(count, (group, code), 1)
@@ -129,17 +125,17 @@ class Ranking:
         closed: Its score in the closed world, likewise.
     """
 
-    point: Codes
+    point: Ints
     open: Floats
     closed: Floats
 
     @property
-    def by_open(self) -> Codes:
+    def by_open(self) -> Ints:
         """The models from the best open-world score on; of equal ones the better in the closed world is first."""
         return np.lexsort((-self.closed, -self.open))
 
     @property
-    def by_closed(self) -> Codes:
+    def by_closed(self) -> Ints:
         """The models from the best closed-world score on; equal ones keep the order of the open world."""
         return np.lexsort((-self.open, -self.closed))
 
@@ -320,7 +316,7 @@ def residual(opened: Floats, closed: Floats) -> float:
     return float(np.sqrt(np.mean(np.square(closed - fit[which]))) / np.ptp(closed))
 
 
-def spread(opened: Floats, closed: Floats, model: Codes) -> float:
+def spread(opened: Floats, closed: Floats, model: Ints) -> float:
     """Standard deviation between models of open at equal closed, as a share of the gain of open.
 
     Every model with at least two closed-world values is drawn as a line, open over closed; the lines are compared on

@@ -15,15 +15,11 @@ from enum import StrEnum
 from functools import partial
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy import stats
 
-from kgprobe.arrays import distinct
+from kgprobe.arrays import Floats, Ints, distinct
 from kgprobe.transform import Transformer
-
-Floats = NDArray[np.float64]
-
-Ints = NDArray[np.int64]
 
 _CELLS = 1 << 19
 

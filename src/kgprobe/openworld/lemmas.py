@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from kgprobe.arrays import Floats
 from kgprobe.openworld.expected_scores import Hidden, Removed, Unlearned, blocks, chance_level, expected
 from kgprobe.transform import Transformer
 
-Floats = NDArray[np.float64]
 
-
-def paper_slope(
+def paper_derivative(
     transformer: Transformer,
     answers: ArrayLike,
     candidates: ArrayLike,
@@ -98,7 +97,7 @@ def alpha_derivative(alpha: ArrayLike, rank: ArrayLike, candidates: ArrayLike) -
     return np.asarray(share * (b * _logarithmic_slope(power * b) - a * _logarithmic_slope(power * a)))
 
 
-def normalised_slope(
+def normalised_derivative(
     transformer: Transformer, hidden: Hidden, candidates: ArrayLike, strength: ArrayLike, unlearned: Unlearned
 ) -> Floats:
     """The slope over that of the closed world, f(1) less the chance level: how much of an improvement shows.

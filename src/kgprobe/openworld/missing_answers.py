@@ -7,18 +7,14 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import brentq
 from scipy.special import expit
 from scipy.stats import binom
 
+from kgprobe.arrays import Floats, Ints
 from kgprobe.errors import DataError, UsageError, spans
 from kgprobe.graph import KnowledgeGraph
 from kgprobe.ranks import Ranks, refuse_intervals
-
-Floats = NDArray[np.float64]
-
-Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -225,7 +221,7 @@ _LEAST = 1e-12
 
 
 @dataclass(frozen=True)
-class Selection:
+class MissingSelection:
     """How the chance to be missing depends on the place of an answer among the answers of its query.
 
     The place u runs from 0, the answer that the model ranks first, to 1, the one that it ranks last. The logarithm of

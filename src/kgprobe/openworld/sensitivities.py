@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from kgprobe.arrays import distinct, sum_by
+from kgprobe.arrays import Floats, Ints, distinct, sum_by
 from kgprobe.errors import DataError, UsageError
 from kgprobe.graph import KnowledgeGraph
 from kgprobe.metrics import Metric, parse_all
@@ -28,12 +28,8 @@ from kgprobe.openworld.expected_scores import (
 )
 from kgprobe.openworld.world import OPEN_WORLD_METRICS
 from kgprobe.predict.filters import KnownFilter
-from kgprobe.predict.queries import Facts
+from kgprobe.predict.queries import RankedTriples
 from kgprobe.transform import Hits, Transformer
-
-Floats = npt.NDArray[np.float64]
-
-Ints = npt.NDArray[np.int64]
 
 _COLUMNS: Mapping[str, Callable[[KnowledgeGraph, Ints, Ints], npt.NDArray[np.generic]]] = {
     "entity_popularity": lambda graph, target, relation: graph.popularity.entity(target),
@@ -88,7 +84,7 @@ class AnswerCounts:
         Raises:
             DataError: The split has no facts, or the training triples are absent.
         """
-        facts = Facts.build(graph, split, sides)
+        facts = RankedTriples.build(graph, split, sides)
         if graph.train_counts is not None:
             raise DataError(
                 f"{graph.name}: the known answers cannot be counted",
@@ -119,7 +115,7 @@ _ENOUGH = 1.0
 """From this many expected missing answers per query on, rank 1 is often taken by one of them."""
 
 
-def remarks(counts: AnswerCounts, readings: Sequence[Reading]) -> Iterator[str]:
+def remarks(counts: AnswerCounts, readings: Sequence[MetricSensitivity]) -> Iterator[str]:
     """Sentences about the counts at every missing rate, and about the metrics that suffer from them.
 
     Args:
@@ -145,7 +141,7 @@ def remarks(counts: AnswerCounts, readings: Sequence[Reading]) -> Iterator[str]:
             yield f"missing {rate:g}: {remark}"
 
 
-def _at_rate(counts: AnswerCounts, rate: float, readings: Sequence[Reading]) -> Iterator[str]:
+def _at_rate(counts: AnswerCounts, rate: float, readings: Sequence[MetricSensitivity]) -> Iterator[str]:
     missing = counts.known * (rate / (1 - rate))
     if share := counts.crowded(rate):
         yield f"true answers are expected to be at least 10 % of the candidates in {_percent(share)}"
@@ -172,7 +168,7 @@ def _percent(share: float) -> str:
     return f"{100 * share:.1f} % of the queries"
 
 
-def _named(readings: Sequence[Reading], among: Sequence[Reading] = ()) -> str:
+def _named(readings: Sequence[MetricSensitivity], among: Sequence[MetricSensitivity] = ()) -> str:
     """The metrics of readings; where these are most of some, the others are named."""
     names, every = (list(dict.fromkeys(str(reading.metric) for reading in part)) for part in (readings, among))
     others = [name for name in every if name not in names]
@@ -189,7 +185,7 @@ _VISIBLE = 1e-6
 
 
 @dataclass(frozen=True)
-class Reading:
+class MetricSensitivity:
     """What is expected of one metric at one missing rate.
 
     Attributes:
@@ -249,7 +245,7 @@ class Sensitivity:
     """
 
     graph: str
-    readings: tuple[Reading, ...]
+    readings: tuple[MetricSensitivity, ...]
     warnings: tuple[str, ...]
 
     def to_rows(self) -> list[dict[str, Any]]:
@@ -347,7 +343,9 @@ class _World:
         return float(moved[0].imag / _TINY)
 
 
-def _read(metric: MeanMetric, counts: AnswerCounts, rate: float, strength: float, unlearned: Unlearned) -> Reading:
+def _read(
+    metric: MeanMetric, counts: AnswerCounts, rate: float, strength: float, unlearned: Unlearned
+) -> MetricSensitivity:
     counted = counts.candidates > 1 if metric.needs_alternatives else np.ones(len(counts.known), dtype=np.bool_)
     known, size = counts.known[counted], counts.candidates[counted]
     columns = {name: column[counted] for name, column in counts.columns.items()}
@@ -377,7 +375,7 @@ def _read(metric: MeanMetric, counts: AnswerCounts, rate: float, strength: float
     )
     gains = open_world.at.slope * np.sign(closed_world.at.slope)
     least = _VISIBLE * np.abs(closed_world.at.slope)
-    return Reading(
+    return MetricSensitivity(
         metric=metric,
         missing=rate,
         strength=strength,

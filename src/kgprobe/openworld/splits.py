@@ -8,13 +8,11 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from kgprobe.arrays import Ints, codes_of, pair_keys, run_starts
+from kgprobe.arrays import AnyInts, Flags, Floats, codes_of, pair_keys, run_starts
 from kgprobe.errors import DataError, UsageError
 from kgprobe.graph import KnowledgeGraph
 from kgprobe.openworld.world import OpenWorld
 from kgprobe.ranks import Ranks
-
-Floats = NDArray[np.float64]
 
 
 def tail_popularity(graph: KnowledgeGraph) -> Floats:
@@ -54,9 +52,6 @@ def rank_scores(ranks: Ranks, graph: KnowledgeGraph) -> Floats:
     means = np.full(size, np.nan)
     np.divide(-total, count, out=means, where=count > 0)
     return means[facts]
-
-
-Flags = NDArray[np.bool_]
 
 
 def split_world(
@@ -154,7 +149,7 @@ def _check(shares: Mapping[str, float], odds: float, valid: float, seed: int, *,
         raise UsageError("no world can be split like this", problems, remedy)
 
 
-def _distinct_facts(graph: KnowledgeGraph) -> tuple[Ints, Ints]:
+def _distinct_facts(graph: KnowledgeGraph) -> tuple[AnyInts, AnyInts]:
     """The facts in order of head, relation and tail, each once, and where they are among those of the graph."""
     if graph.train_counts is not None:
         problem = "only counts of the training triples are here, not the triples"
@@ -168,7 +163,7 @@ def _distinct_facts(graph: KnowledgeGraph) -> tuple[Ints, Ints]:
     return triples[order[new]], order[new]
 
 
-def _as_scores(score: ArrayLike, graph: KnowledgeGraph, rows: Ints) -> Floats:
+def _as_scores(score: ArrayLike, graph: KnowledgeGraph, rows: AnyInts) -> Floats:
     scores, count = np.asarray(score), len(graph.triples())
     if scores.shape != (count,) or scores.dtype.kind not in "fiu":
         found = f"{scores.dtype} of shape {scores.shape}"
@@ -190,7 +185,7 @@ def _of_hard(scores: Floats | None, hidden: Flags) -> Floats | None:
     return own
 
 
-def _missing(facts: Ints, draws: Floats, rate: float, score: Floats | None, odds: float) -> Flags:
+def _missing(facts: AnyInts, draws: Floats, rate: float, score: Floats | None, odds: float) -> Flags:
     """Which of the hard facts, in their order, are missing."""
     if score is None or odds == 1 or rate in (0, 1):
         return draws < rate
@@ -200,14 +195,14 @@ def _missing(facts: Ints, draws: Floats, rate: float, score: Floats | None, odds
     return draws < _chances(depths(query, score), rate, math.log(odds))
 
 
-def _query_of(facts: Ints) -> Ints:
+def _query_of(facts: AnyInts) -> AnyInts:
     """The number of the tail query of each fact; facts of one query are neighbours."""
     head, relation, _ = facts.T
     starts = run_starts(pair_keys(head, relation, int(relation.max(initial=0)) + 1))
     return np.repeat(np.arange(len(starts)), np.diff(starts, append=len(facts)))
 
 
-def depths(query: Ints, score: Floats) -> Floats:
+def depths(query: AnyInts, score: Floats) -> Floats:
     """How deep each fact is by score among those of its query: 0 for the highest, 1 for the lowest.
 
     Equal scores are equally deep, and one that is alone is in the middle.
@@ -242,7 +237,7 @@ def _chances(depth: Floats, rate: float, log_odds: float) -> Floats:
     return chances
 
 
-def _lowest(query: Ints, score: Floats, draws: Floats, rate: float) -> Flags:
+def _lowest(query: AnyInts, score: Floats, draws: Floats, rate: float) -> Flags:
     """The answers with the lowest scores of each query, as many as are missing at random; draws settle ties."""
     count, size = np.bincount(query, draws < rate), np.bincount(query)
     order = np.lexsort((draws, -score, query))

@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from kgprobe.arrays import Ints, codes_of
+from kgprobe.arrays import AnyInts, codes_of, id_problems, triple_problems
 from kgprobe.errors import DataError
 from kgprobe.graph import KnowledgeGraph, KnownAnswers
-from kgprobe.graph.identifiers import Labels, id_problems, triple_problems
+from kgprobe.graph.knowledge_graph import Labels
 from kgprobe.metrics import parse_all
 from kgprobe.predict.filters import KnownFilter
 
@@ -84,11 +84,11 @@ class OpenWorld:
     name: str
     num_entities: int
     num_relations: int
-    train: Ints
-    known: Ints
-    missing: Ints
-    valid: Ints = field(default_factory=lambda: np.empty((0, 3), dtype=np.int64))
-    queries: Ints | None = None
+    train: AnyInts
+    known: AnyInts
+    missing: AnyInts
+    valid: AnyInts = field(default_factory=lambda: np.empty((0, 3), dtype=np.int64))
+    queries: AnyInts | None = None
     entity_labels: Labels | None = None
     relation_labels: Labels | None = None
     settings: Mapping[str, Any] = field(default_factory=dict)
@@ -126,14 +126,14 @@ class OpenWorld:
         """What models see: no test split."""
         return self._with_test(None)
 
-    def _with_test(self, test: Ints | None) -> KnowledgeGraph:
+    def _with_test(self, test: AnyInts | None) -> KnowledgeGraph:
         given = {"train": self.train, "valid": self.valid if len(self.valid) else None, "test": test}
         splits = {split: facts for split, facts in given.items() if facts is not None}
         labels = self.entity_labels, self.relation_labels
         return KnowledgeGraph(self.name, self.num_entities, self.num_relations, splits, *labels)
 
     @cached_property
-    def hard(self) -> Ints:
+    def hard(self) -> AnyInts:
         """The facts that no model has seen: the known ones, then the missing ones."""
         return _frozen(np.concatenate([self.known, self.missing]))
 
@@ -173,7 +173,7 @@ def _as_array(rows: ArrayLike, columns: int) -> NDArray[Any]:
     return array if array.size else np.empty((0, columns), dtype=np.int64)
 
 
-def _frozen(rows: NDArray[Any]) -> Ints:
+def _frozen(rows: NDArray[Any]) -> AnyInts:
     """In memory that nobody can change."""
     frozen = np.array(rows, dtype=np.int64)
     frozen.flags.writeable = False
@@ -189,7 +189,7 @@ def _query_problems(queries: NDArray[Any], entities: int, relations: int) -> lis
     return [*problems, f"queries: {repeated:,} are given more than once"] if repeated else problems
 
 
-def _overlaps(parts: Mapping[str, Ints]) -> list[str]:
+def _overlaps(parts: Mapping[str, AnyInts]) -> list[str]:
     """Facts that are given more than once, in a part or in two."""
     codes = dict(zip(parts, codes_of([list(facts.T) for facts in parts.values()]), strict=True))
     repeated = {part: len(own) - len(np.unique(own)) for part, own in codes.items()}

@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kgprobe.arrays import Ints
+from kgprobe.arrays import AnyInts, id_problems
 from kgprobe.errors import DataError, naming, spans
 from kgprobe.files import replacing
 from kgprobe.graph import SPLITS, load_graph, write_graph
-from kgprobe.graph.identifiers import id_problems
 from kgprobe.graph.load import find_reader, places
 from kgprobe.graph.parquet_graph import id_columns, read_parquet
 from kgprobe.openworld.world import OpenWorld
@@ -85,7 +84,7 @@ def read_published(directory: str | os.PathLike[str], correlated: bool = False) 
         )
 
 
-def _columns(path: Path, names: tuple[str, ...], problems: list[str]) -> Ints | None:
+def _columns(path: Path, names: tuple[str, ...], problems: list[str]) -> AnyInts | None:
     table = read_parquet(path, problems)
     columns = None if table is None else id_columns(path, table, names, problems)
     return None if columns is None else np.column_stack(columns).astype(np.int64)
@@ -106,7 +105,7 @@ def _flags(path: Path, name: str, problems: list[str]) -> NDArray[np.bool_] | No
     return flags
 
 
-def _mismatches(queries: Ints, answers: Ints, known: NDArray[np.bool_], flag: str) -> list[str]:
+def _mismatches(queries: AnyInts, answers: AnyInts, known: NDArray[np.bool_], flag: str) -> list[str]:
     """What does not fit between queries and answers."""
     numbers = queries[:, 0]
     problems = (

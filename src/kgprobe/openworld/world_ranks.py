@@ -14,14 +14,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kgprobe.arrays import Codes, Ints, codes_of
+from kgprobe.arrays import AnyInts, Ints, codes_of
 from kgprobe.errors import DataError, UsageError, naming
-from kgprobe.openworld.tasks import Task
 from kgprobe.openworld.world import OpenWorld, natural
+from kgprobe.openworld.world_tasks import WorldTask
 from kgprobe.predict import Model, Opening, Setting, open_model
 from kgprobe.predict.adapters.opening import model_of
 from kgprobe.predict.filters import KnownFilter
-from kgprobe.predict.queries import Facts
+from kgprobe.predict.queries import RankedTriples
 from kgprobe.predict.ranking import Watch, rank_in
 from kgprobe.ranks import RankFile, Ranks, merge_seeds, read_ranks
 from kgprobe.resources import Resources
@@ -57,7 +57,7 @@ def pair_problems(opened: Ranks, closed: Ranks, *, require_answers: bool) -> lis
     return [*problems, *_larger(opened, closed, rows)]
 
 
-def rows_of(opened: Ranks, closed: Ranks) -> Codes:
+def rows_of(opened: Ranks, closed: Ranks) -> Ints:
     """For each row of the open table, the row of the closed one that ranks the same answer; -1 where there is none."""
     wanted, there = codes_of([[*_asked(table), table.target] for table in (opened, closed)])
     place = np.full(max(wanted.max(initial=-1), there.max(initial=-1)) + 1, -1, dtype=np.int64)
@@ -94,7 +94,7 @@ def _unanswered(opened: Ranks, closed: Ranks) -> Iterator[str]:
         yield f"{without:,} of {len(np.unique(asked)):,} queries have no known answer"
 
 
-def _larger(opened: Ranks, closed: Ranks, rows: Codes) -> Iterator[str]:
+def _larger(opened: Ranks, closed: Ranks, rows: Ints) -> Iterator[str]:
     """Numbers that a larger filter can only make smaller, and that are larger."""
     both = np.flatnonzero(rows >= 0)
     for what in ("rank", "worst_rank", "candidates"):
@@ -138,7 +138,7 @@ class RankPair:
             raise DataError("these rank tables are not of one model in two worlds", problems, _AGAIN)
 
     @cached_property
-    def closed_rows(self) -> Codes:
+    def closed_rows(self) -> Ints:
         """For each row of the open table, the row of the closed one that ranks the same answer."""
         return rows_of(self.open, self.closed)
 
@@ -202,7 +202,7 @@ def read_pairs(folder: str | os.PathLike[str]) -> dict[str, RankPair]:
 def rank_worlds(
     model: Any,
     world: OpenWorld,
-    task: Task,
+    task: WorldTask,
     *,
     resources: Resources | None = None,
     name: str | None = None,
@@ -221,7 +221,7 @@ def rank_worlds(
         watch: Called with how many queries have been ranked since the last call; there are ``task.ranked``.
 
     Example:
-        >>> from kgprobe.openworld.tasks import tail_task
+        >>> from kgprobe.openworld.world_tasks import tail_task
         >>> world = OpenWorld("tiny", 4, 1, train=[[0, 0, 1]], known=[[0, 0, 2]], missing=[[0, 0, 3]])
         >>> largest = lambda side, given, relation: np.tile(np.arange(4), (len(given), 1))
         >>> pair = rank_worlds(largest, world, tail_task(world, least_answers=1))
@@ -242,7 +242,7 @@ def rank_worlds(
     return RankPair(**tables, require_answers=task.sides == "tail")
 
 
-def world_facts(world: OpenWorld, task: Task) -> dict[str, Any]:
+def world_facts(world: OpenWorld, task: WorldTask) -> dict[str, Any]:
     """What a rank file says about the world and the task that it is of.
 
     Example:
@@ -253,11 +253,11 @@ def world_facts(world: OpenWorld, task: Task) -> dict[str, Any]:
     return {"split": {**world.settings, "name": world.name}, "task": {**task.settings, "sides": task.sides}}
 
 
-def _setting(world: OpenWorld, facts: Ints, sides: str, known: KnownFilter) -> Setting:
-    return Setting(world.graph, None, Facts.build(world.graph, sides=sides, triples=facts), known, None)
+def _setting(world: OpenWorld, facts: AnyInts, sides: str, known: KnownFilter) -> Setting:
+    return Setting(world.graph, None, RankedTriples.build(world.graph, sides=sides, triples=facts), known, None)
 
 
-def _opened(model: Any, world: OpenWorld, facts: Facts) -> Model:
+def _opened(model: Any, world: OpenWorld, facts: RankedTriples) -> Model:
     if not isinstance(model, str | os.PathLike):
         return model_of(model, world.graph)
     # One model is ranked in many worlds: those that hide other facts of it, and published ones, which test nothing.
@@ -274,7 +274,7 @@ _SNAPSHOTS = "snapshots/*/seed-*.safetensors"
 
 
 @dataclass(frozen=True)
-class Checkpoint:
+class RankedCheckpoint:
     """A model at one time of its training.
 
     Attributes:
@@ -306,7 +306,7 @@ class Checkpoint:
                     digest.update(hashlib.file_digest(stream, "sha256").digest())
         return digest.hexdigest()
 
-    def is_ranked(self, world: OpenWorld, task: Task) -> bool:
+    def is_ranked(self, world: OpenWorld, task: WorldTask) -> bool:
         """Whether both rank files are there, of this model, world and task.
 
         Raises:
@@ -326,7 +326,7 @@ class Checkpoint:
         return len(files) == len(paths)
 
     def rank(
-        self, world: OpenWorld, task: Task, resources: Resources | None = None, watch: Watch | None = None
+        self, world: OpenWorld, task: WorldTask, resources: Resources | None = None, watch: Watch | None = None
     ) -> RankPair:
         """Rank it in both worlds, and write the rank files."""
         pairs = {
@@ -343,7 +343,7 @@ class Checkpoint:
         return pair
 
 
-def checkpoints_of(models: Sequence[str | os.PathLike[str]], folder: str | os.PathLike[str]) -> list[Checkpoint]:
+def checkpoints_of(models: Sequence[str | os.PathLike[str]], folder: str | os.PathLike[str]) -> list[RankedCheckpoint]:
     """What is to be ranked: every snapshot of a training that has some, and any other model as it is.
 
     Args:
@@ -365,7 +365,7 @@ def checkpoints_of(models: Sequence[str | os.PathLike[str]], folder: str | os.Pa
         ]
         raise UsageError("two models have the same name", problems, "evaluate them into different folders")
     return [
-        Checkpoint(name, checkpoint, runs, Path(folder) / name)
+        RankedCheckpoint(name, checkpoint, runs, Path(folder) / name)
         for name, model in zip(names, models, strict=True)
         for checkpoint, runs in _snapshots(model).items()
     ]

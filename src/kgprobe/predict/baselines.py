@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from kgprobe.arrays import Ints
+from kgprobe.arrays import AnyInts
 from kgprobe.errors import DataError
 from kgprobe.graph import KnowledgeGraph
 from kgprobe.graph.popularity import entity_degrees
@@ -47,7 +47,7 @@ class RandomScores:
         self.seed = seed
         self._steps = np.arange(1, num_entities + 1, dtype=np.uint64) * _STEP
 
-    def score(self, side: Side, given: Ints, relation: Ints) -> NDArray[np.float64]:
+    def score(self, side: Side, given: AnyInts, relation: AnyInts) -> NDArray[np.float64]:
         """A matrix [queries, entities] of numbers in [0, 1)."""
         start = np.full(len(given), self.seed % 2**64, dtype=np.uint64)
         for part in (np.full(len(given), side == "tail"), given, relation):
@@ -84,7 +84,7 @@ class EntityFrequency:
         degrees = entity_degrees(_train(graph), graph.num_entities) if counts is None else counts.degree
         self._degrees = degrees.astype(_exact(degrees))
 
-    def score(self, side: Side, given: Ints, relation: Ints) -> Scores:
+    def score(self, side: Side, given: AnyInts, relation: AnyInts) -> Scores:
         """A matrix [queries, entities] of counts."""
         return np.repeat(self._degrees[None], len(given), axis=0)
 
@@ -106,7 +106,7 @@ class RelationFrequency:
             "tail": _counted(graph, _TAIL),
         }
 
-    def score(self, side: Side, given: Ints, relation: Ints) -> Scores:
+    def score(self, side: Side, given: AnyInts, relation: AnyInts) -> Scores:
         """A matrix [queries, entities] of counts."""
         asked, row = np.unique(relation, return_inverse=True)
         scores: Scores = self._counts[side][asked].toarray()[row]
@@ -124,12 +124,12 @@ def _counted(graph: KnowledgeGraph, column: int) -> sparse.csr_array:
     return counts.astype(_exact(counts.data))
 
 
-def _exact(counts: Ints) -> type[np.float32] | type[np.float64]:
+def _exact(counts: AnyInts) -> type[np.float32] | type[np.float64]:
     """The smaller floating-point type that holds these counts exactly."""
     return np.float32 if counts.max(initial=0) <= 2**24 else np.float64
 
 
-def _train(graph: KnowledgeGraph) -> Ints:
+def _train(graph: KnowledgeGraph) -> AnyInts:
     if not len(graph.triples("train")):
         counts = "only their counts are here" if graph.train_counts is not None else "the graph has none"
         raise DataError(

@@ -15,18 +15,20 @@ import numpy as np
 import numpy.typing as npt
 from numpy.typing import NDArray
 
-from kgprobe.arrays import EntityRows, Grouped, Ints, find
+from kgprobe.arrays import AnyInts, EntityRows, Grouped, find
 from kgprobe.errors import DataError, UsageError, nearest, spans
 from kgprobe.graph import KnowledgeGraph
-from kgprobe.graph.identifiers import KnownNames, Names
+from kgprobe.graph.names import KnownNames, Names
 from kgprobe.graph.text_files import UNREADABLE, Layout, disguise, read_lines, read_text, whole_number
-from kgprobe.predict.queries import Facts
+from kgprobe.predict.queries import RankedTriples
 from kgprobe.predict.scorers import Side
 
 _FACT = ("head", "relation", "tail")
 
 
-def read_negatives(path: Path, facts: Facts, num_entities: int, problems: list[str]) -> dict[Side, Ints] | None:
+def read_negatives(
+    path: Path, facts: RankedTriples, num_entities: int, problems: list[str]
+) -> dict[Side, AnyInts] | None:
     """Arrays [rows, k] of entities, one for each side that is ranked, row by row with the facts as they were given.
 
     The array of a side is called "head_neg" or "tail_neg", or else "head" or "tail". Where the file also has the
@@ -38,7 +40,7 @@ def read_negatives(path: Path, facts: Facts, num_entities: int, problems: list[s
     Example:
         >>> import tempfile, pathlib
         >>> from kgprobe.graph import KnowledgeGraph
-        >>> from kgprobe.predict.queries import Facts
+        >>> from kgprobe.predict.queries import RankedTriples
         >>> facts = Facts.build(KnowledgeGraph.from_triples(test=[[0, 0, 1], [2, 0, 3]]), sides="tail")
         >>> path = pathlib.Path(tempfile.mkdtemp()) / "negatives.npz"
         >>> np.savez(path, tail_neg=np.array([[2, 3], [0, 1]]))
@@ -85,7 +87,7 @@ def list_problems(name: str, lists: npt.NDArray[Any], rows: int, num_entities: i
     return [f"{name}: ids outside 0..{num_entities - 1} in rows {_rows(wrong)} (counted from 0)"]
 
 
-def _alignment_problems(arrays: Mapping[str, npt.NDArray[Any]], facts: Facts) -> list[str]:
+def _alignment_problems(arrays: Mapping[str, npt.NDArray[Any]], facts: RankedTriples) -> list[str]:
     """Rows whose fact is not the one that is ranked there."""
     if not all(name in arrays and arrays[name].ndim == 1 for name in _FACT):
         return []
@@ -102,7 +104,7 @@ def _rows(marked: npt.NDArray[np.bool_]) -> str:
     return spans(np.flatnonzero(marked).tolist(), most=10)
 
 
-Listed = Mapping[Side, tuple["Ints", "Ints"]]
+Listed = Mapping[Side, tuple[AnyInts, AnyInts]]
 
 """For each side, the relation and the entity of every pair that is listed."""
 
@@ -182,7 +184,7 @@ def read_type_constraints(path: Path, graph: KnowledgeGraph, problems: list[str]
     return None if found else {side: _pairs(rows[1 + i :: 2]) for i, side in enumerate(_SIDES)}
 
 
-def _pairs(rows: Sequence[Sequence[str]]) -> tuple[Ints, Ints]:
+def _pairs(rows: Sequence[Sequence[str]]) -> tuple[AnyInts, AnyInts]:
     relations = np.array([int(row[0]) for row in rows], dtype=np.int64)
     entities = np.fromiter((int(text) for text in chain.from_iterable(row[2:] for row in rows)), dtype=np.int64)
     return np.repeat(relations, [len(row) - 2 for row in rows]), entities
@@ -314,8 +316,8 @@ class QueryCandidates:
     """
 
     name: str
-    lists: Mapping[Side, Ints]
-    rows: Ints
+    lists: Mapping[Side, AnyInts]
+    rows: AnyInts
     file_hash: str | None = None
 
     @property
@@ -323,7 +325,7 @@ class QueryCandidates:
         """What a rank file says about its candidates."""
         return _described(self.name, self.file_hash)
 
-    def ids(self, side: Side, fact_rows: Ints) -> EntityRows:
+    def ids(self, side: Side, fact_rows: AnyInts) -> EntityRows:
         """The candidates on a side of the facts in these rows of `Facts.triples`."""
         ordered = np.sort(self.lists[side][self.rows[fact_rows]], axis=1)
         new = np.ones(ordered.shape, dtype=bool)
@@ -336,7 +338,7 @@ class QueryCandidates:
 CandidateSets: TypeAlias = RelationCandidates | QueryCandidates
 
 
-def require_fit(sets: CandidateSets, graph: KnowledgeGraph, facts: Facts) -> None:
+def require_fit(sets: CandidateSets, graph: KnowledgeGraph, facts: RankedTriples) -> None:
     """Refuse candidates that are not those of the facts.
 
     Example:
@@ -360,7 +362,7 @@ def require_fit(sets: CandidateSets, graph: KnowledgeGraph, facts: Facts) -> Non
         raise DataError(f"{sets.name}: these are not candidates for {graph.name}", problems)
 
 
-def open_candidates(text: str | os.PathLike[str], graph: KnowledgeGraph, facts: Facts) -> CandidateSets | None:
+def open_candidates(text: str | os.PathLike[str], graph: KnowledgeGraph, facts: RankedTriples) -> CandidateSets | None:
     """The candidates that a word or a file names.
 
     Args:
@@ -391,7 +393,7 @@ def open_candidates(text: str | os.PathLike[str], graph: KnowledgeGraph, facts: 
     return sets
 
 
-def _read(path: Path, graph: KnowledgeGraph, facts: Facts, problems: list[str]) -> CandidateSets | None:
+def _read(path: Path, graph: KnowledgeGraph, facts: RankedTriples, problems: list[str]) -> CandidateSets | None:
     if path.suffix == ".npz":
         lists = read_negatives(path, facts, graph.num_entities, problems)
         return None if lists is None else QueryCandidates(path.name, lists, facts.rows, _hash(path))

@@ -10,26 +10,26 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from kgprobe.arrays import Floats, Ints
 from kgprobe.errors import DataError, spans
-from kgprobe.predict.backends.backend import Arithmetic, Bounds, arithmetic_for
+from kgprobe.predict.backends.backend import Backend, Bounds, backend_for
 from kgprobe.predict.candidates import QueryCandidates
 from kgprobe.predict.scorers import (
     AnyScorer,
-    Doubles,
     EmbeddingScorer,
-    Floats,
     RelationEmbeddingScorer,
     Scorer,
     Similarity,
+    Singles,
     as_matrix,
     as_vectors,
 )
-from kgprobe.predict.tasks import Block, Columns, Counts, Ints, Task, Watch
-from kgprobe.resources import Resources, one_thread_of_blas
+from kgprobe.predict.tasks import Columns, Counts, QueryBlock, Task, Watch
+from kgprobe.resources import Resources, single_blas_thread
 
 
 @dataclass(frozen=True, eq=False)
-class Table:
+class CandidateTable:
     """Queries that have their candidates in common.
 
     Attributes:
@@ -40,25 +40,25 @@ class Table:
     """
 
     queries: range
-    vectors: Floats
-    extent: Doubles
+    vectors: Singles
+    extent: Floats
     columns: Columns
 
 
-def tables(scorer: EmbeddingScorer | RelationEmbeddingScorer, task: Task) -> Iterator[Table]:
+def tables(scorer: EmbeddingScorer | RelationEmbeddingScorer, task: Task) -> Iterator[CandidateTable]:
     """All queries at once, or one relation after the other where relations differ in their candidates."""
     vectors_of = _vectors_of(scorer, task)
     for queries, columns in task.runs(apart=isinstance(scorer, RelationEmbeddingScorer)):
-        yield Table(queries, *vectors_of(int(task.queries.relation[queries.start])), columns)
+        yield CandidateTable(queries, *vectors_of(int(task.queries.relation[queries.start])), columns)
 
 
 def _vectors_of(
     scorer: EmbeddingScorer | RelationEmbeddingScorer, task: Task
-) -> Callable[[int], tuple[Floats, Doubles]]:
+) -> Callable[[int], tuple[Singles, Floats]]:
     """The vectors of all entities, as queries of a relation see them, with their extents."""
     side, entities = task.queries.side, task.graph.num_entities
 
-    def checked(values: object) -> tuple[Floats, Doubles]:
+    def checked(values: object) -> tuple[Singles, Floats]:
         vectors = as_vectors(values, entities, f"candidates for the {side} (the graph has {entities:,} entities)")
         return vectors, _checked_extent(vectors, scorer.similarity, task)
 
@@ -68,7 +68,7 @@ def _vectors_of(
     return lambda relation: shared
 
 
-def _checked_extent(vectors: Floats, similarity: Similarity, task: Task) -> Doubles:
+def _checked_extent(vectors: Singles, similarity: Similarity, task: Task) -> Floats:
     problem = similarity.problem(vectors.shape[1])
     if problem:
         raise DataError("the model's candidates cannot be compared", [problem])
@@ -89,7 +89,7 @@ _UNCLEAR_AT_ONCE = 1 << 21
 
 
 @dataclass(frozen=True, eq=False)
-class Candidates:
+class CandidateRows:
     """The candidates that some queries have in common.
 
     Attributes:
@@ -98,9 +98,9 @@ class Candidates:
         extent: Their extents, from which the error of a score follows.
     """
 
-    vectors: Floats
+    vectors: Singles
     placed: Any
-    extent: Doubles
+    extent: Floats
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,13 +119,13 @@ class Sweep:
 
     task: Task
     similarity: Similarity
-    arithmetic: Arithmetic
-    candidates: Candidates
-    queries: Floats
+    arithmetic: Backend
+    candidates: CandidateRows
+    queries: Singles
     first: int
     tile: int
 
-    def count(self, block: Block) -> tuple[Ints, Ints, Ints]:
+    def count(self, block: QueryBlock) -> tuple[Ints, Ints, Ints]:
         """For each target of the block: how many candidates are greater, how many equal, how many there are."""
         queries = self.queries[block.start - self.first : block.stop - self.first]
         tally = _Tally.of(self, block, queries)
@@ -138,7 +138,7 @@ class Sweep:
             self._count_tile(block, tally, extent, start, min(start + self.tile, len(block.columns)))
         return tally.greater, tally.equal, block.others
 
-    def _count_tile(self, block: Block, tally: _Tally, queries: Doubles, start: int, stop: int) -> None:
+    def _count_tile(self, block: QueryBlock, tally: _Tally, queries: Floats, start: int, stop: int) -> None:
         scores = self.arithmetic.scores(self.similarity, tally.queries, self.candidates.placed[start:stop])
         bounds = self._bounds(tally, queries, scores, float(self.candidates.extent[start:stop].max()))
         self.arithmetic.mask(scores, *block.filtered(start, stop))
@@ -152,7 +152,7 @@ class Sweep:
             others = column != itself[which]
             tally.settle(which[others], column[others] + start)
 
-    def _bounds(self, tally: _Tally, queries: Doubles, scores: Any, candidate: float) -> Bounds:
+    def _bounds(self, tally: _Tally, queries: Floats, scores: Any, candidate: float) -> Bounds:
         """Between which scores candidates are unclear: all of them, where the scores of a row say nothing."""
         dimension, row = self.queries.shape[1], tally.block.row
         low, high = self.similarity.thresholds(tally.own, queries[row], candidate, dimension)
@@ -177,14 +177,14 @@ class _Tally:
     """
 
     sweep: Sweep
-    block: Block
+    block: QueryBlock
     queries: Any
-    own: Floats
+    own: Singles
     greater: Ints
     equal: Ints
 
     @classmethod
-    def of(cls, sweep: Sweep, block: Block, queries: Floats) -> _Tally:
+    def of(cls, sweep: Sweep, block: QueryBlock, queries: Singles) -> _Tally:
         placed = sweep.arithmetic.place(queries)
         targets = sweep.arithmetic.place(sweep.candidates.vectors[block.target])
         own = sweep.arithmetic.record(sweep.similarity, placed, block.row, targets, np.arange(len(block.target)))
@@ -205,7 +205,7 @@ class _Tally:
         np.add(self.equal, np.bincount(which[record == self.own[which]], minlength=len(self.own)), out=self.equal)
 
 
-def _require_numbers(block: Block, row: Ints, scores: Floats) -> None:
+def _require_numbers(block: QueryBlock, row: Ints, scores: Singles) -> None:
     if np.isnan(scores).any():
         raise block.task.not_a_number(row[np.isnan(scores)] + block.start)
 
@@ -239,14 +239,14 @@ _BYTES_A_CELL = 32
 def count_embedding(
     scorer: EmbeddingScorer | RelationEmbeddingScorer,
     task: Task,
-    arithmetic: Arithmetic,
+    arithmetic: Backend,
     resources: Resources,
     watch: Watch,
 ) -> Counts:
     """The counts of all targets, some queries at a time in every thread."""
     counts = Counts.zeros(len(task.queries.query))
     workers = resources.workers if resources.device == "cpu" else 1
-    pending: deque[tuple[Block, Future[Counted]]] = deque()
+    pending: deque[tuple[QueryBlock, Future[Counted]]] = deque()
 
     def collect(most: int) -> None:
         """Wait until not more than so many blocks are under way."""
@@ -273,27 +273,27 @@ def count_embedding(
 def _blocks(
     scorer: EmbeddingScorer | RelationEmbeddingScorer,
     task: Task,
-    table: Table,
-    arithmetic: Arithmetic,
+    table: CandidateTable,
+    arithmetic: Backend,
     shape: tuple[int, int],
-) -> Iterator[tuple[Sweep, Block]]:
+) -> Iterator[tuple[Sweep, QueryBlock]]:
     """What is to be counted, in pieces that are independent of each other."""
     batch, tile = shape
     candidates = _candidates(table, arithmetic)
     for first, queries in _encoded(scorer, task, table):
         sweep = Sweep(task, scorer.similarity, arithmetic, candidates, queries, first, tile)
         for start in range(first, first + len(queries), batch):
-            yield sweep, Block(task, table.columns, start, min(start + batch, first + len(queries)))
+            yield sweep, QueryBlock(task, table.columns, start, min(start + batch, first + len(queries)))
 
 
-def _candidates(table: Table, arithmetic: Arithmetic) -> Candidates:
+def _candidates(table: CandidateTable, arithmetic: Backend) -> CandidateRows:
     chosen = table.columns.index
-    return Candidates(table.vectors, arithmetic.place(table.vectors[chosen]), table.extent[chosen])
+    return CandidateRows(table.vectors, arithmetic.place(table.vectors[chosen]), table.extent[chosen])
 
 
 def _encoded(
-    scorer: EmbeddingScorer | RelationEmbeddingScorer, task: Task, table: Table
-) -> Iterator[tuple[int, Floats]]:
+    scorer: EmbeddingScorer | RelationEmbeddingScorer, task: Task, table: CandidateTable
+) -> Iterator[tuple[int, Singles]]:
     """The vectors of the queries, some at a time, each time with the first of them."""
     dimension = table.vectors.shape[1]
     step = max(1, _ENCODED_AT_ONCE // dimension)
@@ -308,7 +308,7 @@ def _encoded(
         yield start, vectors
 
 
-def _shape(resources: Resources, workers: int, table: Table) -> tuple[int, int]:
+def _shape(resources: Resources, workers: int, table: CandidateTable) -> tuple[int, int]:
     """How many queries and how many candidates at a time: a tile that stays in cache, work for every thread."""
     most, cells = (_BATCH, _CELLS) if resources.device == "cpu" else (_DEVICE_BATCH, _DEVICE_CELLS)
     cells = max(1, min(cells, resources.memory // (workers * _BYTES_A_CELL)))
@@ -323,20 +323,20 @@ _BYTES_A_SCORE = 24
 """The scorer's own matrix, a copy to write into, and comparisons."""
 
 
-def count_matrix(scorer: Scorer, task: Task, arithmetic: Arithmetic, resources: Resources, watch: Watch) -> Counts:
+def count_matrix(scorer: Scorer, task: Task, arithmetic: Backend, resources: Resources, watch: Watch) -> Counts:
     """The counts of all targets, some queries at a time."""
     counts = Counts.zeros(len(task.queries.query))
     each = getattr(scorer, "bytes_per_query", 0) + _BYTES_A_SCORE * task.graph.num_entities
     batch = resources.queries(each, _MATRIX_BATCH)
     for queries, columns in task.runs():
         for start in range(queries.start, queries.stop, batch):
-            block = Block(task, columns, start, min(start + batch, queries.stop))
+            block = QueryBlock(task, columns, start, min(start + batch, queries.stop))
             counts.put(block.targets, *_count_block(block, _scores(scorer, block, arithmetic), arithmetic))
             watch(len(block.row))
     return counts
 
 
-def _scores(scorer: Scorer, block: Block, arithmetic: Arithmetic) -> Any:
+def _scores(scorer: Scorer, block: QueryBlock, arithmetic: Backend) -> Any:
     """The scores of all entities for the queries of the block, to write into."""
     queries, some = block.task.queries, slice(block.start, block.stop)
     given = scorer.score(queries.side, queries.given[some], queries.relation[some])
@@ -349,7 +349,7 @@ def _scores(scorer: Scorer, block: Block, arithmetic: Arithmetic) -> Any:
     return scores
 
 
-def _count_block(block: Block, scores: Any, arithmetic: Arithmetic) -> tuple[Ints, Ints, Ints]:
+def _count_block(block: QueryBlock, scores: Any, arithmetic: Backend) -> tuple[Ints, Ints, Ints]:
     own = arithmetic.take(scores, block.row, block.target)
     scores = scores[:, block.columns.index]
     if isinstance(block.task.sets, QueryCandidates):
@@ -369,8 +369,8 @@ def count(scorer: AnyScorer, task: Task, resources: Resources, watch: Watch = la
     The result does not depend on the resources. Counts over disjoint ranges of entities add up to those over their
     union.
     """
-    arithmetic = arithmetic_for(resources.device)
+    arithmetic = backend_for(resources.device)
     if not isinstance(scorer, EmbeddingScorer | RelationEmbeddingScorer):
         return count_matrix(scorer, task, arithmetic, resources, watch)
-    with one_thread_of_blas():
+    with single_blas_thread():
         return count_embedding(scorer, task, arithmetic, resources, watch)

@@ -12,10 +12,10 @@ from typing import TypeAlias
 
 import numpy as np
 
-from kgprobe.arrays import Ints
+from kgprobe.arrays import AnyInts, triple_problems
 from kgprobe.errors import DataError, UsageError, nearest
 from kgprobe.graph import SPLITS, KnowledgeGraph, KnownAnswers
-from kgprobe.graph.identifiers import KnownNames, Names, triple_problems
+from kgprobe.graph.names import KnownNames, Names
 from kgprobe.graph.parquet_graph import id_columns, read_parquet
 from kgprobe.graph.text_files import Layout, read_text
 
@@ -38,7 +38,7 @@ _OPENKE = Layout(
 _OPENKE_ENDINGS = ("2id.txt", "2id.txt.gz")
 
 
-def read_triples(path: Path, graph: KnowledgeGraph, problems: list[str]) -> Ints | None:
+def read_triples(path: Path, graph: KnowledgeGraph, problems: list[str]) -> AnyInts | None:
     r"""The triples in a file, as ids of the graph; or None, with everything that is wrong added to ``problems``.
 
     Example:
@@ -61,7 +61,7 @@ def read_triples(path: Path, graph: KnowledgeGraph, problems: list[str]) -> Ints
     return _read_names(path, _OPENKE if by_ids else _LABELLED, graph, problems, labels=not by_ids)
 
 
-def _read_ids(path: Path, graph: KnowledgeGraph, problems: list[str]) -> Ints | None:
+def _read_ids(path: Path, graph: KnowledgeGraph, problems: list[str]) -> AnyInts | None:
     table = read_parquet(path, problems)
     columns = None if table is None else id_columns(path, table, COLUMNS, problems)
     if columns is None:
@@ -72,7 +72,9 @@ def _read_ids(path: Path, graph: KnowledgeGraph, problems: list[str]) -> Ints | 
     return None if found else triples
 
 
-def _read_names(path: Path, layout: Layout, graph: KnowledgeGraph, problems: list[str], *, labels: bool) -> Ints | None:
+def _read_names(
+    path: Path, layout: Layout, graph: KnowledgeGraph, problems: list[str], *, labels: bool
+) -> AnyInts | None:
     entities, relations = Names.entities(graph, labels=labels), Names.relations(graph, labels=labels)
     rule = KnownNames({"head": entities, "relation": relations, "tail": entities}, tuple(layout.columns))
     columns = read_text(path, layout, rule, problems)
@@ -209,7 +211,7 @@ def _require(graph: KnowledgeGraph, splits: Sequence[str], *, by_default: bool) 
     raise DataError(f"{graph.name}: {what} cannot be made", problems, remedy)
 
 
-def _union(graph: KnowledgeGraph, splits: Sequence[str], files: Sequence[Path]) -> Ints:
+def _union(graph: KnowledgeGraph, splits: Sequence[str], files: Sequence[Path]) -> AnyInts:
     problems: list[str] = []
     extra = [triples for file in files if (triples := read_triples(file, graph, problems)) is not None]
     if problems:

@@ -12,14 +12,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from kgprobe.arrays import EntityRows, find, pair_keys, run_starts
+from kgprobe.arrays import EntityRows, Ints, find, pair_keys, run_starts, triple_problems
 from kgprobe.errors import DataError, UsageError, nearest
 from kgprobe.graph import SPLITS, KnowledgeGraph
-from kgprobe.graph.identifiers import triple_problems
 from kgprobe.predict.filters import HOW, KnownFilter, read_triples
 from kgprobe.predict.scorers import SIDES, Side
-
-Ints = npt.NDArray[np.int64]
 
 _HEAD, _RELATION, _TAIL = range(3)
 
@@ -27,7 +24,7 @@ _ASKED: Mapping[str, tuple[Side, ...]] = {"both": SIDES, "head": ("head",), "tai
 
 
 @dataclass(frozen=True, eq=False)
-class Facts:
+class RankedTriples:
     """Distinct triples that are ranked, and the sides on which they are.
 
     A triple that is given several times is one query to rank, so only its first row is kept.
@@ -55,7 +52,7 @@ class Facts:
         split: str = "test",
         sides: str = "both",
         triples: npt.ArrayLike | str | os.PathLike[str] | None = None,
-    ) -> Facts:
+    ) -> RankedTriples:
         """The facts of a split, or any others.
 
         Args:

@@ -19,7 +19,7 @@ from kgprobe.predict.adapters.top_k import TopKLists, rank_lists
 from kgprobe.predict.candidates import CandidateSets, open_candidates, require_fit
 from kgprobe.predict.engine import count
 from kgprobe.predict.filters import KnownFilter, Wanted
-from kgprobe.predict.queries import Facts, Queries
+from kgprobe.predict.queries import Queries, RankedTriples
 from kgprobe.predict.scorers import AnyScorer
 from kgprobe.predict.tasks import Task
 from kgprobe.ranks import Ranks, RanksInfo
@@ -46,7 +46,7 @@ class Setting:
 
     graph: KnowledgeGraph
     split: str | None
-    facts: Facts
+    facts: RankedTriples
     known: KnownFilter
     sets: CandidateSets | None
 
@@ -62,7 +62,7 @@ class Setting:
         candidates: CandidateSets | str | os.PathLike[str] = "all",
     ) -> Setting:
         """The setting that is asked for; see `rank` for the arguments."""
-        facts = Facts.build(graph, split, sides, triples)
+        facts = RankedTriples.build(graph, split, sides, triples)
         known = KnownFilter.build(graph, filter, split)
         sets = open_candidates(candidates, graph, facts) if isinstance(candidates, str | os.PathLike) else candidates
         if sets is not None:

@@ -14,14 +14,10 @@ from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from kgprobe.arrays import Ints
+from kgprobe.arrays import AnyInts, Flags, Floats
 from kgprobe.errors import DataError
 
-Floats: TypeAlias = NDArray[np.float32]
-
-Doubles: TypeAlias = NDArray[np.float64]
-
-Flags: TypeAlias = NDArray[np.bool_]
+Singles: TypeAlias = NDArray[np.float32]
 
 _UNIT = 2.0**-24
 
@@ -53,18 +49,18 @@ class Dot:
         """Why vectors of this many coordinates cannot be compared, if they cannot."""
         return None if dimension >= 1 else "the vectors have no coordinates"
 
-    def record(self, queries: Floats, candidates: Floats) -> Floats:
+    def record(self, queries: Singles, candidates: Singles) -> Singles:
         """The score of record of each pair of rows."""
         with np.errstate(over="ignore", invalid="ignore"):
             products = queries.astype(np.float64) * candidates.astype(np.float64)
             return _rounded(np.cumsum(products, axis=1, out=products)[:, -1])
 
-    def extent(self, vectors: Floats) -> Doubles:
+    def extent(self, vectors: Singles) -> Floats:
         """What the error of a score depends on, for each vector: its length."""
-        squared: Doubles = np.einsum("ij,ij->i", vectors, vectors, dtype=np.float64)
+        squared: Floats = np.einsum("ij,ij->i", vectors, vectors, dtype=np.float64)
         return np.sqrt(squared)
 
-    def silent(self, query: Doubles, candidate: float, dimension: int) -> Flags:
+    def silent(self, query: Floats, candidate: float, dimension: int) -> Flags:
         """Of which queries a float32 score says nothing, since it may have overflowed on the way.
 
         Args:
@@ -75,7 +71,7 @@ class Dot:
         with np.errstate(over="ignore", invalid="ignore"):
             return ~(query * candidate < _LARGE)
 
-    def thresholds(self, own: Floats, query: Doubles, candidate: float, dimension: int) -> tuple[Floats, Floats]:
+    def thresholds(self, own: Singles, query: Floats, candidate: float, dimension: int) -> tuple[Singles, Singles]:
         """Between which float32 scores a candidate may beat, tie with or lose to a target.
 
         Args:
@@ -130,7 +126,7 @@ class GroupNorm:
             return f"{dimension} coordinates do not divide into groups of {self.size}"
         return None
 
-    def record(self, queries: Floats, candidates: Floats) -> Floats:
+    def record(self, queries: Singles, candidates: Singles) -> Singles:
         """The score of record of each pair of rows."""
         with np.errstate(over="ignore", invalid="ignore"):
             squared = np.square(queries.astype(np.float64) - candidates.astype(np.float64))
@@ -139,19 +135,19 @@ class GroupNorm:
             norms = np.sqrt(np.cumsum(grouped, axis=2)[:, :, -1])
             return _rounded(self.gamma - np.cumsum(norms, axis=1)[:, -1])
 
-    def extent(self, vectors: Floats) -> Doubles:
+    def extent(self, vectors: Singles) -> Floats:
         """What the error of a score depends on, for each vector: its largest coordinate."""
-        largest: Doubles = np.maximum(vectors.max(axis=1), -vectors.min(axis=1)).astype(np.float64)
+        largest: Floats = np.maximum(vectors.max(axis=1), -vectors.min(axis=1)).astype(np.float64)
         return largest
 
-    def silent(self, query: Doubles, candidate: float, dimension: int) -> Flags:
+    def silent(self, query: Floats, candidate: float, dimension: int) -> Flags:
         """Of which queries a float32 score says nothing, since it may have overflowed on the way."""
         with np.errstate(over="ignore", invalid="ignore"):
             longest = np.sqrt(self.width(dimension)) * (query + candidate)
             clear: Flags = (longest < np.sqrt(_LARGE)) & (self.groups(dimension) * longest < _LARGE)
             return ~clear
 
-    def thresholds(self, own: Floats, query: Doubles, candidate: float, dimension: int) -> tuple[Floats, Floats]:
+    def thresholds(self, own: Singles, query: Floats, candidate: float, dimension: int) -> tuple[Singles, Singles]:
         """As for `Dot`, for float32 scores without gamma: minus the sum of the norms."""
         width, groups = self.width(dimension), self.groups(dimension)
         share, lost = _share(groups + width / 2 + _ROOT_SLACK), groups * np.sqrt(width) * 2.0**-62
@@ -171,12 +167,12 @@ def _share(terms: float) -> float:
     return terms * _UNIT / (1 - terms * _UNIT)
 
 
-def _rounded(scores: Doubles) -> Floats:
+def _rounded(scores: Floats) -> Singles:
     with np.errstate(over="ignore"):
         return scores.astype(np.float32)
 
 
-def _outward(low: Doubles, high: Doubles) -> tuple[Floats, Floats]:
+def _outward(low: Floats, high: Floats) -> tuple[Singles, Singles]:
     """Rounded away from each other, so that float32 keeps what float64 has promised; no number promises nothing."""
     below = np.nextafter(_rounded(low), np.float32(-np.inf))
     above = np.nextafter(_rounded(high), np.float32(np.inf))
@@ -187,7 +183,7 @@ Side: TypeAlias = Literal["head", "tail"]
 
 SIDES: tuple[Side, Side] = ("tail", "head")
 
-ScoreFunction: TypeAlias = Callable[[Side, Ints, Ints], Any]
+ScoreFunction: TypeAlias = Callable[[Side, AnyInts, AnyInts], Any]
 
 
 @runtime_checkable
@@ -204,7 +200,7 @@ class Scorer(Protocol):
         True
     """
 
-    def score(self, side: Side, given: Ints, relation: Ints) -> Any:
+    def score(self, side: Side, given: AnyInts, relation: AnyInts) -> Any:
         """A matrix [queries, entities] (NumPy or torch): query i asks for the ``side`` of (given[i], relation[i])."""
         ...
 
@@ -221,7 +217,7 @@ class EmbeddingScorer(Protocol):
 
     similarity: Similarity
 
-    def encode_queries(self, side: Side, given: Ints, relation: Ints) -> Any:
+    def encode_queries(self, side: Side, given: AnyInts, relation: AnyInts) -> Any:
         """The vectors [queries, dimension] of the queries that ask for the ``side`` of (given[i], relation[i])."""
         ...
 
@@ -236,7 +232,7 @@ class RelationEmbeddingScorer(Protocol):
 
     similarity: Similarity
 
-    def encode_queries(self, side: Side, given: Ints, relation: Ints) -> Any:
+    def encode_queries(self, side: Side, given: AnyInts, relation: AnyInts) -> Any:
         """The vectors [queries, dimension] of the queries that ask for the ``side`` of (given[i], relation[i])."""
         ...
 
@@ -300,7 +296,7 @@ def as_matrix(values: Any, rows: int, columns: int | None, what: str, remedy: st
     return matrix
 
 
-def as_vectors(values: Any, rows: int, what: str, dimension: int | None = None) -> Floats:
+def as_vectors(values: Any, rows: int, what: str, dimension: int | None = None) -> Singles:
     """Vectors in rows, as many and as long as expected; float64 is rounded.
 
     Example:

@@ -10,14 +10,12 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from kgprobe.arrays import find, pair_keys, run_starts
+from kgprobe.arrays import Ints, find, pair_keys, run_starts
 from kgprobe.errors import DataError
 from kgprobe.graph import KnowledgeGraph
 from kgprobe.predict.candidates import CandidateSets, QueryCandidates, RelationCandidates
 from kgprobe.predict.filters import KnownFilter
 from kgprobe.predict.queries import Queries
-
-Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -162,7 +160,7 @@ class Columns:
 
 
 @dataclass(frozen=True, eq=False)
-class Block:
+class QueryBlock:
     """The queries from ``start`` up to ``stop`` (not included), against the entities in the columns."""
 
     task: Task

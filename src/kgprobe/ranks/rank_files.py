@@ -14,9 +14,8 @@ import pyarrow as pa
 
 from kgprobe.errors import DataError, UsageError, naming
 from kgprobe.files import replacing
-from kgprobe.ranks.schema import RanksInfo, conform
+from kgprobe.ranks.schema import Checker, RanksInfo, conform
 from kgprobe.ranks.table import BATCH_ROWS, Ranks
-from kgprobe.ranks.validation import Checker
 
 if TYPE_CHECKING:
     import pyarrow.parquet as pq

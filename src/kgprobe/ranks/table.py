@@ -12,17 +12,13 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import ArrayLike, NDArray
 
+from kgprobe.arrays import Floats, Ints
 from kgprobe.errors import DataError, UsageError
-from kgprobe.ranks.schema import RanksInfo, conform, table_of
-from kgprobe.ranks.validation import Checker
+from kgprobe.ranks.schema import Checker, RanksInfo, conform, table_of
 
 if TYPE_CHECKING:
     from kgprobe.graph import Popularity
 
-
-Floats = NDArray[np.float64]
-
-Ints = NDArray[np.int64]
 
 BATCH_ROWS = 1 << 17
 

@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING, Any
 from kgprobe.files import replacing
 from kgprobe.ranks.schema import package_version
 from kgprobe.report.comparison_report import ending_of
+from kgprobe.report.grid import Cell, Column, Grid, GridRow, as_text, counted, csv_text, json_text, one_line, terminal
+from kgprobe.report.latex_tables import latex
+from kgprobe.report.markup_tables import markdown
 from kgprobe.report.page.entries import world_entry
 from kgprobe.report.page.page_file import write_rendered
 from kgprobe.report.page.payload import pack
-from kgprobe.report.render.grid import Cell, Column, Grid, Line, as_text, counted, csv_text, json_text, one_line
-from kgprobe.report.render.latex_tables import latex
-from kgprobe.report.render.markup_tables import markdown
-from kgprobe.report.render.terminal_tables import terminal
 
 if TYPE_CHECKING:
     from kgprobe.openworld.benches import Bench
@@ -72,7 +71,7 @@ def bench_grid(benches: Benches) -> Grid:
         for number, row in enumerate(bench.to_rows()):
             first = [row["world"]] * several + [row["metric"]]
             texts = [*first, *(as_text(value(row)) for value in _COLUMNS.values())]
-            lines.append(Line(tuple(Cell(one_line(text)) for text in texts), opens=number == 0))
+            lines.append(GridRow(tuple(Cell(one_line(text)) for text in texts), opens=number == 0))
     return Grid((*names, *numbers), tuple(lines), (*bench_notes(benches), *_MEANINGS))
 
 

@@ -21,11 +21,10 @@ from kgprobe.graph import KnowledgeGraph
 from kgprobe.metrics import Metric, parse_all
 from kgprobe.ranks import RankFile, Ranks
 from kgprobe.report.comparison_table import Style, comparison_grid
-from kgprobe.report.render.grid import Grid, csv_text, json_text
-from kgprobe.report.render.latex_tables import latex_table
-from kgprobe.report.render.markup_tables import html, markdown
-from kgprobe.report.render.terminal_tables import terminal
-from kgprobe.report.standings import Question, Standing, check_correction, question, standings
+from kgprobe.report.grid import Grid, csv_text, json_text, terminal
+from kgprobe.report.latex_tables import latex_table
+from kgprobe.report.markup_tables import html, markdown
+from kgprobe.report.standings import Placing, Question, check_correction, question, standings
 
 if TYPE_CHECKING:
     from kgprobe.audit import Finding
@@ -37,7 +36,7 @@ Row = dict[str, Any]
 
 
 def estimate_row(
-    estimate: Estimate, standings: Mapping[Question, Mapping[str, Standing]], files: Mapping[str, str]
+    estimate: Estimate, standings: Mapping[Question, Mapping[str, Placing]], files: Mapping[str, str]
 ) -> Row:
     """A value of a model with its interval and its standing among the models."""
     standing = standings[question(estimate)][estimate.model]
@@ -182,12 +181,12 @@ class Report:
         """What an audit of the rank tables finds; nothing, where there is neither a graph nor a second model."""
         if self.graph is None and len(self.tables) < 2:
             return []
-        from kgprobe.audit import audit_files
+        from kgprobe.audit import check
 
-        return audit_files(self.tables, self.graph)
+        return check(self.tables, self.graph)
 
     @cached_property
-    def standings(self) -> dict[Question, dict[str, Standing]]:
+    def standings(self) -> dict[Question, dict[str, Placing]]:
         """Places, and who is better than whom beyond noise."""
         return standings(self.comparison, correction=self.correction, level=self.comparison.settings.level)
 

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from kgprobe.metrics import Metric
 from kgprobe.metrics.metric import spelled
-from kgprobe.report.render.grid import Cell, Column, Grid, Line, as_text, counted, one_line
-from kgprobe.report.standings import CORRECTIONS, Standing, letters, question, standings
+from kgprobe.report.grid import Cell, Column, Grid, GridRow, as_text, counted, one_line
+from kgprobe.report.standings import CORRECTIONS, Placing, letters, question, standings
 
 if TYPE_CHECKING:
     from kgprobe.comparison.results import Comparison, Estimate
@@ -239,7 +239,7 @@ class _Layout:
         self.found = {(question(estimate), estimate.model): estimate for estimate in estimates}
         self.letter = letters(self.models)
 
-    def made(self) -> tuple[list[Column], list[Line]]:
+    def made(self) -> tuple[list[Column], list[GridRow]]:
         """Columns and rows: groups across where they have room, else down."""
         down = len(self.groups) > 1 and len(self.groups) * len(self.metrics) > _MOST_COLUMNS
         blocks = [[group] for group in self.groups] if down else [self.groups]
@@ -251,7 +251,7 @@ class _Layout:
         columns += [Column(tuple(one_line(lines[level]) for level in kept), numeric=True) for lines in above]
         return columns, [line for groups in blocks for line in self._block(groups, named=down)]
 
-    def _block(self, groups: list[Group], *, named: bool) -> list[Line]:
+    def _block(self, groups: list[Group], *, named: bool) -> list[GridRow]:
         """A row for each model, with the numbers of these groups side by side."""
         names = [Cell(one_line(as_text(value))) for _, value in _seen(groups[0])] if named else []
         numbers = [self._numbers(metric, group) for group in groups for metric in self.metrics]
@@ -259,7 +259,7 @@ class _Layout:
         for model, *cells in zip(self.models, *numbers, strict=True):
             letter = [Cell(self.letter[model])] if self.style.letters else []
             opens = named and model == self.models[0]
-            lines.append(Line((*names, *letter, Cell(one_line(model)), *cells), opens))
+            lines.append(GridRow((*names, *letter, Cell(one_line(model)), *cells), opens))
         return lines
 
     def _numbers(self, metric: Metric, group: Group) -> list[Cell]:
@@ -269,7 +269,7 @@ class _Layout:
         digits = _digits(e.value for e in estimates) if self.style.digits is None else self.style.digits
         return [self._cell(estimate, self.standings[asked][estimate.model], digits) for estimate in estimates]
 
-    def _cell(self, estimate: Estimate, standing: Standing, digits: int) -> Cell:
+    def _cell(self, estimate: Estimate, standing: Placing, digits: int) -> Cell:
         limits = [_number(limit, digits) for limit in (estimate.interval.low, estimate.interval.high)]
         marks = [WITHIN_NOISE] * standing.within_noise + [UNTRUSTED] * (not estimate.interval.trusted)
         if self.style.letters:

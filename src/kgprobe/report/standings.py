@@ -26,7 +26,7 @@ Question = tuple[str, tuple[tuple[str, object], ...]]
 
 
 @dataclass(frozen=True)
-class Standing:
+class Placing:
     """How a model stands among the others by one metric on one group of queries.
 
     Attributes:
@@ -45,7 +45,7 @@ def question(of: Estimate | Difference) -> Question:
     return str(of.metric), tuple(of.group.items())
 
 
-def standings(comparison: Comparison, *, correction: str, level: float) -> dict[Question, dict[str, Standing]]:
+def standings(comparison: Comparison, *, correction: str, level: float) -> dict[Question, dict[str, Placing]]:
     """The standing of every model by every metric in every group.
 
     Args:
@@ -77,7 +77,7 @@ def beyond_noise(difference: Difference, correction: str, level: float) -> bool:
 
 def _standing(
     estimates: Sequence[Estimate], differences: Sequence[Difference], correction: str, level: float
-) -> dict[str, Standing]:
+) -> dict[str, Placing]:
     higher = estimates[0].metric.higher_is_better
     place = places({estimate.model: estimate.value for estimate in estimates}, higher)
     beyond: set[tuple[str, str]] = set()
@@ -90,7 +90,7 @@ def _standing(
             unsettled |= {pair, pair[::-1]}
     best = [model for model, at in place.items() if at == 1]
     return {
-        estimate.model: Standing(
+        estimate.model: Placing(
             place=place.get(estimate.model),
             within_noise=place.get(estimate.model, 1) > 1 and any((b, estimate.model) in unsettled for b in best),
             beats=tuple(other.model for other in estimates if (estimate.model, other.model) in beyond),

@@ -29,7 +29,7 @@ Facts: TypeAlias = dict[str, Any]
 """What can be written as JSON."""
 
 
-class Keep(Protocol):
+class RunStorage(Protocol):
     """What the trainer asks of the place that a run is kept in.
 
     At a validation the trainer keeps the checkpoints that are better than all before, then logs a row; snapshots come
@@ -65,7 +65,7 @@ class Keep(Protocol):
         ...
 
 
-class MemoryKeep:
+class MemoryStorage:
     """Keeps a run in memory, for searches and tests.
 
     Attributes:

@@ -15,7 +15,7 @@ from torch import Tensor
 from kgprobe.errors import DataError
 from kgprobe.graph import KnowledgeGraph
 from kgprobe.models.embedding_model import EmbeddingModel, RankedRun, Sizes, ranked_run
-from kgprobe.models.random_streams import Noise
+from kgprobe.models.random_streams import RandomStreams
 from kgprobe.models.registry import build
 from kgprobe.train.learners import Watch
 from kgprobe.train.losses import (
@@ -34,7 +34,7 @@ from kgprobe.train.losses import (
 from kgprobe.train.optimiser import Optimiser, learning_rate, mixed
 from kgprobe.train.settings import Settings
 from kgprobe.train.soft_probe import SoftProbe, query_weights
-from kgprobe.train.training_queries import Columns, Queries, Weigh, alike, joined, rarity, training_queries
+from kgprobe.train.training_queries import Columns, TrainingQueries, Weigh, alike, joined, rarity, training_queries
 
 
 class Batches:
@@ -52,7 +52,7 @@ class Batches:
         [0, 1, 2, 3, 4]
     """
 
-    def __init__(self, size: int, batch: int, noise: Noise) -> None:
+    def __init__(self, size: int, batch: int, noise: RandomStreams) -> None:
         self.size, self.noise = size, noise
         self.batch = min(batch, size)
         self.steps = -(-size // self.batch)
@@ -86,7 +86,7 @@ class Steps:
         noise: Where the step draws from.
     """
 
-    def __init__(self, take: Callable[[], None], noise: Noise) -> None:
+    def __init__(self, take: Callable[[], None], noise: RandomStreams) -> None:
         self.take, self.noise = take, noise
         self._graph: torch.cuda.CUDAGraph | None = None
         self._warm = 0
@@ -147,22 +147,22 @@ def uncollected() -> Iterator[None]:
             gc.enable()
 
 
-Regulariser: TypeAlias = Callable[[EmbeddingModel, Queries], Tensor]
+Regulariser: TypeAlias = Callable[[EmbeddingModel, TrainingQueries], Tensor]
 
 
-def n3(model: EmbeddingModel, asked: Queries) -> Tensor:
+def n3(model: EmbeddingModel, asked: TrainingQueries) -> Tensor:
     """The cubes of the moduli of the facts of a step, per fact: [S] (Lacroix et al. 2018)."""
     cubes = [factor.abs().pow(3).sum((1, 2)) / factor.shape[1] for factor in model.factors(*asked.facts)]
     return torch.stack(cubes).sum(0)
 
 
-def l3(model: EmbeddingModel, asked: Queries) -> Tensor:
+def l3(model: EmbeddingModel, asked: TrainingQueries) -> Tensor:
     """The cubes of all coordinates of all tables: [S]."""
     cubes = [own.abs().pow(3).flatten(1).sum(1) for own in model.parameters()]
     return torch.stack(cubes).sum(0)
 
 
-def norm(model: EmbeddingModel, asked: Queries) -> Tensor:
+def norm(model: EmbeddingModel, asked: TrainingQueries) -> Tensor:
     """The mean length of the entities' vectors: [S]."""
     lengths: Tensor = torch.linalg.vector_norm(model.entity, dim=-1)
     return lengths.mean(-1)
@@ -219,10 +219,10 @@ _AT_ONCE = 32
 def build_model(settings: Settings, graph: KnowledgeGraph, device: torch.device) -> EmbeddingModel:
     """The model of the settings before its first step, the same on every device."""
     relations = graph.num_relations * (2 if settings.reciprocal else 1)
-    noise = Noise(settings.seeds, "cpu")
+    noise = RandomStreams(settings.seeds, "cpu")
     noise.reseed(-1)
     model = build(settings.model, Sizes(graph.num_entities, relations), settings.options, noise)
-    model.noise = Noise(settings.seeds, device)
+    model.noise = RandomStreams(settings.seeds, device)
     return model.to(device)
 
 
@@ -306,7 +306,7 @@ class EmbeddingLearner:
         self.model.load_state_dict(_under("model.", state))
         self.optimiser.load(_under("optimiser.", state))
 
-    def _queries(self, device: torch.device) -> list[Queries]:
+    def _queries(self, device: torch.device) -> list[TrainingQueries]:
         reciprocals = self.graph.num_relations if self.settings.reciprocal else None
         weigh = weigh_of(self.settings, self.graph)
         every = training_queries(self.graph.triples("train"), self.graph.num_entities, reciprocals, weigh, device)

@@ -17,7 +17,7 @@ from kgprobe.predict import Model, rank
 from kgprobe.ranks import Ranks, merge_seeds, read_ranks
 from kgprobe.resources import Resources, peak_memory
 from kgprobe.train import run_directory
-from kgprobe.train.checkpoints import Facts, Keep, written
+from kgprobe.train.checkpoints import Facts, RunStorage, written
 from kgprobe.train.learners import trained_run
 from kgprobe.train.run_directory import RunDirectory
 from kgprobe.train.settings import Settings
@@ -32,7 +32,7 @@ CHECKPOINTS = "checkpoints"
 
 
 def rank_best(
-    keep: Keep,
+    keep: RunStorage,
     settings: Settings,
     graph: KnowledgeGraph,
     target: str,
@@ -102,7 +102,7 @@ def _device(resources: Resources) -> str:
     return resources.device.removeprefix("torch:")
 
 
-def finish(
+def finish_run(
     run: RunDirectory,
     graph: KnowledgeGraph,
     resources: Resources | None = None,
@@ -193,7 +193,7 @@ class Fitted:
     settings: Settings
     trained: Trained
     ranks: Mapping[str, Ranks]
-    keep: Keep
+    keep: RunStorage
 
 
 def fit(
@@ -244,10 +244,10 @@ def fit(
 
 
 def _in_memory(settings: Settings, graph: KnowledgeGraph, resources: TrainingResources, watch: Watch | None) -> Fitted:
-    from kgprobe.train.checkpoints import MemoryKeep
+    from kgprobe.train.checkpoints import MemoryStorage
     from kgprobe.train.trainer import train
 
-    keep = MemoryKeep()
+    keep = MemoryStorage()
     trained = train(settings, graph, keep, resources, watch)
     ranking = resources.ranking(graph.num_entities)
     done: dict[tuple[int, int], Ranks] = {}
@@ -272,4 +272,4 @@ def _on_disk(
     about = environment(graph, resources.device, ranking.workers)
     with RunDirectory.create(output, settings, graph, about, force=force) as run:
         trained = train(settings, graph, run, resources, watch)
-        return Fitted(settings, trained, finish(run, graph, ranking, facts=trained.facts), run)
+        return Fitted(settings, trained, finish_run(run, graph, ranking, facts=trained.facts), run)

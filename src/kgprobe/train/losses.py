@@ -11,9 +11,9 @@ from torch import Tensor
 from torch.nn import functional
 
 from kgprobe.models.embedding_model import EmbeddingModel, by_side
-from kgprobe.models.embedding_rows import gathered_slope, is_gathered, rows
+from kgprobe.models.embedding_rows import gathered_gradient, is_gathered, rows
 from kgprobe.predict.scorers import Dot
-from kgprobe.train.training_queries import Queries
+from kgprobe.train.training_queries import TrainingQueries
 
 
 class TargetLoss(Protocol):
@@ -225,7 +225,7 @@ class _LogSumOfProducts(torch.autograd.Function):
         of_queries = (shares @ table).mul_(slope)
         shares, queries = shares.transpose(1, 2), queries * slope
         if is_gathered(ctx.table):
-            gathered_slope(ctx.table).baddbmm_(shares, queries)
+            gathered_gradient(ctx.table).baddbmm_(shares, queries)
             return of_queries, None
         return of_queries, shares @ queries
 
@@ -248,7 +248,7 @@ class Objective(Protocol):
 
     once: ClassVar[bool]
 
-    def __call__(self, model: EmbeddingModel, asked: Queries) -> Tensor:
+    def __call__(self, model: EmbeddingModel, asked: TrainingQueries) -> Tensor:
         """The losses [S, B] of the queries."""
         ...
 
@@ -268,7 +268,7 @@ class NegativeSampling:
     entities: int
     once: ClassVar[bool] = False
 
-    def __call__(self, model: EmbeddingModel, asked: Queries) -> Tensor:
+    def __call__(self, model: EmbeddingModel, asked: TrainingQueries) -> Tensor:
         """The losses of the queries against fresh draws."""
         drawn = model.noise.integers(self.entities, (asked.given.shape[1], self.negatives))
         counted = ~asked.known.contain(asked.pair, drawn)
@@ -289,7 +289,7 @@ class OneVsAll:
     loss: TargetLoss
     once: ClassVar[bool] = False
 
-    def __call__(self, model: EmbeddingModel, asked: Queries) -> Tensor:
+    def __call__(self, model: EmbeddingModel, asked: TrainingQueries) -> Tensor:
         """The losses of the queries."""
         in_one_piece = isinstance(model.similarity, Dot) and not torch.is_autocast_enabled(asked.given.device.type)
         if isinstance(self.loss, CrossEntropy) and in_one_piece:
@@ -311,6 +311,6 @@ class KVsAll:
     loss: LabelLoss
     once: ClassVar[bool] = True
 
-    def __call__(self, model: EmbeddingModel, asked: Queries) -> Tensor:
+    def __call__(self, model: EmbeddingModel, asked: TrainingQueries) -> Tensor:
         """The losses of the queries."""
         return self.loss(model.score_all(asked.side, asked.given, asked.relation), asked.known.rows(asked.pair))

@@ -18,7 +18,7 @@ PRODUCTS = {"float32": "highest", "tf32": "high", "bfloat16": "high"}
 
 
 @contextmanager
-def products_in(precision: str) -> Iterator[None]:
+def matmul_precision(precision: str) -> Iterator[None]:
     """Products of float32 matrices in a precision, whatever it was before.
 
     Example:

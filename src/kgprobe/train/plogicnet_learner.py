@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from kgprobe.arrays import Ints
+from kgprobe.arrays import AnyInts, Floats
 from kgprobe.errors import DataError
 from kgprobe.graph import KnowledgeGraph
 from kgprobe.models.markov_learning import (
@@ -23,7 +23,7 @@ from kgprobe.models.markov_learning import (
     probabilities,
     worth_weighing,
 )
-from kgprobe.models.markov_network import Floats, Prior
+from kgprobe.models.markov_network import WeightPrior
 from kgprobe.models.plogicnet import PLogicNet, PLogicNetOptions
 from kgprobe.models.rules.groundings import Grounder
 from kgprobe.models.rules.mining import mine
@@ -77,7 +77,7 @@ class Reasoner:
     def __init__(self, options: PLogicNetOptions, graph: KnowledgeGraph) -> None:
         self.options, self.graph = options, graph
         self._known = believed(graph, _NONE)
-        self._learning = Learning(options.combine, Prior(options.prior, options.weight_steps))
+        self._learning = Learning(options.combine, WeightPrior(options.prior, options.weight_steps))
         self._last: tuple[bytes, list[Logic]] = (b"", [])
 
     def first(self, watch: Callable[[str], None]) -> Iterator[Logic]:
@@ -112,7 +112,7 @@ class Reasoner:
             yield Logic(hidden, grounder, network, found)
 
 
-def _as_stated(relation: int, x: Ints, y: Ints) -> Floats:
+def _as_stated(relation: int, x: AnyInts, y: AnyInts) -> Floats:
     """What is no fact of the graph is not true."""
     return np.zeros(len(x))
 
@@ -131,7 +131,7 @@ def embedding_settings(settings: Settings, seed: int, epochs: int) -> Settings:
     return replace(settings, model="TransE", options=settings.options.embedding, seeds=(seed,), epochs=epochs)
 
 
-class Run:
+class PLogicNetRun:
     """Everything of one seed that changes: what is believed, and the TransE that learns it.
 
     Args:
@@ -222,7 +222,7 @@ class Run:
         return EmbeddingLearner(embedding_settings(self.settings, self.seed, epochs), graph, self.device)
 
     @torch.no_grad()
-    def _annotate(self, relation: int, x: Ints, y: Ints) -> Floats:
+    def _annotate(self, relation: int, x: AnyInts, y: AnyInts) -> Floats:
         """How likely TransE holds pairs to be facts, some more of which are expected than are believed already."""
         model = self.learner.model.one_run(0)
         head, tail = (torch.from_numpy(ids.astype(np.int64)).to(self.device)[None] for ids in (x, y))
@@ -278,7 +278,7 @@ class PLogicNetLearner:
 
     def __init__(self, settings: Settings, graph: KnowledgeGraph, device: torch.device) -> None:
         reasoner, choice = Reasoner(settings.options, graph), Choice(settings, graph, device)
-        self.runs = [Run(settings, graph, seed, reasoner, choice, device) for seed in settings.seeds]
+        self.runs = [PLogicNetRun(settings, graph, seed, reasoner, choice, device) for seed in settings.seeds]
 
     @property
     def steps(self) -> int:

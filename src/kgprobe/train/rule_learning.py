@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from kgprobe.arrays import Ints
+from kgprobe.arrays import AnyInts
 from kgprobe.graph import KnowledgeGraph
 from kgprobe.metrics import parse
 from kgprobe.predict.scorers import AnyScorer, Scorer, Side
@@ -84,7 +84,7 @@ class Remembering:
         self._left = _REMEMBERED
         self._known: dict[tuple[Side, bytes, bytes], Tensor] = {}
 
-    def score(self, side: Side, given: Ints, relation: Ints) -> Tensor:
+    def score(self, side: Side, given: AnyInts, relation: AnyInts) -> Tensor:
         """What the scorer says."""
         key = side, given.tobytes(), relation.tobytes()
         if key in self._known:

@@ -27,7 +27,7 @@ from kgprobe.train.checkpoints import (
     state_problems,
     written,
 )
-from kgprobe.train.run_records import GRAPH, Log, graph_facts, other_graph, write_curve
+from kgprobe.train.run_records import GRAPH, RunLog, graph_facts, other_graph, write_curve
 from kgprobe.train.settings import Settings, read_settings, settings_text
 
 SETTINGS = "settings.toml"
@@ -340,7 +340,7 @@ class RunDirectory:
 
     def __init__(self, path: Path, settings: Settings, environment: Facts, lock: Lock) -> None:
         self.path, self.settings, self.environment, self._lock = path, settings, environment, lock
-        self.log_file = Log(path / LOG)
+        self.log_file = RunLog(path / LOG)
 
     @classmethod
     def create(

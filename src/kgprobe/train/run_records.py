@@ -126,7 +126,7 @@ def _processor() -> str:
         return platform.processor() or platform.machine()
 
 
-class Log:
+class RunLog:
     """A file of JSON Lines that grows, and is cut back where a run continues from an earlier state.
 
     Example:

@@ -148,7 +148,7 @@ _EXACT = 1 << 53
 
 
 @dataclass(frozen=True)
-class Source:
+class SettingSource:
     """Settings from one place.
 
     Attributes:
@@ -164,25 +164,25 @@ class Source:
     read: Reader
 
 
-def from_file(file: TomlFile, name: str | None = None) -> Source:
+def from_file(file: TomlFile, name: str | None = None) -> SettingSource:
     """The settings of a file."""
     values = {key: value for key, value in {**file.values, **file.tables}.items() if key not in FACTS}
-    return Source(name or str(file.path), values, {key: file.place(key) for key in values}, as_kind)
+    return SettingSource(name or str(file.path), values, {key: file.place(key) for key in values}, as_kind)
 
 
-def from_values(name: str, values: Mapping[str, Any]) -> Source:
+def from_values(name: str, values: Mapping[str, Any]) -> SettingSource:
     """Settings that a program made."""
-    return Source(name, values, dict.fromkeys(values, name), as_kind)
+    return SettingSource(name, values, dict.fromkeys(values, name), as_kind)
 
 
-def from_command_line(options: Mapping[str, Sequence[str]]) -> Source:
+def from_command_line(options: Mapping[str, Sequence[str]]) -> SettingSource:
     """The settings that options of the command line give as texts.
 
     Args:
         options: The texts for each setting, in the order given.
     """
     values = {key: texts[0] if len(texts) == 1 else tuple(texts) for key, texts in options.items()}
-    return Source("command line", values, dict.fromkeys(values, "command line"), from_text)
+    return SettingSource("command line", values, dict.fromkeys(values, "command line"), from_text)
 
 
 def as_kind(default: Any, value: Any) -> Any:
@@ -240,7 +240,7 @@ class Known:
         notes: What a person should know of where they come from.
     """
 
-    sources: Sequence[Source]
+    sources: Sequence[SettingSource]
     measured: Mapping[str, Any]
     notes: Sequence[str]
 

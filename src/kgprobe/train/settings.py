@@ -10,9 +10,8 @@ from typing import Any
 
 from kgprobe.errors import UsageError, nearest
 from kgprobe.metrics import parse_all
-from kgprobe.models.options import option, problems_of_each
-from kgprobe.models.registry import MODELS, ModelKind, model_kind
-from kgprobe.train.setting_sources import Source, TomlFile, from_file, read_toml, toml_text
+from kgprobe.models.registry import MODELS, ModelKind, model_kind, option, problems_of_each
+from kgprobe.train.setting_sources import SettingSource, TomlFile, from_file, read_toml, toml_text
 
 OBJECTIVES = ("negative_sampling", "one_vs_all", "k_vs_all")
 
@@ -189,7 +188,7 @@ class _Known:
     default: Any
 
 
-def resolve(model: str, sources: Sequence[Source]) -> Resolved:
+def resolve(model: str, sources: Sequence[SettingSource]) -> Resolved:
     """The settings of a model.
 
     Args:

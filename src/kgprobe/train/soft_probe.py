@@ -16,8 +16,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from kgprobe.aggregate.weights import Floats, PopularityWeight
-from kgprobe.arrays import Ints, find, pair_keys
+from kgprobe.aggregate.weights import PopularityWeight
+from kgprobe.arrays import AnyInts, Floats, find, pair_keys
 from kgprobe.graph.popularity import Popularity
 from kgprobe.transform import SO_SMALL_THAT_LINEAR
 
@@ -123,7 +123,7 @@ def _in_full(size: Size, drawn: Tensor) -> Tensor:
     return drawn if size is None else torch.zeros_like(drawn) + size - 1
 
 
-def query_weights(popularity: Popularity, relation: Ints, target: Ints, beta: float) -> Floats:
+def query_weights(popularity: Popularity, relation: AnyInts, target: AnyInts, beta: float) -> Floats:
     """How much training queries count: the weights of PROBE with robustness ``beta``, 1 on average over all of them.
 
     Args:

@@ -15,7 +15,7 @@ from kgprobe.metrics import parse
 from kgprobe.models.rules.explanations import RuleScorer
 from kgprobe.predict import Model, Opening
 from kgprobe.predict.adapters.array_files import open_arrays
-from kgprobe.predict.adapters.opening import Source, register
+from kgprobe.predict.adapters.opening import Adapter, register
 from kgprobe.ranks import Ranks
 from kgprobe.train import run_directory
 from kgprobe.train.checkpoints import Checkpoint, Facts, checkpoint_problems, read_facts, written
@@ -82,7 +82,7 @@ def open_trained(path: Path, opening: Opening) -> Model:
 def register_trained() -> None:
     """Let trained models be opened by their paths."""
     what = "a run of 'kgprobe train', or a checkpoint in its folder 'best' or 'snapshots'"
-    register(Source(what, is_trained, open_trained))
+    register(Adapter(what, is_trained, open_trained))
 
 
 def _header(path: Path) -> Any:

@@ -14,11 +14,11 @@ import torch
 from kgprobe.errors import DataError, UsageError
 from kgprobe.graph import KnowledgeGraph
 from kgprobe.metrics import parse
-from kgprobe.models.options import problems, problems_of_each
+from kgprobe.models.registry import problems, problems_of_each
 from kgprobe.resources import Resources
-from kgprobe.train.checkpoints import Keep
+from kgprobe.train.checkpoints import RunStorage
 from kgprobe.train.learners import learner_of
-from kgprobe.train.optimiser import learning_rate, products_in
+from kgprobe.train.optimiser import learning_rate, matmul_precision
 from kgprobe.train.settings import Settings
 from kgprobe.train.validation import Best, DivergedError, Selection, Validation
 
@@ -90,7 +90,7 @@ _SIGNS = (
 
 
 @contextmanager
-def naming_what_to_lower(settings: Settings) -> Iterator[None]:
+def memory_advice(settings: Settings) -> Iterator[None]:
     """Turns a lack of memory into an error that names the settings that decide how much is needed."""
     try:
         yield
@@ -150,7 +150,7 @@ class TrainingResources:
 def train(
     settings: Settings,
     graph: KnowledgeGraph,
-    keep: Keep,
+    keep: RunStorage,
     resources: TrainingResources | None = None,
     watch: Watch | None = None,
 ) -> Trained:
@@ -171,7 +171,7 @@ def train(
 
     Example:
         >>> from kgprobe.models.complex import ComplExOptions
-        >>> from kgprobe.train.checkpoints import MemoryKeep
+        >>> from kgprobe.train.checkpoints import MemoryStorage
         >>> settings = Settings("complex", ComplExOptions(dimension=2), epochs=1, validate_every=1)
         >>> graph = KnowledgeGraph.from_triples(train=[[0, 0, 1], [1, 0, 2]], valid=[[2, 0, 3]], test=[[0, 0, 2]])
         >>> train(settings, graph, MemoryKeep()).epochs
@@ -183,7 +183,7 @@ def train(
         raise DataError(f"{graph.name}: there are no training facts", remedy="use a graph that has its train split")
     resources = resources or TrainingResources()
     threads = Resources(threads=resources.threads).workers
-    with _threads(threads), products_in(settings.precision), naming_what_to_lower(settings):
+    with _threads(threads), matmul_precision(settings.precision), memory_advice(settings):
         return _Training(settings, graph, keep, resources, watch or (lambda progress: None)).run()
 
 
@@ -191,7 +191,7 @@ class _Training:
     """A training under way."""
 
     def __init__(
-        self, settings: Settings, graph: KnowledgeGraph, keep: Keep, resources: TrainingResources, watch: Watch
+        self, settings: Settings, graph: KnowledgeGraph, keep: RunStorage, resources: TrainingResources, watch: Watch
     ) -> None:
         self.settings, self.keep, self.watch = settings, keep, watch
         self.targets = [parse(target) for target in settings.select]

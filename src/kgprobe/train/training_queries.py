@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from kgprobe.arrays import Ints
+from kgprobe.arrays import AnyInts
 from kgprobe.models.embedding_model import AskedSide, by_side
 from kgprobe.predict.scorers import SIDES, Side
 
@@ -35,7 +35,7 @@ class TrueAnswers:
         [[[0, 1, 0, 1]]]
     """
 
-    def __init__(self, given: Ints, relation: Ints, target: Ints, entities: int, device: torch.device) -> None:
+    def __init__(self, given: AnyInts, relation: AnyInts, target: AnyInts, entities: int, device: torch.device) -> None:
         keys = given.astype(np.int64) * (int(relation.max(initial=0)) + 1) + relation
         distinct, pair = np.unique(keys, return_inverse=True)
         self.pairs, self.entities = len(distinct), entities
@@ -71,7 +71,7 @@ class TrueAnswers:
         return bits.index_add_(0, pair * width + entity // 8, (1 << (entity % 8)).to(torch.uint8)).reshape(-1, width)
 
 
-Columns: TypeAlias = tuple[Ints, Ints, Ints]
+Columns: TypeAlias = tuple[AnyInts, AnyInts, AnyInts]
 
 """What is given, the relation, and the answer."""
 
@@ -83,7 +83,7 @@ COLUMNS = ("given", "relation", "target", "pair", "weight")
 
 
 @dataclass(frozen=True, eq=False)
-class Queries:
+class TrainingQueries:
     """Queries on the device that trains: all of a side, or those of a step, [S, B].
 
     Attributes:
@@ -107,11 +107,11 @@ class Queries:
     def __len__(self) -> int:
         return len(self.given)
 
-    def at(self, index: Tensor) -> Queries:
+    def at(self, index: Tensor) -> TrainingQueries:
         """The queries at some places, of any shape."""
         return replace(self, **{name: getattr(self, name)[index] for name in COLUMNS})
 
-    def once(self) -> Queries:
+    def once(self) -> TrainingQueries:
         """Every pair once, for training against all its answers at the same time."""
         _, first = np.unique(self.pair.cpu().numpy(), return_index=True)
         return self.at(torch.from_numpy(first).to(self.pair.device))
@@ -124,7 +124,7 @@ class Queries:
         return head, self.relation, tail
 
 
-def joined(parts: Sequence[Queries]) -> Queries:
+def joined(parts: Sequence[TrainingQueries]) -> TrainingQueries:
     """The queries [S, B] of a step for tails, and as many for heads where these are asked for too, as one."""
     if len(parts) == 1:
         return parts[0]
@@ -143,8 +143,8 @@ def alike(columns: Columns) -> NDArray[Any]:
 
 
 def training_queries(
-    triples: Ints, entities: int, reciprocals: int | None, weigh: Weigh, device: torch.device
-) -> list[Queries]:
+    triples: AnyInts, entities: int, reciprocals: int | None, weigh: Weigh, device: torch.device
+) -> list[TrainingQueries]:
     """What a model is asked in an epoch: for the tail and the head of every fact.
 
     Args:
@@ -171,7 +171,7 @@ def training_queries(
     weights = np.concatenate([weigh((head, relation, tail)), weigh((tail, relation, head))])
     weight = torch.from_numpy(weights.astype(np.float32)).to(device)
     first, second, third = (torch.from_numpy(column).to(device) for column in asked)
-    every = Queries("tail", known, first, second, third, known.pair_of, weight)
+    every = TrainingQueries("tail", known, first, second, third, known.pair_of, weight)
     if reciprocals is not None:
         return [every]
     halves = torch.arange(2 * len(triples), device=device).chunk(2)

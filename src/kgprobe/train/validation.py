@@ -17,7 +17,7 @@ from kgprobe.predict.adapters.opening import FunctionScorer
 from kgprobe.predict.scorers import AnyScorer, EmbeddingScorer, RelationEmbeddingScorer, Scorer
 from kgprobe.ranks import Ranks
 from kgprobe.resources import Resources
-from kgprobe.train.optimiser import products_in
+from kgprobe.train.optimiser import matmul_precision
 
 Scores: TypeAlias = Mapping[str, Sequence[float]]
 
@@ -172,7 +172,7 @@ class Validation:
 
     def _ranked(self, run: AnyScorer) -> Ranks:
         try:
-            with products_in("float32"):
+            with matmul_precision("float32"):
                 return rank_in(self._setting, Model("run", self._scorer(run)), self.resources)
         except DataError as error:  # there is nothing else that a model of the trainer can do wrong
             raise DivergedError(error.title, error.problems, error.remedy) from error

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from benches import SPLIT, made_pairs, write_pairs
-from kgprobe.openworld.benches import Settings, bench
+from kgprobe.openworld.benches import BenchSettings, bench
 from kgprobe.openworld.world import OPEN_WORLD_METRICS
 from kgprobe.report.page.payload import unpack
 from pages import made_up
@@ -41,7 +41,7 @@ def test_json_has_every_statistic_difference_and_point(kgprobe: Command, runs: P
     run = kgprobe("openworld", "bench", runs, *CHOSEN, "--late", 0.2, "--replicates", 50, "--seed", 3, "-f", "json")
     assert run.code == 0
     rows = json.loads(run.out)
-    wanted = bench(pairs, METRICS, world="made-up", settings=Settings(late=0.2, replicates=50, seed=3))
+    wanted = bench(pairs, METRICS, world="made-up", settings=BenchSettings(late=0.2, replicates=50, seed=3))
     kinds = {kind: [row for row in rows if row["kind"] == kind] for kind in ("consistency", "difference", "point")}
     assert kinds["consistency"] == [{"kind": "consistency", **row} for row in wanted.to_rows()]
     assert [row["difference"] for row in kinds["difference"]] == [one.value for one in wanted.differences]

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from kgprobe.openworld import estimate_closed
-from kgprobe.openworld.tasks import all_task
 from kgprobe.openworld.world_files import write_world
 from kgprobe.openworld.world_ranks import rank_worlds
+from kgprobe.openworld.world_tasks import all_task
 from kgprobe.ranks import read_ranks
 from simulated_worlds import Gaussian, Learned, simulate_models
 from worlds import Dense, random_world

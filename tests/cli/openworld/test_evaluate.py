@@ -7,9 +7,9 @@ import pytest
 
 from kgprobe.metrics import evaluate
 from kgprobe.openworld.splits import split_world
-from kgprobe.openworld.tasks import tail_task
 from kgprobe.openworld.world_files import write_world
 from kgprobe.openworld.world_ranks import RankPair, rank_worlds, read_pairs
+from kgprobe.openworld.world_tasks import tail_task
 from worlds import random_graph, random_world, rows
 
 FEW = ("--least", 2, "--threads", 1)

@@ -4,9 +4,9 @@ from pathlib import Path
 import pytest
 
 from kgprobe.graph import load_graph, write_graph
-from kgprobe.openworld.tasks import all_task
 from kgprobe.openworld.world_files import read_world
 from kgprobe.openworld.world_ranks import rank_worlds
+from kgprobe.openworld.world_tasks import all_task
 from worlds import random_graph
 
 

@@ -14,7 +14,7 @@ import kgprobe as kp
 from kgprobe.models.rules.explanations import SORTS, Answers, Explainer, RuleScorer, rule_rows
 from kgprobe.models.rules.rule_statistics import Measure
 from kgprobe.models.rules.rule_table import NO_ATOM, Rules, path_facts, rule_text
-from kgprobe.models.rules.written_queries import Question
+from kgprobe.models.rules.written_queries import WrittenQuery
 from kgprobe.predict.scorers import SIDES
 from kgprobe.train.learners import trained_run
 from kgprobe.train.trained_models import open_rules
@@ -28,10 +28,10 @@ every_model = pytest.mark.parametrize("model", MODELS)
 GRANDCHILD, _, GRANDPARENT = next(fact for fact in family().triples("test").tolist() if fact[1] == 3)
 
 QUESTIONS = {
-    "a child": Question("tail", 3, 0),
-    "a parent": Question("head", 3, 0),
-    "a grandparent": Question("tail", GRANDCHILD, 3),
-    "a grandchild": Question("head", GRANDPARENT, 3),
+    "a child": WrittenQuery("tail", 3, 0),
+    "a parent": WrittenQuery("head", 3, 0),
+    "a grandparent": WrittenQuery("tail", GRANDCHILD, 3),
+    "a grandchild": WrittenQuery("head", GRANDPARENT, 3),
 }
 
 every_question = pytest.mark.parametrize("question", QUESTIONS.values(), ids=QUESTIONS)
@@ -44,13 +44,13 @@ def _explainer(model: str) -> Explainer:
 
 
 @cache
-def _all(model: str, question: Question) -> Answers:
+def _all(model: str, question: WrittenQuery) -> Answers:
     return _explainer(model).answers(question, top=1_000, rules=1_000)
 
 
 @every_model
 @every_question
-def test_ranks_are_those_of_the_engine_for_every_candidate(model: str, question: Question) -> None:
+def test_ranks_are_those_of_the_engine_for_every_candidate(model: str, question: WrittenQuery) -> None:
     graph, found = family(), _all(model, question)
     assert sorted(answer.entity for answer in found.answers) == list(range(graph.num_entities))
     ends = [
@@ -68,7 +68,7 @@ def test_ranks_are_those_of_the_engine_for_every_candidate(model: str, question:
 
 @every_model
 @every_question
-def test_scores_fall_and_are_the_sum_of_their_parts(model: str, question: Question) -> None:
+def test_scores_fall_and_are_the_sum_of_their_parts(model: str, question: WrittenQuery) -> None:
     scores = [answer.score for answer in _all(model, question).answers]
     assert scores == sorted(scores, reverse=True)
     for answer in _all(model, question).answers:
@@ -81,7 +81,7 @@ def test_scores_fall_and_are_the_sum_of_their_parts(model: str, question: Questi
 
 @every_model
 @every_question
-def test_a_rule_leads_to_an_answer_along_as_many_paths_as_there_are(model: str, question: Question) -> None:
+def test_a_rule_leads_to_an_answer_along_as_many_paths_as_there_are(model: str, question: WrittenQuery) -> None:
     explainer, graph = _explainer(model), family()
     world = World(explainer.scorer.grounder.adjacency.triples.tolist(), graph.num_entities, graph.num_relations)
     stated = {tuple(fact) for fact in graph.triples("train").tolist()}
@@ -119,7 +119,7 @@ def _fact(text: str) -> tuple[tuple[int, int, int], bool]:
 
 @every_model
 def test_the_best_and_those_that_are_named_are_shown(model: str) -> None:
-    explainer, question = _explainer(model), Question("tail", 3, 0)
+    explainer, question = _explainer(model), WrittenQuery("tail", 3, 0)
     every = [answer.entity for answer in _all(model, question).answers]
     named = [every[-1], every[0], every[7]]
     found = explainer.answers(question, named, top=3, rules=1)
@@ -143,14 +143,14 @@ def test_new_answers_leave_out_those_that_are_known_unless_they_are_named(model:
 
 
 def test_an_answer_reads_well() -> None:
-    found = _all("plogicnet", Question("tail", 3, 0))
+    found = _all("plogicnet", WrittenQuery("tail", 3, 0))
     text, rows = str(found), found.to_rows()
     assert text.startswith("parentOf(tree0-person03, ?)\n\n")
     without = [answer for answer in found.answers if not answer.reasons]
     assert text.count("no rule leads to it") == len(without)
     assert len(rows) == sum(max(len(answer.reasons), 1) for answer in found.answers)
     assert all(row["rule"] is None for row in rows if row["candidate"] in {answer.name for answer in without})
-    few = str(_explainer("plogicnet").answers(Question("tail", 3, 0), top=1, rules=0))
+    few = str(_explainer("plogicnet").answers(WrittenQuery("tail", 3, 0), top=1, rules=0))
     assert re.search(r"\n  \d+ rules lead to it$", few)
 
 
@@ -163,7 +163,7 @@ def test_graphs_that_leave_little_to_reason_with_are_explained(model: str, lacki
     assert isinstance(scorer, RuleScorer)
     assert len(rule_rows(scorer, graph, sort="confidence")) <= len(scorer.rules)
     for side in SIDES:
-        asked = Question(side, 7, graph.num_relations - 1)
+        asked = WrittenQuery(side, 7, graph.num_relations - 1)
         found = Explainer(scorer, graph).answers(asked, [6], top=1)
         facts = [[7, asked.relation, 6] if side == "tail" else [6, asked.relation, 7]]
         own = next(answer for answer in found.answers if answer.entity == 6)

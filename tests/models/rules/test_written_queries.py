@@ -4,7 +4,7 @@ import pytest
 
 from kgprobe.errors import UsageError
 from kgprobe.graph import KnowledgeGraph
-from kgprobe.models.rules.written_queries import Question, Vocabulary
+from kgprobe.models.rules.written_queries import Vocabulary, WrittenQuery
 
 GRAPH = KnowledgeGraph.from_triples(
     train=[[0, 0, 1], [2, 1, 3]],
@@ -19,20 +19,20 @@ WORDS = Vocabulary(GRAPH)
 @pytest.mark.parametrize(
     ("text", "wanted"),
     [
-        ("Ada, child of, ?", Question("tail", 0, 0)),
-        ("?, child of, Ada", Question("head", 0, 0)),
-        ("  Ada ,child of,?", Question("tail", 0, 0)),
-        ("Byron, Lord, child of, ?", Question("tail", 1, 0)),
-        ("?, child of, Byron, Lord", Question("head", 1, 0)),
-        ("?, likes, a, Byron, Lord", Question("head", 1, 1)),
-        ("?\tlikes, a\tByron, Lord", Question("head", 1, 1)),
-        ("3, 0, ?", Question("tail", 3, 0)),
-        ("0, 1, ?", Question("tail", 0, 1)),
-        ("7, 1, ?", Question("tail", 4, 1)),
-        ("6, 1, ?", Question("tail", 6, 1)),
+        ("Ada, child of, ?", WrittenQuery("tail", 0, 0)),
+        ("?, child of, Ada", WrittenQuery("head", 0, 0)),
+        ("  Ada ,child of,?", WrittenQuery("tail", 0, 0)),
+        ("Byron, Lord, child of, ?", WrittenQuery("tail", 1, 0)),
+        ("?, child of, Byron, Lord", WrittenQuery("head", 1, 0)),
+        ("?, likes, a, Byron, Lord", WrittenQuery("head", 1, 1)),
+        ("?\tlikes, a\tByron, Lord", WrittenQuery("head", 1, 1)),
+        ("3, 0, ?", WrittenQuery("tail", 3, 0)),
+        ("0, 1, ?", WrittenQuery("tail", 0, 1)),
+        ("7, 1, ?", WrittenQuery("tail", 4, 1)),
+        ("6, 1, ?", WrittenQuery("tail", 6, 1)),
     ],
 )
-def test_a_query_is_read(text: str, wanted: Question) -> None:
+def test_a_query_is_read(text: str, wanted: WrittenQuery) -> None:
     assert WORDS.question(text) == wanted
 
 

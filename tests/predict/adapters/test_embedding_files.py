@@ -13,10 +13,10 @@ from safetensors.torch import save_file
 
 from kgprobe.errors import DataError, UsageError
 from kgprobe.graph import KnowledgeGraph
-from kgprobe.graph.identifiers import Names
+from kgprobe.graph.names import Names
 from kgprobe.predict.adapters.array_files import Shapes
 from kgprobe.predict.adapters.embedding_files import (
-    Sizes,
+    FileSizes,
     fit_problems,
     ids_by_name,
     is_embeddings,
@@ -349,10 +349,10 @@ def test_similarities_are_what_the_header_says(tmp_path: Path) -> None:
         assert scorer.similarity == similarity  # type: ignore[union-attr]
 
 
-SIZES = Sizes(entities=5, relations=2, triples=3)
+SIZES = FileSizes(entities=5, relations=2, triples=3)
 
 
-def _problems_fit(header: dict[str, Any], sizes: Sizes = SIZES, **shapes: tuple[int, ...]) -> list[str]:
+def _problems_fit(header: dict[str, Any], sizes: FileSizes = SIZES, **shapes: tuple[int, ...]) -> list[str]:
     parsed = parse_header(json.dumps(header), [])
     assert parsed is not None
     arrays: Shapes = {name: (shape, "int64" if name == "triples" else "float32") for name, shape in shapes.items()}
@@ -378,7 +378,7 @@ DISTANCE = {"similarity": "group_norm", "group_size": 3}
 )
 def test_arrays_that_fit(header: dict[str, Any], shapes: dict[str, tuple[int, ...]]) -> None:
     assert _problems_fit(header, **shapes) == []
-    assert _problems_fit(header, Sizes(), **shapes) == []
+    assert _problems_fit(header, FileSizes(), **shapes) == []
 
 
 @pytest.mark.parametrize(

@@ -19,11 +19,11 @@ from kgprobe.errors import DataError, UsageError
 from kgprobe.graph import KnowledgeGraph
 from kgprobe.predict import Dot, Model, Opening, open_model, rank
 from kgprobe.predict.adapters.embedding_files import write_embeddings
-from kgprobe.predict.adapters.opening import SOURCES, FunctionScorer, model_of
+from kgprobe.predict.adapters.opening import ADAPTERS, FunctionScorer, model_of
 from kgprobe.predict.adapters.pykeen_folder import save_for_ranking
 from kgprobe.predict.adapters.top_k import TopKLists, Unlisted
 from kgprobe.predict.baselines import BASELINES, RandomScores
-from kgprobe.predict.queries import Facts
+from kgprobe.predict.queries import RankedTriples
 from kgprobe.predict.scorers import EmbeddingScorer, Scorer
 from ranking import Matrix, RelationVectors, Vectors, vectors
 
@@ -157,7 +157,7 @@ def test_vectors_are_seen_before_scores() -> None:
 
 GRAPH_OPEN = KnowledgeGraph.from_triples(train=[[0, 0, 1]], test=[[1, 0, 2], [2, 1, 0]], name="tiny")
 
-OPENING = Opening(GRAPH_OPEN, Facts.build(GRAPH_OPEN))
+OPENING = Opening(GRAPH_OPEN, RankedTriples.build(GRAPH_OPEN))
 
 EYE, ONES = np.eye(3, dtype=np.float32), np.ones((2, 3), dtype=np.float32)
 
@@ -229,7 +229,7 @@ def test_every_kind_is_recognised(kind: str, text: Callable[[Path], Any], tmp_pa
 def test_a_path_is_of_one_kind(kind: str, tmp_path: Path) -> None:
     write, name, *_ = KINDS[kind]
     path = write(tmp_path / name)
-    assert sum(source.is_meant(path) for source in SOURCES) == 1
+    assert sum(source.is_meant(path) for source in ADAPTERS) == 1
 
 
 @pytest.mark.parametrize("name", BASELINES)
@@ -271,7 +271,7 @@ def test_what_is_no_model_is_answered_with_all_that_it_can_be(name: str, tmp_pat
     with pytest.raises(DataError, match="no model") as error:
         open_model(path, OPENING)
     assert error.value.problems == ["it is nothing that is known"]
-    assert all(source.what in error.value.remedy for source in SOURCES)
+    assert all(source.what in error.value.remedy for source in ADAPTERS)
     assert all(baseline in error.value.remedy for baseline in BASELINES)
 
 
@@ -279,7 +279,7 @@ def test_a_path_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="no model") as error:
         open_model(tmp_path / "nowhere.npz", OPENING)
     assert error.value.problems[0].startswith("there is no such file or folder")
-    assert all(source.what in error.value.remedy for source in SOURCES)
+    assert all(source.what in error.value.remedy for source in ADAPTERS)
     with pytest.raises(DataError) as error:
         open_model("randon", OPENING)
     assert "random" in error.value.problems[0]

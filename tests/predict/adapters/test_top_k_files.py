@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from kgprobe.errors import DataError
 from kgprobe.graph import KnowledgeGraph
-from kgprobe.graph.identifiers import Names
+from kgprobe.graph.names import Names
 from kgprobe.predict.adapters.top_k_files import Ids, LineError, open_top_k, parse_line
 
 

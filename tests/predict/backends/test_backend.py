@@ -11,20 +11,20 @@ import kgprobe.predict.backends.backend as module
 from adversarial import QUERIES, TABLES, Floats, normal
 from kgprobe.errors import UsageError
 from kgprobe.predict.backends import numpy_backend, torch_backend
-from kgprobe.predict.backends.backend import Arithmetic, Bounds, arithmetic_for
-from kgprobe.predict.backends.numba_backend import CompiledArithmetic
-from kgprobe.predict.backends.numpy_backend import PlainArithmetic
-from kgprobe.predict.backends.torch_backend import TorchArithmetic
+from kgprobe.predict.backends.backend import Backend, Bounds, backend_for
+from kgprobe.predict.backends.numba_backend import NumbaBackend
+from kgprobe.predict.backends.numpy_backend import NumpyBackend
+from kgprobe.predict.backends.torch_backend import TorchBackend
 from kgprobe.predict.scorers import Dot, GroupNorm, Similarity
 from ranking import ARITHMETICS, SIMILARITIES, score
 
 
 @pytest.fixture(params=ARITHMETICS)
-def machine(request: pytest.FixtureRequest) -> Arithmetic:
+def machine(request: pytest.FixtureRequest) -> Backend:
     return ARITHMETICS[request.param]()
 
 
-def numbers(machine: Arithmetic, scores: Any) -> NDArray[Any]:
+def numbers(machine: Backend, scores: Any) -> NDArray[Any]:
     row, column = (index.ravel() for index in np.indices(scores.shape))
     return machine.take(scores, row, column).reshape(tuple(scores.shape))
 
@@ -37,7 +37,7 @@ def drawn(kind: str, rows: int, candidates: int, dimension: int) -> tuple[Floats
 
 @pytest.mark.parametrize("similarity", SIMILARITIES, ids=str)
 @pytest.mark.parametrize("shape", [(1, 1, 6), (3, 7, 6), (5, 2500, 6), (2, 130, 2100)], ids=str)
-def test_scores_are_those_of_all_pairs(machine: Arithmetic, similarity: Similarity, shape: tuple[int, ...]) -> None:
+def test_scores_are_those_of_all_pairs(machine: Backend, similarity: Similarity, shape: tuple[int, ...]) -> None:
     rows, candidates, dimension = shape
     queries, table = drawn("random", rows, candidates, dimension)
     found = numbers(machine, machine.scores(similarity, machine.place(queries), machine.place(table)))
@@ -52,7 +52,7 @@ def test_scores_are_those_of_all_pairs(machine: Arithmetic, similarity: Similari
 
 
 @pytest.mark.parametrize("similarity", SIMILARITIES, ids=str)
-def test_a_tile_of_no_candidates(machine: Arithmetic, similarity: Similarity) -> None:
+def test_a_tile_of_no_candidates(machine: Backend, similarity: Similarity) -> None:
     queries, nobody = np.ones((2, 6), dtype=np.float32), np.empty((0, 6), dtype=np.float32)
     scores = machine.scores(similarity, machine.place(queries), machine.place(nobody))
     assert tuple(scores.shape) == (2, 0)
@@ -61,7 +61,7 @@ def test_a_tile_of_no_candidates(machine: Arithmetic, similarity: Similarity) ->
     assert (above.tolist(), within.tolist()) == ([0, 0, 0], [0, 0, 0])
 
 
-def test_threads_do_not_write_into_the_scores_of_each_other(machine: Arithmetic) -> None:
+def test_threads_do_not_write_into_the_scores_of_each_other(machine: Backend) -> None:
     queries, table = drawn("random", 4, 9, 6)
     placed = machine.place(queries), machine.place(table)
     scores = machine.scores(Dot(), *placed)
@@ -72,7 +72,7 @@ def test_threads_do_not_write_into_the_scores_of_each_other(machine: Arithmetic)
     assert numbers(machine, scores).tolist() == before.tolist()
 
 
-def test_a_smaller_tile_after_a_larger_one(machine: Arithmetic) -> None:
+def test_a_smaller_tile_after_a_larger_one(machine: Backend) -> None:
     queries, table = drawn("random", 4, 9, 6)
     for rows, candidates in ((4, 9), (1, 2), (4, 3), (2, 9)):
         for similarity in SIMILARITIES:
@@ -91,16 +91,14 @@ def _counts_by_loops(scores: NDArray[Any], bounds: Bounds) -> tuple[list[int], l
     return above, within, pairs
 
 
-def _pairs(machine: Arithmetic, scores: Any, bounds: Bounds) -> list[tuple[int, int]]:
+def _pairs(machine: Backend, scores: Any, bounds: Bounds) -> list[tuple[int, int]]:
     which, column = machine.within(scores, bounds, int(machine.count(scores, bounds)[1].sum()))
     return list(zip(which.tolist(), column.tolist(), strict=True))
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("view", ["whole", "columns", "chosen"])
-def test_counts_are_those_of_a_loop(
-    machine: Arithmetic, dtype: type, view: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_counts_are_those_of_a_loop(machine: Backend, dtype: type, view: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(numpy_backend, "_CELLS_AT_ONCE", 1500)
     monkeypatch.setattr(torch_backend, "_CELLS_AT_ONCE", 1500)
     rng = np.random.default_rng(0)
@@ -120,7 +118,7 @@ def test_counts_are_those_of_a_loop(
     assert _pairs(machine, scores, bounds.part(some)) == expected
 
 
-def test_a_candidate_alone_within_the_bounds_is_found_wherever_it_is(machine: Arithmetic) -> None:
+def test_a_candidate_alone_within_the_bounds_is_found_wherever_it_is(machine: Backend) -> None:
     for columns, place in ((601, 0), (601, 255), (601, 256), (601, 511), (601, 600), (257, 256), (1, 0), (256, 255)):
         values = np.full((1, columns), 5, dtype=np.float32)
         values[0, place] = 1
@@ -128,7 +126,7 @@ def test_a_candidate_alone_within_the_bounds_is_found_wherever_it_is(machine: Ar
         assert _pairs(machine, machine.adopt(values), bounds) == [(0, place)]
 
 
-def test_what_is_masked_is_neither_above_nor_within(machine: Arithmetic) -> None:
+def test_what_is_masked_is_neither_above_nor_within(machine: Backend) -> None:
     scores = machine.adopt(np.arange(12, dtype=np.float32).reshape(3, 4))
     machine.mask(scores, np.array([0, 2, 2]), np.array([1, 3, 0]))
     everything = Bounds(np.arange(3), np.full(3, -np.inf, np.float32), np.full(3, np.inf, np.float32))
@@ -138,7 +136,7 @@ def test_what_is_masked_is_neither_above_nor_within(machine: Arithmetic) -> None
     assert machine.count(scores, everything)[1].tolist() == [3, 4, 2]
 
 
-def test_what_is_silent_is_within_infinite_bounds(machine: Arithmetic) -> None:
+def test_what_is_silent_is_within_infinite_bounds(machine: Backend) -> None:
     scores = machine.adopt(np.float32([[np.nan, np.inf, 1], [2, 3, 4], [-np.inf, np.nan, np.nan]]))
     machine.silence(scores, np.array([0, 2]))
     everything = Bounds(np.arange(3), np.full(3, -np.inf, np.float32), np.full(3, np.inf, np.float32))
@@ -146,7 +144,7 @@ def test_what_is_silent_is_within_infinite_bounds(machine: Arithmetic) -> None:
     assert numbers(machine, scores)[1].tolist() == [2, 3, 4]
 
 
-def test_rows_that_hold_nan(machine: Arithmetic) -> None:
+def test_rows_that_hold_nan(machine: Backend) -> None:
     scores = machine.adopt(np.array([[0, np.inf], [np.nan, 1], [1, -np.inf], [2, np.nan]]))
     assert machine.not_numbers(scores).tolist() == [1, 3]
     assert machine.not_numbers(machine.adopt(np.zeros((2, 3)))).tolist() == []
@@ -155,7 +153,7 @@ def test_rows_that_hold_nan(machine: Arithmetic) -> None:
 @pytest.mark.parametrize("similarity", SIMILARITIES, ids=str)
 @pytest.mark.parametrize("kind", TABLES)
 def test_scores_of_record_are_those_of_the_loop_bit_for_bit(
-    machine: Arithmetic, kind: str, similarity: Similarity, monkeypatch: pytest.MonkeyPatch
+    machine: Backend, kind: str, similarity: Similarity, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(numpy_backend, "_CELLS_AT_ONCE", 100)
     monkeypatch.setattr(torch_backend, "_COORDINATES_AT_ONCE", 7)
@@ -169,7 +167,7 @@ def test_scores_of_record_are_those_of_the_loop_bit_for_bit(
     assert (found + np.float32(0)).tobytes() == (expected + np.float32(0)).tobytes()
 
 
-def test_the_order_of_a_sum_of_products_shows(machine: Arithmetic) -> None:
+def test_the_order_of_a_sum_of_products_shows(machine: Backend) -> None:
     rng = np.random.default_rng(0)
     queries = np.ones((1, 40), dtype=np.float32)
     table = rng.choice(np.float32([2.0**60, -(2.0**60), 1, 2, 3]), (50, 40))
@@ -182,7 +180,7 @@ def test_the_order_of_a_sum_of_products_shows(machine: Arithmetic) -> None:
 
 
 @pytest.mark.parametrize("size", [1, 2, 5, 8, None])
-def test_the_order_of_a_sum_of_norms_shows(machine: Arithmetic, size: int | None) -> None:
+def test_the_order_of_a_sum_of_norms_shows(machine: Backend, size: int | None) -> None:
     """Gamma is a distance, so that what is left of the others is what their order has made of the last bits."""
     rng = np.random.default_rng(0)
     values = rng.standard_normal((1, 40 // (size or 1))) * 10.0 ** rng.uniform(-10, 0, (1, 40 // (size or 1)))
@@ -200,7 +198,7 @@ def test_the_order_of_a_sum_of_norms_shows(machine: Arithmetic, size: int | None
     assert max(map(abs, expected)) < 1e-12
 
 
-def test_scores_of_record_in_many_dimensions(machine: Arithmetic) -> None:
+def test_scores_of_record_in_many_dimensions(machine: Backend) -> None:
     for dimension in (1, 2, 2002):
         for similarity in (Dot(), GroupNorm(1), GroupNorm(dimension, 3.0)):
             queries, table = drawn("cancelling", 3, 3, dimension)
@@ -208,7 +206,7 @@ def test_scores_of_record_in_many_dimensions(machine: Arithmetic) -> None:
             assert found.tolist() == [score(similarity, q, e) for q, e in zip(queries, table, strict=True)]
 
 
-def test_no_pairs_have_no_scores_of_record(machine: Arithmetic) -> None:
+def test_no_pairs_have_no_scores_of_record(machine: Backend) -> None:
     queries, table = drawn("random", 3, 4, 6)
     nothing = np.empty(0, dtype=np.int64)
     for similarity in SIMILARITIES:
@@ -231,7 +229,7 @@ def test_no_pairs_have_no_scores_of_record(machine: Arithmetic) -> None:
     ],
     ids=["half", "single", "double", "large", "bytes", "int", "columns first", "backward", "one row"],
 )
-def test_scores_are_adopted_exactly_and_as_a_copy(machine: Arithmetic, values: NDArray[Any], kept: type) -> None:
+def test_scores_are_adopted_exactly_and_as_a_copy(machine: Backend, values: NDArray[Any], kept: type) -> None:
     before = values.copy()
     values.flags.writeable = False
     scores = machine.adopt(values)
@@ -243,7 +241,7 @@ def test_scores_are_adopted_exactly_and_as_a_copy(machine: Arithmetic, values: N
     assert values.tolist() == before.tolist()
 
 
-def test_a_scorers_own_matrix_is_not_written_into(machine: Arithmetic) -> None:
+def test_a_scorers_own_matrix_is_not_written_into(machine: Backend) -> None:
     own = np.ones((2, 3), dtype=np.float32)
     machine.silence(machine.adopt(own), np.array([0, 1]))
     assert own.tolist() == [[1, 1, 1], [1, 1, 1]]
@@ -256,18 +254,18 @@ def test_part_of_the_bounds() -> None:
 
 
 def test_a_device_has_its_arithmetic(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert type(arithmetic_for()) is CompiledArithmetic
-    assert type(arithmetic_for("torch:cpu")) is TorchArithmetic
+    assert type(backend_for()) is NumbaBackend
+    assert type(backend_for("torch:cpu")) is TorchBackend
     monkeypatch.setattr(module, "find_spec", lambda name: None)
-    assert type(arithmetic_for("cpu")) is PlainArithmetic
+    assert type(backend_for("cpu")) is NumpyBackend
     with pytest.raises(UsageError, match="the device 'cuda' needs torch") as error:
-        arithmetic_for("cuda")
+        backend_for("cuda")
     assert error.value.remedy == "pip install 'kgprobe[models]'"
 
 
 @pytest.mark.parametrize("device", ["warp", "torch:warp", "cuda:99", "", "CPU"])
 def test_a_device_that_is_not_there(device: str) -> None:
     with pytest.raises(UsageError, match=r"the device '.*' cannot be used") as error:
-        arithmetic_for(device)
+        backend_for(device)
     assert error.value.problems
     assert "choose cpu or cuda" in error.value.remedy

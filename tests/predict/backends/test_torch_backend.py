@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from kgprobe.predict.backends.torch_backend import TorchArithmetic
+from kgprobe.predict.backends.torch_backend import TorchBackend
 from kgprobe.predict.ranking import rank
 from kgprobe.predict.scorers import Dot, GroupNorm, Similarity
 from kgprobe.resources import Resources
@@ -46,7 +46,7 @@ def test_automatic_short_types_make_no_difference(similarity: Similarity) -> Non
 def test_products_are_in_full_precision_and_the_setting_is_left_alone(precision: str) -> None:
     rng = np.random.default_rng(0)
     queries, table = (rng.standard_normal((64, 256)).astype(np.float32) for _ in range(2))
-    arithmetic = TorchArithmetic("cpu")
+    arithmetic = TorchBackend("cpu")
     before = torch.get_float32_matmul_precision()
     try:
         torch.set_float32_matmul_precision(precision)
@@ -79,7 +79,7 @@ def test_shortcuts_are_forbidden_while_a_product_is_computed() -> None:
                 seen.append(_settings())
             return super().__torch_function__(function, types, args, kwargs or {})
 
-    arithmetic = TorchArithmetic("cpu")
+    arithmetic = TorchBackend("cpu")
     queries = arithmetic.place(np.ones((2, 3), dtype=np.float32))
     before = torch.get_float32_matmul_precision()
     try:
@@ -110,5 +110,5 @@ def test_products_are_in_full_precision_under_the_newer_settings_of_torch() -> N
 def test_vectors_that_cannot_be_written_to_are_placed() -> None:
     table = np.ones((3, 2), dtype=np.float32)
     table.flags.writeable = False
-    arithmetic = TorchArithmetic("cpu")
+    arithmetic = TorchBackend("cpu")
     assert arithmetic.scores(Dot(), arithmetic.place(table), arithmetic.place(table)).tolist() == [[2.0] * 3] * 3

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from kgprobe.graph import KnowledgeGraph, TrainCounts
 from kgprobe.ranks.importers.column_mapping import (
     SYNONYMS,
-    Candidates,
+    CandidateCounts,
     Naming,
     Recipe,
     agrees,
@@ -29,7 +29,7 @@ from kgprobe.ranks.schema import COLUMNS, SIDE_NAMES
 
 def _read(
     given: Given, columns: dict[str, list[Any]] | None = None, *, raw: bool = False, **triples: list[Any]
-) -> tuple[Candidates, Draft]:
+) -> tuple[CandidateCounts, Draft]:
     queries: dict[str, list[Any]] = {"head": [0, 0], "relation": [0, 0], "tail": [3, 3], "side": ["tail", "head"]}
     queries |= triples
     draft = Draft(Path("x.csv"), rows=len(queries["side"]))
@@ -39,7 +39,7 @@ def _read(
     return read_candidates(draft, given_columns, arrays, side, given, raw=raw), draft
 
 
-def _values(found: Candidates) -> list[Any] | None:
+def _values(found: CandidateCounts) -> list[Any] | None:
     return None if found.values is None else found.values.to_pylist()
 
 

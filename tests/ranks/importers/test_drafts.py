@@ -7,8 +7,8 @@ import pytest
 
 from kgprobe.errors import DataError, UsageError
 from kgprobe.graph import KnowledgeGraph
-from kgprobe.ranks.importers.drafts import Draft, Given, Reading, finish, seeds_of
-from kgprobe.ranks.validation import entity_rules
+from kgprobe.ranks.importers.drafts import Draft, Given, Reading, finish_import, seeds_of
+from kgprobe.ranks.schema import entity_rules
 
 
 def _draft() -> Draft:
@@ -98,37 +98,37 @@ def test_seeds_are_the_numbers_that_end_the_names_if_all_differ(names: list[str]
 
 
 def test_one_file_has_a_seed_only_if_it_is_given() -> None:
-    assert finish([_draft_finish("m_7.csv")], Given(), READING).seed is None
-    seed = finish([_draft_finish()], Given(seed=5), READING).seed
+    assert finish_import([_draft_finish("m_7.csv")], Given(), READING).seed is None
+    seed = finish_import([_draft_finish()], Given(seed=5), READING).seed
     assert seed is not None
     assert seed.tolist() == [5, 5]
 
 
 def test_several_files_are_several_seeds() -> None:
     drafts = [_draft_finish("m_4.csv"), _draft_finish("m_2.csv", rank=[1.5, 1.0])]
-    ranks = finish(drafts, Given(files=2), READING)
+    ranks = finish_import(drafts, Given(files=2), READING)
     assert ranks.seed is not None
     assert (ranks.seed.tolist(), ranks.rank.tolist()) == ([4, 4, 2, 2], [1, 2, 1.5, 1])
     assert ranks.info.settings["source"] == ["m_4.csv", "m_2.csv"]
 
 
 def test_files_with_seeds_of_their_own_keep_them() -> None:
-    ranks = finish([_draft_finish(seed=[9, 9]), _draft_finish(seed=[8, 8])], Given(files=2), READING)
+    ranks = finish_import([_draft_finish(seed=[9, 9]), _draft_finish(seed=[8, 8])], Given(files=2), READING)
     assert ranks.seed is not None
     assert ranks.seed.tolist() == [9, 9, 8, 8]
     with pytest.raises(DataError, match="not usable"):
-        finish([_draft_finish(seed=[9, 9]), _draft_finish(seed=[9, 9])], Given(files=2), READING)
+        finish_import([_draft_finish(seed=[9, 9]), _draft_finish(seed=[9, 9])], Given(files=2), READING)
 
 
 def test_seeds_must_be_in_all_files_or_in_none() -> None:
     with pytest.raises(DataError) as caught:
-        finish([_draft_finish(seed=[9, 9]), _draft_finish("b.csv")], Given(files=2), READING)
+        finish_import([_draft_finish(seed=[9, 9]), _draft_finish("b.csv")], Given(files=2), READING)
     assert caught.value.problems == ["some of the files have a column of seeds, others do not: b.csv"]
 
 
 def test_a_given_seed_contradicts_a_column_of_seeds() -> None:
     with pytest.raises(UsageError) as caught:
-        finish([_draft_finish(seed=[9, 9])], Given(seed=1), READING)
+        finish_import([_draft_finish(seed=[9, 9])], Given(seed=1), READING)
     assert caught.value.problems == ["a seed is given, and a.csv has a column of seeds"]
 
 
@@ -137,7 +137,7 @@ def test_problems_of_all_files_are_said_at_once_by_name() -> None:
     worse.problems.append("it is odd")
     worse.needs.append("say more")
     with pytest.raises(DataError) as caught:
-        finish([_draft_finish("good.csv"), bad, worse], Given(entities=4, files=3), READING)
+        finish_import([_draft_finish("good.csv"), bad, worse], Given(entities=4, files=3), READING)
     assert caught.value.problems == [
         "bad.csv: rank is below 1: 1 row (row 1)",
         "bad.csv: rank is larger than the number of candidates: 1 row (row 2)",
@@ -151,13 +151,13 @@ def test_only_needs_are_a_usage_error() -> None:
     draft = _draft_finish()
     draft.needs.append("say more")
     with pytest.raises(UsageError) as caught:
-        finish([draft], Given(), READING)
+        finish_import([draft], Given(), READING)
     assert caught.value.problems == ["say more"]
 
 
 def test_a_graph_gives_popularity_its_rules_and_its_name(graph: KnowledgeGraph) -> None:
     reading = Reading("csv", "x", filtered=("train", "test"))
-    ranks = finish([_draft_finish()], Given(graph=graph, model="m", split="test"), reading)
+    ranks = finish_import([_draft_finish()], Given(graph=graph, model="m", split="test"), reading)
     assert ranks.numbers("entity_popularity").tolist() == [2 / 8, 1 / 8]
     assert ranks.numbers("relation_popularity").tolist() == [1.0, 0.0]
     info = ranks.info
@@ -165,13 +165,13 @@ def test_a_graph_gives_popularity_its_rules_and_its_name(graph: KnowledgeGraph) 
     assert (info.filtered, info.filter_hash) == (("train", "test"), graph.content_hash)
     assert info.settings["popularity"] == "graph"
     with pytest.raises(DataError) as caught:
-        finish([_draft_finish(relation=[0, 2], candidates=[5, 2])], Given(graph=graph), reading)
+        finish_import([_draft_finish(relation=[0, 2], candidates=[5, 2])], Given(graph=graph), reading)
     assert len(caught.value.problems) == 2
 
 
 def test_a_graph_without_training_triples_gives_no_popularity() -> None:
     bare = KnowledgeGraph.from_triples(test=[[0, 0, 3]], name="bare")
-    ranks = finish([_draft_finish(entity_popularity=[0.5, 0.5])], Given(graph=bare), READING)
+    ranks = finish_import([_draft_finish(entity_popularity=[0.5, 0.5])], Given(graph=bare), READING)
     assert ranks.numbers("entity_popularity").tolist() == [0.5, 0.5]
     assert ranks.info.settings["popularity"] == "column"
     assert "bare has no training triples, so it gives no popularity" in ranks.info.settings["notes"]
@@ -180,7 +180,7 @@ def test_a_graph_without_training_triples_gives_no_popularity() -> None:
 def test_what_is_null_is_noted() -> None:
     draft = _draft_finish(ties=[None, 0], entity_popularity=[0.1, 0.2], kind=["a", None])
     draft.notes.append("read in a special way")
-    assert finish([draft], Given(), READING).info.settings == {
+    assert finish_import([draft], Given(), READING).info.settings == {
         "source": ["a.csv"],
         "format": "csv",
         "candidates": "as in the file",

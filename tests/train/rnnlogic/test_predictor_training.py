@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from kgprobe.models.rules.groundings import Grounder
 from kgprobe.models.rules.rule_table import Rules
-from kgprobe.train.rnnlogic.grounded_queries import Amount, TrainingQueries, shares, training_queries
-from kgprobe.train.rnnlogic.predictor_training import Chunk, Prior, fact_losses, scored
+from kgprobe.train.rnnlogic.grounded_queries import Amount, GroundedQueries, ground_queries, shares
+from kgprobe.train.rnnlogic.predictor_training import Chunk, RulePrior, fact_losses, scored
 from kgprobe.train.rnnlogic.rnnlogic_learner import RNNLogicLearner
 from kgprobe.train.setting_sources import from_values
 from kgprobe.train.settings import Settings, resolve
@@ -24,12 +24,12 @@ from rule_trainings import family, quick_rules
 from trainings import CPU, one_thread
 
 
-def grounded(facts: np.ndarray, entities: int, rules: Rules, amount: Amount | None = None) -> TrainingQueries:
+def grounded(facts: np.ndarray, entities: int, rules: Rules, amount: Amount | None = None) -> GroundedQueries:
     grounder = Grounder(adjacency_of(facts, entities, rules.relations))
-    return training_queries(grounder, rules, amount or Amount(), np.random.default_rng(0))
+    return ground_queries(grounder, rules, amount or Amount(), np.random.default_rng(0))
 
 
-def losses_of(model: torch.nn.Module, queries: TrainingQueries, most: int) -> tuple[dict, torch.Tensor]:
+def losses_of(model: torch.nn.Module, queries: GroundedQueries, most: int) -> tuple[dict, torch.Tensor]:
     """The loss of every fact that is asked, in chunks of so many scores, and their sum."""
     found, total = {}, torch.zeros((), dtype=torch.float64)
     for chosen in queries.chunks(torch.randperm(len(queries), generator=torch.Generator().manual_seed(1)), most):
@@ -164,7 +164,7 @@ def settings_of(**changes: Any) -> Settings:
 def test_the_gradient_is_that_of_squared_distances(predictor: str, bias: str) -> None:
     settings = settings_of(regularisation=3.0, bias_regularisation=5.0, initial_weight=0.4)
     model = random_model(RULES, entities=4, predictor=predictor, bias=bias).float()
-    Prior.of(settings, RULES, 7, CPU).pull(model)
+    RulePrior.of(settings, RULES, 7, CPU).pull(model)
     if predictor == "plus":
         assert model.rule.grad is None
     else:
@@ -176,7 +176,7 @@ def test_the_gradient_is_that_of_squared_distances(predictor: str, bias: str) ->
 
 def test_without_regularisation_nothing_pulls() -> None:
     model = random_model(RULES, entities=4)
-    Prior.of(settings_of(initial_weight=2.0), RULES, 7, CPU).pull(model)
+    RulePrior.of(settings_of(initial_weight=2.0), RULES, 7, CPU).pull(model)
     assert all(own.grad is None for own in model.parameters())
 
 

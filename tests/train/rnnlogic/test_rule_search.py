@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 import torch
 
-from kgprobe.models.random_streams import Noise
+from kgprobe.models.random_streams import RandomStreams
 from kgprobe.models.rnnlogic import RNNLogicOptions
 from kgprobe.models.rules.groundings import Grounder
 from kgprobe.models.rules.rule_table import Rules
-from kgprobe.train.rnnlogic.grounded_queries import Amount, training_queries
+from kgprobe.train.rnnlogic.grounded_queries import Amount, ground_queries
 from kgprobe.train.rnnlogic.rule_search import RuleSearch, explained
 from rnnlogic_oracle import adjacency_of, dense_counts, every_rule, random_facts, random_model
 
@@ -38,7 +38,7 @@ def test_shares_are_those_of_brute_force(counts: str, most: int) -> None:
         wanted[own] += part / max(part.sum(), 1e-300)
         asked[r] += 1
     grounder = Grounder(adjacency_of(facts, ENTITIES, 2))
-    queries = training_queries(grounder, rules, Amount(), np.random.default_rng(0))
+    queries = ground_queries(grounder, rules, Amount(), np.random.default_rng(0))
     np.testing.assert_allclose(explained(model, queries, most).numpy(), wanted / asked[rules.head], atol=1e-9)
 
 
@@ -46,7 +46,7 @@ def test_rules_that_lead_nowhere_explain_nothing() -> None:
     facts = np.array([[0, 0, 1], [1, 0, 2], [0, 1, 2]])
     rules = Rules.from_bodies(2, [1, 1], [[0, 0], [1, 1]])
     grounder = Grounder(adjacency_of(facts, 3, 2))
-    queries = training_queries(grounder, rules, Amount(), np.random.default_rng(0))
+    queries = ground_queries(grounder, rules, Amount(), np.random.default_rng(0))
     model = random_model(rules, 3, predictor="linear", bias="none")
     assert explained(model, queries, 100).tolist() == [1, 0]
 
@@ -54,7 +54,7 @@ def test_rules_that_lead_nowhere_explain_nothing() -> None:
 def test_no_rules_explain_nothing() -> None:
     facts = np.array([[0, 0, 1]])
     grounder = Grounder(adjacency_of(facts, 2, 1))
-    queries = training_queries(grounder, Rules.empty(1), Amount(), np.random.default_rng(0))
+    queries = ground_queries(grounder, Rules.empty(1), Amount(), np.random.default_rng(0))
     assert explained(random_model(Rules.empty(1), 2, predictor="linear"), queries, 100).tolist() == []
 
 
@@ -77,7 +77,7 @@ def searched(iterations: int, seed: int = 0) -> RuleSearch:
     parent = [[child // 3, 0, child] for child in range(3, 60)]
     grand = [[child // 9, 1, child] for child in range(9, 60)]
     grounder = Grounder(adjacency_of(np.array(parent + grand), 60, 2))
-    search = RuleSearch(OPTIONS, grounder, Noise([seed], "cpu"), seed, torch.device("cpu"))
+    search = RuleSearch(OPTIONS, grounder, RandomStreams([seed], "cpu"), seed, torch.device("cpu"))
     search.begin(np.random.default_rng(9), lambda phase: None)
     for iteration in range(iterations):
         search.iterate(np.random.default_rng(iteration), lambda phase: None)

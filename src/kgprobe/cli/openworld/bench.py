@@ -56,13 +56,13 @@ def bench(
     of use only if it still tells models apart.
     """
     from kgprobe.openworld import read_bench
-    from kgprobe.openworld.benches import Settings, find_pairs
+    from kgprobe.openworld.benches import BenchSettings, find_pairs
     from kgprobe.openworld.world import OPEN_WORLD_METRICS
     from kgprobe.report.bench_report import TEXTS, bench_grid, write_bench
     from kgprobe.report.comparison_report import require_writing
     from kgprobe.report.figures.style import ending_of
 
-    settings = Settings(late=late, replicates=replicates, seed=seed)
+    settings = BenchSettings(late=late, replicates=replicates, seed=seed)
     if output is not None:
         require_writing(output)
     ending_of(f"figure.{type_}")

@@ -10,7 +10,7 @@ from kgprobe.cli.console import Format, counting, note, print_rows
 from kgprobe.cli.options import DrawOption, FormatOption, MetricOption, RanksArgument, load, read_models
 from kgprobe.cli.surface import parse_axis
 from kgprobe.errors import UsageError
-from kgprobe.report.render.grid import Record
+from kgprobe.report.grid import Record
 
 if TYPE_CHECKING:
     from kgprobe.openworld import Estimation

@@ -13,12 +13,12 @@ from kgprobe.cli.console import Format, counting, note, print_rows
 from kgprobe.cli.options import FormatOption, MetricOption
 from kgprobe.errors import DataError
 from kgprobe.files import require_writable
-from kgprobe.report.render.grid import Record
+from kgprobe.report.grid import Record
 
 if TYPE_CHECKING:
-    from kgprobe.openworld.tasks import Task
     from kgprobe.openworld.world import OpenWorld
-    from kgprobe.openworld.world_ranks import Checkpoint, RankPair
+    from kgprobe.openworld.world_ranks import RankedCheckpoint, RankPair
+    from kgprobe.openworld.world_tasks import WorldTask
 
 
 METRICS = ["MRR", "PROBE(alpha=0,beta=0)"]
@@ -72,9 +72,9 @@ def evaluate(
     ranked already is kept, so that a run that was stopped goes on.
     """
     from kgprobe.metrics.catalogue import parse_all
-    from kgprobe.openworld.tasks import all_task, tail_task
     from kgprobe.openworld.world_files import read_world
     from kgprobe.openworld.world_ranks import RankPair, checkpoints_of
+    from kgprobe.openworld.world_tasks import all_task, tail_task
     from kgprobe.resources import Resources, parse_memory
 
     names = [str(parsed) for parsed in parse_all(metric or METRICS)]
@@ -97,7 +97,7 @@ def evaluate(
     note(f"wrote {output}; next: kgprobe openworld bench {output}")
 
 
-def _ranked_already(checkpoints: Sequence[Checkpoint], world: OpenWorld, task: Task) -> set[Path]:
+def _ranked_already(checkpoints: Sequence[RankedCheckpoint], world: OpenWorld, task: WorldTask) -> set[Path]:
     """Where the ranks are that need not be made again, once it is clear that none would be lost."""
     ranked, problems = set(), []
     for checkpoint in checkpoints:
@@ -111,7 +111,7 @@ def _ranked_already(checkpoints: Sequence[Checkpoint], world: OpenWorld, task: T
     return ranked
 
 
-def _row(checkpoint: Checkpoint, pair: RankPair, metrics: Sequence[str]) -> Record:
+def _row(checkpoint: RankedCheckpoint, pair: RankPair, metrics: Sequence[str]) -> Record:
     from kgprobe.metrics import evaluate
 
     values = {world: evaluate(getattr(pair, world), metrics) for world in ("open", "closed")}

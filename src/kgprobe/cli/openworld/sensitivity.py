@@ -11,7 +11,7 @@ import typer
 from kgprobe.cli.console import Format, note, print_rows
 from kgprobe.cli.options import FormatOption, MetricOption
 from kgprobe.errors import UsageError
-from kgprobe.report.render.grid import Record
+from kgprobe.report.grid import Record
 
 _NAMES = {
     "slope": "slope open",

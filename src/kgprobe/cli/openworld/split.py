@@ -11,11 +11,11 @@ import typer
 from kgprobe.cli.console import Format, note, print_rows
 from kgprobe.cli.options import FormatOption
 from kgprobe.errors import DataError
-from kgprobe.report.render.grid import Record
+from kgprobe.report.grid import Record
 
 if TYPE_CHECKING:
+    from kgprobe.arrays import Floats
     from kgprobe.graph import KnowledgeGraph
-    from kgprobe.openworld.splits import Floats
     from kgprobe.openworld.world import OpenWorld
 
 
@@ -87,7 +87,7 @@ def _scores(score: str, graph: KnowledgeGraph) -> Floats:
 
 def _rows(world: OpenWorld) -> list[Record]:
     """Facts of each part, their share, and answers of the tail queries that would be ranked."""
-    from kgprobe.openworld.tasks import answers_per_query, tail_task
+    from kgprobe.openworld.world_tasks import answers_per_query, tail_task
 
     rows: list[Record] = [
         {"part": part, "facts": count, "share": world.shares[part]}

@@ -10,12 +10,12 @@ from typing import Any, Protocol, TypeAlias, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from kgprobe.arrays import Ints, find, pair_keys
+from kgprobe.arrays import AnyInts, Floats, find, pair_keys
 from kgprobe.graph import KnowledgeGraph
 from kgprobe.models.rules.groundings import Grounder
 from kgprobe.models.rules.rule_statistics import Measure
-from kgprobe.models.rules.rule_table import NO_ATOM, Floats, Rules, path_facts, rule_text
-from kgprobe.models.rules.written_queries import Question
+from kgprobe.models.rules.rule_table import NO_ATOM, Rules, path_facts, rule_text
+from kgprobe.models.rules.written_queries import WrittenQuery
 from kgprobe.predict.scorers import Side, as_array
 
 
@@ -41,7 +41,7 @@ class Explanation:
     candidate: int
     score: float
     parts: Mapping[str, float]
-    rule: Ints
+    rule: AnyInts
     paths: NDArray[np.float64]
     gain: NDArray[np.float64]
 
@@ -65,11 +65,11 @@ class RuleScorer(Protocol):
         """What follows its rules, through all that the model holds true."""
         ...
 
-    def score(self, side: Side, given: Ints, relation: Ints) -> Any:
+    def score(self, side: Side, given: AnyInts, relation: AnyInts) -> Any:
         """The scores [queries, entities] of all entities as answers on the ``side`` of (given[i], relation[i])."""
         ...
 
-    def explain(self, side: Side, given: int, relation: int, candidates: Ints) -> list[Explanation]:
+    def explain(self, side: Side, given: int, relation: int, candidates: AnyInts) -> list[Explanation]:
         """Why candidates have their scores as answers on the ``side`` of (given, relation)."""
         ...
 
@@ -292,7 +292,7 @@ class Explainer:
 
     def answers(
         self,
-        question: Question,
+        question: WrittenQuery,
         candidates: Sequence[int] = (),
         *,
         top: int = 5,
@@ -324,9 +324,9 @@ class Explainer:
     def _answer(
         self,
         why: Explanation,
-        question: Question,
+        question: WrittenQuery,
         scores: NDArray[Any],
-        known: Mapping[str, Ints],
+        known: Mapping[str, AnyInts],
         rules: int,
     ) -> Answer:
         rivals = np.ones(len(scores), dtype=bool)
@@ -369,12 +369,12 @@ class Explainer:
         atoms = [f"{own}({x}, {y})" for own, (x, y) in zip(self.graph.relation_label(relation), names, strict=True)]
         return ", ".join(atom if sure else f"{atom} (inferred)" for atom, sure in zip(atoms, stated, strict=True))
 
-    def _scores(self, question: Question) -> NDArray[Any]:
+    def _scores(self, question: WrittenQuery) -> NDArray[Any]:
         given, relation = np.array([question.given]), np.array([question.relation])
         scores: NDArray[Any] = as_array(self.scorer.score(question.side, given, relation))[0]
         return scores
 
-    def _known_answers(self, question: Question) -> dict[str, Ints]:
+    def _known_answers(self, question: WrittenQuery) -> dict[str, AnyInts]:
         """The known answers by split."""
         answers = {}
         for split, known in self._known.items():
@@ -386,7 +386,7 @@ class Explainer:
             )
         return answers
 
-    def _text(self, question: Question) -> str:
+    def _text(self, question: WrittenQuery) -> str:
         given = self.graph.entity_label([question.given])[0]
         asked = f"{given}, ?" if question.side == "tail" else f"?, {given}"
         return f"{self._relation(question.relation)}({asked})"

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from kgprobe.arrays import Ints, slices
+from kgprobe.arrays import AnyInts, slices
 from kgprobe.errors import UsageError
 from kgprobe.models.rules.paths import Adjacency, Matrix, elements, one_hot
 from kgprobe.models.rules.rule_statistics import paths_from
@@ -137,7 +137,7 @@ class Grounder:
         self.adjacency = adjacency
         self.memory = memory
 
-    def paths(self, rules: Rules, given: Ints) -> Grounding:
+    def paths(self, rules: Rules, given: AnyInts) -> Grounding:
         """All paths of the rules from given entities.
 
         Args:
@@ -152,7 +152,7 @@ class Grounder:
         ]
         return Grounding.stacked(parts)
 
-    def through(self, rules: Rules, given: Ints, target: Ints) -> Grounding:
+    def through(self, rules: Rules, given: AnyInts, target: AnyInts) -> Grounding:
         """The paths of the rules that pass through the fact of the row itself, in either direction.
 
         This is what a fact must lose when it is the query: paths(rules, given) without these are those that are left
@@ -188,10 +188,10 @@ class Grounder:
             path.append(int(np.intersect1d(back, before)[0]))
         return path[::-1]
 
-    def _ends(self, rules: Rules, given: Ints) -> Iterator[tuple[int, Matrix]]:
+    def _ends(self, rules: Rules, given: AnyInts) -> Iterator[tuple[int, Matrix]]:
         return walk(rules.body, one_hot(given, self.adjacency.entities), lambda at, atom: at @ self.adjacency.of(atom))
 
-    def _chunks(self, rules: Rules, given: Ints) -> list[slice]:
+    def _chunks(self, rules: Rules, given: AnyInts) -> list[slice]:
         """Rows that fit the memory together, as consecutive slices; one empty slice if there are no rows."""
         entities = self.adjacency.entities
         if len(rules) * len(given) * entities * _BYTES <= self.memory:
@@ -203,7 +203,7 @@ class Grounder:
 class _Used:
     """Follows paths from the x of facts (x, head, y), and apart from them those that passed through the fact itself."""
 
-    def __init__(self, adjacency: Adjacency, head: int, x: Ints, y: Ints) -> None:
+    def __init__(self, adjacency: Adjacency, head: int, x: AnyInts, y: AnyInts) -> None:
         self.adjacency = adjacency
         self.head = head
         self.x, self.y = x, y
@@ -224,7 +224,7 @@ class _Used:
         # All paths matter only where the fact may come next, so they are followed when they are asked for.
         return cache(lambda: paths() @ matrix), onward
 
-    def _first_use(self, paths: Matrix, used: Matrix, at: Ints, to: Ints) -> Matrix:
+    def _first_use(self, paths: Matrix, used: Matrix, at: AnyInts, to: AnyInts) -> Matrix:
         """Paths that have not passed through the fact and now do, from one end of it to the other."""
         rows = np.arange(len(at))
         unused = (elements(paths, self.row, at) - elements(used, rows, at)) * self.present

@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from kgprobe.arrays import Ints, pair_keys, run_starts, slices, spread
+from kgprobe.arrays import AnyInts, Floats, pair_keys, run_starts, slices, spread
 from kgprobe.errors import UsageError
-from kgprobe.models.rules.paths import Adjacency, Facts, Steps
+from kgprobe.models.rules.paths import Adjacency, HeadTriples, PathSteps
 from kgprobe.models.rules.rule_statistics import Measure, Totals
-from kgprobe.models.rules.rule_table import Floats, Rules
+from kgprobe.models.rules.rule_table import Rules
 
 _BYTES = 200
 
@@ -33,11 +33,11 @@ class Closing:
         start, atom, end = np.append(x, y), np.append(r, r + adjacency.relations), np.append(y, x)
         allowed = slice(None) if reverse else slice(len(x))
         self.most = memory / _BYTES
-        self.every = Steps.build(start, atom, end, adjacency.entities)
-        self.onward = Steps.build(start[allowed], atom[allowed], end[allowed], adjacency.entities)
-        self.backward = Steps.build(end[allowed], atom[allowed], start[allowed], adjacency.entities)
+        self.every = PathSteps.build(start, atom, end, adjacency.entities)
+        self.onward = PathSteps.build(start[allowed], atom[allowed], end[allowed], adjacency.entities)
+        self.backward = PathSteps.build(end[allowed], atom[allowed], start[allowed], adjacency.entities)
 
-    def one_step(self, facts: Facts) -> Iterator[tuple[Ints, Ints]]:
+    def one_step(self, facts: HeadTriples) -> Iterator[tuple[AnyInts, AnyInts]]:
         """The row of a fact and a path [1] that closes it, for every such path; all those of a fact at once."""
         place = self.every.place(facts.x, facts.y)
         row, offset = spread(self.every.width(place))
@@ -46,7 +46,7 @@ class Closing:
         kept = ~own.are(own.x, atom, own.y)
         yield row[kept], atom[kept, None]
 
-    def two_steps(self, facts: Facts, start: Ints) -> Iterator[tuple[Ints, Ints]]:
+    def two_steps(self, facts: HeadTriples, start: AnyInts) -> Iterator[tuple[AnyInts, AnyInts]]:
         """The row of a fact and a path [2] from a start to its y, for every such path; all those of a row at once.
 
         Args:
@@ -63,7 +63,7 @@ class Closing:
                 some = slice(first, last)
                 yield self._labelled(facts, start, row[some] + rows.start, there[some], back[some])
 
-    def _meetings(self, start: Ints, y: Ints) -> tuple[Ints, Ints, Ints]:
+    def _meetings(self, start: AnyInts, y: AnyInts) -> tuple[AnyInts, AnyInts, AnyInts]:
         """Every entity between start and y, by row: its pair with start and its pair with y."""
         near = np.flatnonzero(self.onward.degree(start) <= self.backward.degree(y))
         far = np.flatnonzero(self.onward.degree(start) > self.backward.degree(y))
@@ -76,7 +76,9 @@ class Closing:
         met = met[np.argsort(row[met], kind="stable")]
         return row[met], there[met], back[met]
 
-    def _labelled(self, facts: Facts, start: Ints, row: Ints, there: Ints, back: Ints) -> tuple[Ints, Ints]:
+    def _labelled(
+        self, facts: HeadTriples, start: AnyInts, row: AnyInts, there: AnyInts, back: AnyInts
+    ) -> tuple[AnyInts, AnyInts]:
         """Every choice of two relations at every meeting."""
         # Only next to an end of the fact can a step be the fact itself, and few steps are: loops at x or at y.
         near = (self.onward.end[there] == facts.x[row]) | (self.onward.end[there] == facts.y[row])
@@ -93,7 +95,7 @@ class Closing:
         return row[meeting[kept]], atoms[kept]
 
 
-def tally(facts: Facts, closed: Iterable[tuple[Ints, Ints]], length: int) -> Rules:
+def tally(facts: HeadTriples, closed: Iterable[tuple[AnyInts, AnyInts]], length: int) -> Rules:
     """The rules that conclude these facts, with support and path support, r <- r left out.
 
     Args:
@@ -123,7 +125,7 @@ def tally(facts: Facts, closed: Iterable[tuple[Ints, Ints]], length: int) -> Rul
 _NOTHING = (np.empty(0, np.int64), np.empty(0), np.empty(0))
 
 
-def _counted(facts: Facts, row: Ints, body: Ints) -> tuple[NDArray[np.int64], NDArray[np.float64], Ints]:
+def _counted(facts: HeadTriples, row: AnyInts, body: AnyInts) -> tuple[NDArray[np.int64], NDArray[np.float64], AnyInts]:
     """The distinct rules, by how many rows each is reached, and along how many paths."""
     base, length = 2 * facts.relations, body.shape[1]
     keys = row.astype(np.int64)
@@ -178,7 +180,7 @@ def sampled(adjacency: Adjacency, closing: Closing, length: int, effort: Effort)
         effort: The size of the sample.
     """
     random = np.random.default_rng([effort.seed, length])
-    facts = Facts.some(adjacency, effort.facts, random)
+    facts = HeadTriples.some(adjacency, effort.facts, random)
     seen = tally(facts, _closed(closing, facts, length, effort.walks, random), length)
     seen = _best(seen, seen.support, _CANDIDATES * effort.most)
     share = seen.support / (Totals(adjacency).paths(seen.body) + _DOUBT)
@@ -186,8 +188,8 @@ def sampled(adjacency: Adjacency, closing: Closing, length: int, effort: Effort)
 
 
 def _closed(
-    closing: Closing, facts: Facts, length: int, walks: int, random: np.random.Generator
-) -> Iterator[tuple[Ints, Ints]]:
+    closing: Closing, facts: HeadTriples, length: int, walks: int, random: np.random.Generator
+) -> Iterator[tuple[AnyInts, AnyInts]]:
     """Facts and bodies that close them: walks that are random up to their last two steps, of which all are taken."""
     row, at, body = _walked(closing, facts, length - 2, walks, random)
     # Two walks of a fact may come apart and count it twice; this ranks candidates, whose support is measured later.
@@ -196,8 +198,8 @@ def _closed(
 
 
 def _walked(
-    closing: Closing, facts: Facts, steps: int, walks: int, random: np.random.Generator
-) -> tuple[Ints, Ints, Ints]:
+    closing: Closing, facts: HeadTriples, steps: int, walks: int, random: np.random.Generator
+) -> tuple[AnyInts, AnyInts, AnyInts]:
     """The fact, the end and the relations of different walks from the x of facts that avoid the fact itself."""
     row = np.repeat(np.arange(len(facts)), walks)
     at, body = facts.x[row], np.empty((len(row), 0), dtype=np.int32)
@@ -281,7 +283,7 @@ def mine(
 
 
 def _one_relation(adjacency: Adjacency, closing: Closing, memory: int) -> Rules:
-    facts = Facts.of(adjacency)
+    facts = HeadTriples.of(adjacency)
     rules = tally(facts, closing.one_step(facts), length=1)
     each = np.bincount(facts.relation, minlength=adjacency.relations).astype(np.float64)
     pairs = np.append(each, each)[rules.body[:, 0]]
@@ -289,7 +291,7 @@ def _one_relation(adjacency: Adjacency, closing: Closing, memory: int) -> Rules:
 
 
 def _two_relations(adjacency: Adjacency, closing: Closing, memory: int) -> Rules:
-    facts = Facts.of(adjacency)
+    facts = HeadTriples.of(adjacency)
     rules = tally(facts, closing.two_steps(facts, facts.x), length=2)
     totals = Totals(adjacency, memory=memory)
     return replace(rules, pairs=totals.pairs(rules.body), paths=totals.paths(rules.body))

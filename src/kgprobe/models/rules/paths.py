@@ -9,12 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from kgprobe.arrays import Ints, find, pair_keys, run_starts, spread
+from kgprobe.arrays import AnyInts, find, pair_keys, run_starts, spread
 
 Matrix: TypeAlias = "csr_array[Any, tuple[int, int]]"
 
 
-def single(value: NDArray[np.float32], column: Ints, columns: int) -> Matrix:
+def single(value: NDArray[np.float32], column: AnyInts, columns: int) -> Matrix:
     """One element in each row.
 
     Example:
@@ -24,7 +24,7 @@ def single(value: NDArray[np.float32], column: Ints, columns: int) -> Matrix:
     return csr_array((value, column, np.arange(len(column) + 1)), shape=(len(column), columns))
 
 
-def one_hot(column: Ints, columns: int) -> Matrix:
+def one_hot(column: AnyInts, columns: int) -> Matrix:
     """A 1 in each row.
 
     Example:
@@ -34,7 +34,7 @@ def one_hot(column: Ints, columns: int) -> Matrix:
     return single(np.ones(len(column), dtype=np.float32), column, columns)
 
 
-def elements(matrix: Matrix, row: Ints, column: Ints) -> NDArray[np.float32]:
+def elements(matrix: Matrix, row: AnyInts, column: AnyInts) -> NDArray[np.float32]:
     """Elements of a matrix, 0 where nothing is stored. The matrix is put in order.
 
     Example:
@@ -62,7 +62,7 @@ class Adjacency:
         [[0.0, 0.0, 0.0], [1.0, 0.0, 1.0], [0.0, 0.0, 0.0]]
     """
 
-    def __init__(self, triples: Ints, entities: int, relations: int) -> None:
+    def __init__(self, triples: AnyInts, entities: int, relations: int) -> None:
         self.entities = entities
         self.relations = relations
         facts = np.asarray(triples, dtype=np.int32).reshape(-1, 3)
@@ -101,7 +101,7 @@ class Adjacency:
 
 
 @dataclass(frozen=True, eq=False)
-class Facts:
+class HeadTriples:
     """Facts (x, relation, y) that paths are to close.
 
     Example:
@@ -110,19 +110,19 @@ class Facts:
         [True, False]
     """
 
-    x: Ints
-    relation: Ints
-    y: Ints
+    x: AnyInts
+    relation: AnyInts
+    y: AnyInts
     relations: int
 
     @classmethod
-    def of(cls, adjacency: Adjacency) -> Facts:
+    def of(cls, adjacency: Adjacency) -> HeadTriples:
         """All facts of a graph."""
         x, relation, y = adjacency.triples.T.astype(np.int64)
         return cls(x, relation, y, adjacency.relations)
 
     @classmethod
-    def some(cls, adjacency: Adjacency, most: int, random: np.random.Generator) -> Facts:
+    def some(cls, adjacency: Adjacency, most: int, random: np.random.Generator) -> HeadTriples:
         """A sample of the facts: so many of each relation at most."""
         every = cls.of(adjacency)
         order = np.lexsort((random.random(len(every)), every.relation))
@@ -132,11 +132,11 @@ class Facts:
     def __len__(self) -> int:
         return len(self.x)
 
-    def at(self, rows: Ints | slice) -> Facts:
+    def at(self, rows: AnyInts | slice) -> HeadTriples:
         """Some of the facts."""
-        return Facts(self.x[rows], self.relation[rows], self.y[rows], self.relations)
+        return HeadTriples(self.x[rows], self.relation[rows], self.y[rows], self.relations)
 
-    def are(self, start: Ints, atom: Ints, end: Ints) -> NDArray[np.bool_]:
+    def are(self, start: AnyInts, atom: AnyInts, end: AnyInts) -> NDArray[np.bool_]:
         """Whether a step along a relation passes through the fact of its row, in either direction."""
         along = (atom == self.relation) & (start == self.x) & (end == self.y)
         back = (atom == self.relation + self.relations) & (start == self.y) & (end == self.x)
@@ -150,7 +150,7 @@ _SPARSE = 16
 
 
 @dataclass(frozen=True, eq=False)
-class Steps:
+class PathSteps:
     """The relations between two entities, by pair of entities.
 
     Attributes:
@@ -170,7 +170,7 @@ class Steps:
     hint: NDArray[np.bool_]
 
     @classmethod
-    def build(cls, start: Ints, atom: Ints, end: Ints, entities: int) -> Steps:
+    def build(cls, start: AnyInts, atom: AnyInts, end: AnyInts, entities: int) -> PathSteps:
         """Group steps by their two entities."""
         keys = pair_keys(start, end, entities)
         order = np.argsort(keys, kind="stable")
@@ -193,15 +193,15 @@ class Steps:
         """Number of entities."""
         return len(self.pairs_at) - 1
 
-    def degree(self, start: Ints) -> NDArray[np.int64]:
+    def degree(self, start: AnyInts) -> NDArray[np.int64]:
         """How many entities are one step away from each start."""
         return self.pairs_at[start + 1] - self.pairs_at[start]
 
-    def width(self, place: Ints) -> NDArray[np.int64]:
+    def width(self, place: AnyInts) -> NDArray[np.int64]:
         """How many relations each pair at this place has."""
         return self.atoms_at[place + 1] - self.atoms_at[place]
 
-    def place(self, start: Ints, end: Ints) -> NDArray[np.int64]:
+    def place(self, start: AnyInts, end: AnyInts) -> NDArray[np.int64]:
         """Where a pair is, -1 if there is no step."""
         wanted = pair_keys(start, end, self.entities)
         likely = np.flatnonzero(self.hint[_hash(wanted, self.hint)])
@@ -209,12 +209,12 @@ class Steps:
         place[likely] = find(self.pair, wanted[likely])
         return place
 
-    def ends(self, start: Ints) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def ends(self, start: AnyInts) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """The row and the pair of every entity that is one step away from the start of a row."""
         row, offset = spread(self.degree(start))
         return row, self.pairs_at[start[row]] + offset
 
-    def random(self, start: Ints, random: np.random.Generator) -> tuple[Ints, Ints, Ints]:
+    def random(self, start: AnyInts, random: np.random.Generator) -> tuple[AnyInts, AnyInts, AnyInts]:
         """A random step from each start that has any: its row, its relation and its end."""
         first = self.atoms_at[self.pairs_at[start]]
         size = self.atoms_at[self.pairs_at[start + 1]] - first

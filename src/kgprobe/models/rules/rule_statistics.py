@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kgprobe.arrays import Ints, slices
+from kgprobe.arrays import AnyInts, Floats, slices
 from kgprobe.models.rules.paths import Adjacency, Matrix, elements, one_hot, single
-from kgprobe.models.rules.rule_table import NO_ATOM, Floats, Rules, backwards, walk, walk_beginnings
+from kgprobe.models.rules.rule_table import NO_ATOM, Rules, backwards, walk, walk_beginnings
 
 _BYTES = 24
 
@@ -36,7 +36,7 @@ class Totals:
         self.adjacency = adjacency
         self.memory = memory
 
-    def pairs(self, body: Ints) -> Floats:
+    def pairs(self, body: AnyInts) -> Floats:
         """Distinct pairs that each body [n, L] joins, L at least 2."""
         # Read from its other end a body joins as many pairs along as many paths: only one of the two is followed.
         turned = (backwards(body) + self.adjacency.relations) % (2 * self.adjacency.relations)
@@ -49,7 +49,7 @@ class Totals:
                 pairs[row] = self._pairs(reached, int(distinct[row, -1]), paths[row])
         return pairs[which.reshape(-1)]
 
-    def paths(self, body: Ints) -> Floats:
+    def paths(self, body: AnyInts) -> Floats:
         """Paths of each body [n, L], which are quickly counted."""
         paths = np.zeros(len(body))
         every: Any = np.ones(self.adjacency.entities)
@@ -73,11 +73,11 @@ class Totals:
         chunks = [reached] if len(parts) == 1 else [reached[rows] for rows in parts]
         return float(sum((chunk @ self.adjacency.of(atom)).nnz for chunk in chunks))
 
-    def _degree(self, atom: int) -> Ints:
+    def _degree(self, atom: int) -> AnyInts:
         return np.diff(self.adjacency.of(atom).indptr)
 
 
-def paths_from(adjacency: Adjacency, body: Ints) -> Iterator[tuple[int, Floats]]:
+def paths_from(adjacency: Adjacency, body: AnyInts) -> Iterator[tuple[int, Floats]]:
     """The row of each body and how many of its paths begin at each entity, in any order.
 
     Example:
@@ -89,7 +89,7 @@ def paths_from(adjacency: Adjacency, body: Ints) -> Iterator[tuple[int, Floats]]
     yield from walk(backwards(body), every, lambda at, atom: adjacency.of(atom) @ at)
 
 
-def _before(one: Ints, other: Ints) -> NDArray[np.bool_]:
+def _before(one: AnyInts, other: AnyInts) -> NDArray[np.bool_]:
     """Whether a row comes before the other in the order of their elements."""
     differs = one != other
     first = np.argmax(differs, axis=1)[:, None]
@@ -136,7 +136,7 @@ class Measure:
         support, pairs, path_support, paths = found.T
         return replace(rules, support=support, pairs=pairs, path_support=path_support, paths=paths)
 
-    def _body(self, body: Ints, heads: Ints, paths: Floats) -> Floats:
+    def _body(self, body: AnyInts, heads: AnyInts, paths: Floats) -> Floats:
         """The statistics [heads, 4] of one body, of which so many paths begin at each entity."""
         starts = np.flatnonzero(paths)
         if len(starts) > self.starts:
@@ -147,7 +147,7 @@ class Measure:
         total = paths.sum()
         return np.column_stack([seen * (total / max(paths[starts].sum(), 1)), np.full(len(heads), total)])
 
-    def _seen(self, body: Ints, heads: Ints, starts: Ints) -> Floats:
+    def _seen(self, body: AnyInts, heads: AnyInts, starts: AnyInts) -> Floats:
         """Support, pairs and path support [heads, 3] from some entities."""
         ends = self.adjacency.of(int(body[0]))[starts]
         for atom in body[1:]:
@@ -155,14 +155,14 @@ class Measure:
         closed = [self._closed(body, int(head), starts, ends) for head in heads]
         return np.array([[np.count_nonzero(paths), ends.nnz, paths.sum(dtype=np.float64)] for paths in closed])
 
-    def _closed(self, body: Ints, head: int, starts: Ints, ends: Matrix) -> Any:
+    def _closed(self, body: AnyInts, head: int, starts: AnyInts, ends: Matrix) -> Any:
         """Of each fact of the head that is reached from the starts, the paths that avoid it."""
         reached = ends.multiply(self.adjacency.of(head)[starts]).tocoo()
         if head not in body and self.adjacency.reverse(head) not in body:
             return reached.data
         return self._avoiding(body, head, starts[reached.row], reached.col.astype(np.int64))
 
-    def _avoiding(self, body: Ints, head: int, x: Ints, y: Ints) -> Any:
+    def _avoiding(self, body: AnyInts, head: int, x: AnyInts, y: AnyInts) -> Any:
         """Of each fact (x, head, y), the paths of a body from x to y that do not pass through it."""
         own = {head: (x, y), self.adjacency.reverse(head): (y, x)}
         rows = np.arange(len(x))

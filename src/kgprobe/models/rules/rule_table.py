@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from kgprobe.arrays import Ints
+from kgprobe.arrays import AnyInts, Floats
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 State = TypeVar("State")
 
 
-def walk(body: Ints, start: State, step: Callable[[State, int], State]) -> Iterator[tuple[int, State]]:
+def walk(body: AnyInts, start: State, step: Callable[[State, int], State]) -> Iterator[tuple[int, State]]:
     """The row of each body and where it leads.
 
     Args:
@@ -34,7 +34,7 @@ def walk(body: Ints, start: State, step: Callable[[State, int], State]) -> Itera
 
 
 def walk_beginnings(
-    body: Ints, start: State, step: Callable[[State, int], State]
+    body: AnyInts, start: State, step: Callable[[State, int], State]
 ) -> Iterator[tuple[NDArray[np.int64], State]]:
     """The rows of the bodies [n, L] that differ in their last relation alone, and where what is before it leads.
 
@@ -51,7 +51,7 @@ def walk_beginnings(
         yield order[bounds[row] : bounds[row + 1]], state
 
 
-def backwards(body: Ints) -> Ints:
+def backwards(body: AnyInts) -> AnyInts:
     """The relations of each body from its last to its first.
 
     Example:
@@ -63,7 +63,7 @@ def backwards(body: Ints) -> Ints:
 
 
 def _onward(
-    body: Ints, members: Ints, depth: int, state: State, step: Callable[[State, int], State]
+    body: AnyInts, members: AnyInts, depth: int, state: State, step: Callable[[State, int], State]
 ) -> Iterator[tuple[int, State]]:
     atoms = body[members, depth] if depth < body.shape[1] else np.full(len(members), -1)
     yield from ((int(row), state) for row in members[atoms < 0])
@@ -72,8 +72,6 @@ def _onward(
     for same in np.split(members[order], first)[1:]:
         yield from _onward(body, same, depth + 1, step(state, int(body[same[0], depth])), step)
 
-
-Floats: TypeAlias = NDArray[np.float64]
 
 NO_ATOM = -1
 
@@ -194,7 +192,7 @@ class Rules:
         """The rules of a checkpoint."""
         return cls(int(tensors["relations"]), *(tensors[name].cpu().numpy() for name in _COLUMNS))
 
-    def _reverse(self, relation: Ints) -> Ints:
+    def _reverse(self, relation: AnyInts) -> AnyInts:
         return (relation + self.relations) % max(2 * self.relations, 1)
 
 

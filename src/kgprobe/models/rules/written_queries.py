@@ -10,7 +10,7 @@ from itertools import combinations
 
 from kgprobe.errors import UsageError
 from kgprobe.graph import KnowledgeGraph
-from kgprobe.graph.identifiers import Names
+from kgprobe.graph.names import Names
 from kgprobe.predict.scorers import Side
 
 ASKED = "?"
@@ -23,7 +23,7 @@ _FEW = 20
 
 
 @dataclass(frozen=True)
-class Question:
+class WrittenQuery:
     """What is asked.
 
     Attributes:
@@ -69,7 +69,7 @@ class Vocabulary:
         """
         return self._ids(self._relations, texts)
 
-    def question(self, text: str) -> Question:
+    def question(self, text: str) -> WrittenQuery:
         """What a text asks.
 
         Raises:
@@ -79,7 +79,7 @@ class Vocabulary:
         if not readings:
             raise UsageError(f"{text!r} is no query", remedy=_HOW)
         found = [
-            Question(side, entity, relation)
+            WrittenQuery(side, entity, relation)
             for side, given, related in readings
             if (entity := self._entities.id(given)) is not None
             and (relation := self._relations.id(related)) is not None

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
-from kgprobe.arrays import Ints
+from kgprobe.arrays import AnyInts
 from kgprobe.errors import DataError
 
 BLOCK_BYTES = 1 << 23
@@ -80,7 +80,7 @@ class StoredArray:
                 raw = _read_exactly(stream, shape[0] * row_bytes)
                 yield part, self._numbers(np.frombuffer(raw, self.dtype).reshape(shape))
 
-    def rows(self, wanted: Ints) -> NDArray[Any]:
+    def rows(self, wanted: AnyInts) -> NDArray[Any]:
         """The rows of these numbers, in this order."""
         found = self._numbers(self._shaped(self._memory, self.offset or 0)[wanted])
         if isinstance(self._memory, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):

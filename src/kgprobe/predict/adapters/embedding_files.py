@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from kgprobe.arrays import Ints
+from kgprobe.arrays import AnyInts
 from kgprobe.errors import DataError
-from kgprobe.graph.identifiers import Names
+from kgprobe.graph.names import Names
 from kgprobe.predict.adapters.array_files import (
     WHOLE_NUMBERS,
     WRITERS,
@@ -28,11 +28,11 @@ from kgprobe.predict.adapters.array_formats import StoredArray
 from kgprobe.predict.adapters.embedding_header import Header, parse_header, read_header
 from kgprobe.predict.adapters.interactions import Arrange, ComposedScorer, Interaction, read_table, unchanged
 from kgprobe.predict.adapters.score_files import TRIPLES, QueryRows, RowReader, is_scores, other_triples
-from kgprobe.predict.scorers import AnyScorer, Dot, Floats, Side, Similarity, as_array
+from kgprobe.predict.scorers import AnyScorer, Dot, Side, Similarity, Singles, as_array
 
 if TYPE_CHECKING:
     from kgprobe.graph import KnowledgeGraph
-    from kgprobe.graph.identifiers import Labels
+    from kgprobe.graph.knowledge_graph import Labels
 
 
 ENTITY, RELATION, BIAS = "entity", "relation", "entity_bias"
@@ -41,7 +41,7 @@ QUERIES: dict[Side, str] = {"tail": "tail_query", "head": "head_query"}
 
 
 @dataclass(frozen=True)
-class Sizes:
+class FileSizes:
     """How many entities, relations and triples to rank there are; None where any number will do."""
 
     entities: int | None = None
@@ -49,7 +49,7 @@ class Sizes:
     triples: int | None = None
 
 
-def fit_problems(header: Header, shapes: Shapes, sizes: Sizes) -> list[str]:
+def fit_problems(header: Header, shapes: Shapes, sizes: FileSizes) -> list[str]:
     """Everything that keeps arrays from being what the header says.
 
     Example:
@@ -68,7 +68,7 @@ def fit_problems(header: Header, shapes: Shapes, sizes: Sizes) -> list[str]:
     return problems + (_dimension_problems(header, table, shape) if shape else [])
 
 
-def _places(header: Header, sizes: Sizes, dimension: int | None) -> Iterator[Place]:
+def _places(header: Header, sizes: FileSizes, dimension: int | None) -> Iterator[Place]:
     vector = None if dimension is None else (dimension,)
     tables = header.interaction.tables if header.interaction else (ENTITY,)
     yield from (Place(name, "entities", sizes.entities, vector) for name in dict.fromkeys(tables))
@@ -95,7 +95,7 @@ def _dimension_problems(header: Header, table: str, shape: tuple[int, ...]) -> l
 _SHOWN = 10
 
 
-def ids_by_name(what: str, given: Labels, names: Names, problems: list[str]) -> Ints | None:
+def ids_by_name(what: str, given: Labels, names: Names, problems: list[str]) -> AnyInts | None:
     """The id of each given name; or None, with what is wrong added to ``problems``.
 
     Args:
@@ -142,14 +142,14 @@ class QueryVectors:
     """An embedding scorer whose queries were computed elsewhere."""
 
     similarity: Similarity
-    entities: Floats
+    entities: Singles
     rows: QueryRows
 
-    def encode_queries(self, side: Side, given: Ints, relation: Ints) -> Floats:
+    def encode_queries(self, side: Side, given: AnyInts, relation: AnyInts) -> Singles:
         """The vectors of the queries that ask for the ``side`` of (given[i], relation[i])."""
         return self.rows.find(side, given, relation)
 
-    def candidates(self, side: Side) -> Floats:
+    def candidates(self, side: Side) -> Singles:
         """The vectors of all entities, which are the same on either ``side``."""
         return self.entities
 
@@ -186,7 +186,7 @@ def write_embeddings(path: str | PathLike[str], header: Mapping[str, Any], array
     read = read_header(header, problems)
     if read is not None:
         problems += fit_problems(
-            read, {name: (array.shape, array.dtype.name) for name, array in values.items()}, Sizes()
+            read, {name: (array.shape, array.dtype.name) for name, array in values.items()}, FileSizes()
         )
     if problems:
         raise DataError(f"{path}: not a model that can be ranked", problems, "nothing was written")
@@ -194,7 +194,7 @@ def write_embeddings(path: str | PathLike[str], header: Mapping[str, Any], array
 
 
 def open_embeddings(
-    path: str | PathLike[str], graph: KnowledgeGraph, triples: Ints
+    path: str | PathLike[str], graph: KnowledgeGraph, triples: AnyInts
 ) -> tuple[str, AnyScorer, dict[str, Any]]:
     """Open a file of embeddings for the triples of a graph that are to be ranked.
 
@@ -216,10 +216,10 @@ _REMEDY = (
 
 
 def read_model(
-    file: ArrayFile, header: Header, graph: KnowledgeGraph, triples: Ints
+    file: ArrayFile, header: Header, graph: KnowledgeGraph, triples: AnyInts
 ) -> tuple[str, AnyScorer, dict[str, Any]]:
     """Read the arrays that a header describes, for the triples of a graph that are to be ranked."""
-    problems = fit_problems(header, file.shapes, Sizes(graph.num_entities, graph.num_relations, len(triples)))
+    problems = fit_problems(header, file.shapes, FileSizes(graph.num_entities, graph.num_relations, len(triples)))
     entities = _ids("entities", header.entities, Names.entities(graph), problems)
     relations = _ids("relations", header.relations, Names.relations(graph), problems)
     _refuse(file, graph, problems)
@@ -240,7 +240,7 @@ def _refuse(file: ArrayFile, graph: KnowledgeGraph, problems: list[str]) -> None
         raise DataError(title, problems, "give the graph, and the triples, that the file was made for")
 
 
-def _ids(what: str, given: Labels | None, names: Names, problems: list[str]) -> Ints | None:
+def _ids(what: str, given: Labels | None, names: Names, problems: list[str]) -> AnyInts | None:
     return None if given is None else ids_by_name(what, given, names, problems)
 
 
@@ -248,8 +248,8 @@ def _composed(
     file: ArrayFile,
     interaction: Interaction,
     similarity: Similarity,
-    entities: Ints | None,
-    relations: Ints | None,
+    entities: AnyInts | None,
+    relations: AnyInts | None,
     problems: list[str],
 ) -> ComposedScorer:
     """The scorer of a model that is known by name."""
@@ -266,9 +266,9 @@ def _composed(
 def _compared(
     file: ArrayFile,
     similarity: Similarity,
-    entities: Ints | None,
+    entities: AnyInts | None,
     graph: KnowledgeGraph,
-    triples: Ints,
+    triples: AnyInts,
     problems: list[str],
 ) -> QueryVectors:
     """The scorer of queries that were computed elsewhere."""
@@ -285,14 +285,16 @@ def _compared(
     return QueryVectors(similarity, _candidates(file.arrays[ENTITY], bias, unchanged, entities, problems), rows)
 
 
-def _bias(file: ArrayFile, ids: Ints | None, problems: list[str]) -> Floats:
+def _bias(file: ArrayFile, ids: AnyInts | None, problems: list[str]) -> Singles:
     """The bias of the entities as a column, or no column."""
     if BIAS not in file.arrays:
         return np.empty((1, 0), dtype=np.float32)
     return read_table(file.arrays[BIAS], problems, ids=ids, arrange=lambda rows: rows[:, None])
 
 
-def _candidates(array: StoredArray, bias: Floats, arrange: Arrange, ids: Ints | None, problems: list[str]) -> Floats:
+def _candidates(
+    array: StoredArray, bias: Singles, arrange: Arrange, ids: AnyInts | None, problems: list[str]
+) -> Singles:
     table = read_table(array, problems, ids=ids, arrange=arrange, spare=bias.shape[1])
     table[:, table.shape[1] - bias.shape[1] :] = bias
     return table

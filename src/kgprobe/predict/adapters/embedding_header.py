@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from kgprobe.errors import nearest
-from kgprobe.graph.identifiers import as_labels
+from kgprobe.graph.knowledge_graph import as_labels
 from kgprobe.predict.adapters.interactions import INTERACTIONS, Interaction, Settings
 from kgprobe.predict.scorers import Dot, GroupNorm, Similarity
 
 if TYPE_CHECKING:
-    from kgprobe.graph.identifiers import Labels
+    from kgprobe.graph.knowledge_graph import Labels
 
 
 T = TypeVar("T")

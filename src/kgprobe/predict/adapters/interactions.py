@@ -10,10 +10,10 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from kgprobe.arrays import Ints, run_starts
+from kgprobe.arrays import AnyInts, Floats, run_starts
 from kgprobe.errors import spans
 from kgprobe.predict.adapters.array_formats import StoredArray
-from kgprobe.predict.scorers import Dot, Floats, GroupNorm, Side, Similarity
+from kgprobe.predict.scorers import Dot, GroupNorm, Side, Similarity, Singles
 
 Arrange = Callable[[NDArray[Any]], NDArray[Any]]
 
@@ -29,10 +29,10 @@ def read_table(
     array: StoredArray,
     problems: list[str],
     *,
-    ids: Ints | None = None,
+    ids: AnyInts | None = None,
     arrange: Arrange = unchanged,
     spare: int = 0,
-) -> Floats:
+) -> Singles:
     """A table in float32, taking no more memory than itself and a small block.
 
     Args:
@@ -67,11 +67,9 @@ def read_table(
     return table
 
 
-Doubles: TypeAlias = NDArray[np.float64]
-
 Settings: TypeAlias = Mapping[str, Any]
 
-Compose: TypeAlias = Callable[[Side, Doubles, Floats, Ints], Doubles]
+Compose: TypeAlias = Callable[[Side, Floats, Singles, AnyInts], Floats]
 
 """(side, vectors of the given entities, table of the relations, their ids) -> vectors of the queries."""
 
@@ -133,11 +131,11 @@ class ComposedScorer:
     interaction: Interaction
     similarity: Similarity
     dimension: int
-    heads: Floats
-    tails: Floats
-    relations: Floats
+    heads: Singles
+    tails: Singles
+    relations: Singles
 
-    def encode_queries(self, side: Side, given: Ints, relation: Ints) -> Floats:
+    def encode_queries(self, side: Side, given: AnyInts, relation: AnyInts) -> Singles:
         """The vectors of the queries that ask for the ``side`` of (given[i], relation[i])."""
         table = self.heads if side == "tail" else self.tails
         queries = np.ones((len(given), table.shape[1]), dtype=np.float32)
@@ -150,7 +148,7 @@ class ComposedScorer:
                 queries[block, : self.dimension] = composed
         return queries
 
-    def candidates(self, side: Side) -> Floats:
+    def candidates(self, side: Side) -> Singles:
         """The vectors of all entities as answers on the ``side``."""
         return self.tails if side == "tail" else self.heads
 
@@ -166,26 +164,26 @@ def neighbours(rows: NDArray[Any]) -> NDArray[Any]:
     return np.stack([real, imaginary], axis=2).reshape(rows.shape)
 
 
-def unit_circle(phases: NDArray[Any]) -> Doubles:
+def unit_circle(phases: NDArray[Any]) -> Floats:
     """Angles as complex numbers of modulus 1, both parts side by side."""
     exact = phases.astype(np.float64)
     return np.stack([np.cos(exact), np.sin(exact)], axis=2).reshape(len(phases), 2 * phases.shape[1])
 
 
-def _row_by_row(compose: Callable[[Side, Doubles, Doubles], Doubles]) -> Compose:
+def _row_by_row(compose: Callable[[Side, Floats, Floats], Floats]) -> Compose:
     """Every query composed of its own two vectors."""
     return lambda side, given, relations, ids: compose(side, given, relations[ids].astype(np.float64))
 
 
-def _translated(side: Side, given: Doubles, relation: Doubles) -> Doubles:
+def _translated(side: Side, given: Floats, relation: Floats) -> Floats:
     return given + relation if side == "tail" else given - relation
 
 
-def _multiplied(_side: Side, given: Doubles, relation: Doubles) -> Doubles:
+def _multiplied(_side: Side, given: Floats, relation: Floats) -> Floats:
     return given * relation
 
 
-def _complex_multiplied(side: Side, given: Doubles, relation: Doubles) -> Doubles:
+def _complex_multiplied(side: Side, given: Floats, relation: Floats) -> Floats:
     """For the tail h r; for the head t conj(r), since Re(h r conj(t)) = Re(conj(h) conj(r) t)."""
     # In parts, because NumPy multiplies complex numbers with or without fused operations, by the machine.
     a, b = given[:, 0::2], given[:, 1::2]
@@ -196,7 +194,7 @@ def _complex_multiplied(side: Side, given: Doubles, relation: Doubles) -> Double
     return product
 
 
-def _transformed(side: Side, given: Doubles, relations: Floats, ids: Ints) -> Doubles:
+def _transformed(side: Side, given: Floats, relations: Singles, ids: AnyInts) -> Floats:
     """For the tail h W, for the head W t; sums run over the coordinates in order, whatever else is asked."""
     queries = np.zeros_like(given)
     order = np.argsort(ids, kind="stable")

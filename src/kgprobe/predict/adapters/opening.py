@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from kgprobe.arrays import Ints
+from kgprobe.arrays import AnyInts
 from kgprobe.errors import DataError, UsageError, nearest
 from kgprobe.graph import KnowledgeGraph
 from kgprobe.predict.adapters.embedding_files import is_embeddings, open_embeddings
@@ -19,7 +19,7 @@ from kgprobe.predict.adapters.score_files import is_scores, open_scores
 from kgprobe.predict.adapters.top_k import TopKLists, Unlisted
 from kgprobe.predict.adapters.top_k_files import open_top_k
 from kgprobe.predict.baselines import BASELINES
-from kgprobe.predict.queries import Facts
+from kgprobe.predict.queries import RankedTriples
 from kgprobe.predict.scorers import AnyScorer, EmbeddingScorer, RelationEmbeddingScorer, ScoreFunction, Scorer, Side
 
 
@@ -49,7 +49,7 @@ class FunctionScorer:
 
     function: ScoreFunction
 
-    def score(self, side: Side, given: Ints, relation: Ints) -> Any:
+    def score(self, side: Side, given: AnyInts, relation: AnyInts) -> Any:
         """What the function gives."""
         return self.function(side, given, relation)
 
@@ -103,7 +103,7 @@ class Opening:
     """
 
     graph: KnowledgeGraph
-    facts: Facts
+    facts: RankedTriples
     seed: int = 0
     trust_pickle: bool = False
     unlisted: Unlisted = Unlisted.unknown
@@ -111,7 +111,7 @@ class Opening:
 
 
 @dataclass(frozen=True)
-class Source:
+class Adapter:
     """A kind of model on disk.
 
     Attributes:
@@ -130,28 +130,28 @@ def _top_k(path: Path, opening: Opening) -> Model:
     return Model(path.name.split(".jsonl")[0], lists, {"unlisted": str(opening.unlisted)})
 
 
-SOURCES = [
-    Source(
+ADAPTERS = [
+    Adapter(
         "a folder of the RotatE code base (entity_embedding.npy, relation_embedding.npy, config.json)",
         is_rotate_checkpoint,
         lambda path, opening: Model(*open_rotate_checkpoint(path, opening.graph)),
     ),
-    Source(
+    Adapter(
         "a folder that PyKEEN saved",
         is_saved_pykeen,
         lambda path, opening: Model(*open_pykeen(path, opening.graph, trust_pickle=opening.trust_pickle)),
     ),
-    Source(
+    Adapter(
         "an embedding file (.npz or .safetensors with a header)",
         is_embeddings,
         lambda path, opening: Model(*open_embeddings(path, opening.graph, opening.facts.given)),
     ),
-    Source(
+    Adapter(
         "a score file (.npz, .safetensors or a folder of .npy with a matrix 'tail' or 'head')",
         is_scores,
         lambda path, opening: Model(*open_scores(path, opening.graph, opening.facts.given)),
     ),
-    Source(
+    Adapter(
         "top-k lists (.jsonl, .jsonl.gz)",
         lambda path: path.name.endswith((".jsonl", ".jsonl.gz")),
         lambda path, opening: _top_k(path, opening),
@@ -161,7 +161,7 @@ SOURCES = [
 """Every kind of model on disk; the first that is meant is opened."""
 
 
-def register(source: Source) -> None:
+def register(source: Adapter) -> None:
     """Add a kind of model that another part of the package opens; it is asked before those that are known here.
 
     Example:
@@ -169,8 +169,8 @@ def register(source: Source) -> None:
         >>> len(SOURCES) == len(set(SOURCES))
         True
     """
-    if source not in SOURCES:
-        SOURCES.insert(0, source)
+    if source not in ADAPTERS:
+        ADAPTERS.insert(0, source)
 
 
 def open_model(text: str | os.PathLike[str], opening: Opening) -> Model:
@@ -184,11 +184,11 @@ def open_model(text: str | os.PathLike[str], opening: Opening) -> Model:
     name, path = os.fspath(text), Path(text)
     if name in BASELINES:
         return Model(*BASELINES[name](opening.graph, opening.seed))
-    source = next((source for source in SOURCES if path.exists() and source.is_meant(path)), None)
+    source = next((source for source in ADAPTERS if path.exists() and source.is_meant(path)), None)
     if source is not None:
         return source.open(path, opening)
     there = (
         "it is nothing that is known" if path.exists() else f"there is no such file or folder{nearest(name, BASELINES)}"
     )
-    kinds = [f"a baseline: {', '.join(BASELINES)}", *(source.what for source in SOURCES)]
+    kinds = [f"a baseline: {', '.join(BASELINES)}", *(source.what for source in ADAPTERS)]
     raise DataError(f"{name}: no model", [there], "it can be " + "; ".join(kinds))

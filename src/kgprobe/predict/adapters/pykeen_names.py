@@ -12,14 +12,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kgprobe.arrays import Ints
+from kgprobe.arrays import AnyInts
 from kgprobe.errors import DataError, spans
 from kgprobe.files import replacing
-from kgprobe.graph.identifiers import Labels, as_labels
-from kgprobe.graph.knowledge_graph import KnowledgeGraph
+from kgprobe.graph.knowledge_graph import KnowledgeGraph, Labels, as_labels
 from kgprobe.graph.text_files import SHOWN, UNREADABLE, Complaints, whole_number
 from kgprobe.predict.adapters.pykeen_scorer import PykeenScores, PykeenVectors, scorer_of
-from kgprobe.predict.scorers import AnyScorer, Floats, Side, Similarity
+from kgprobe.predict.scorers import AnyScorer, Side, Similarity, Singles
 
 if TYPE_CHECKING:
     from pykeen.models import Model
@@ -103,15 +102,15 @@ class RenumberedVectors:
         relations: For each relation of the graph, its id in the model.
     """
 
-    def __init__(self, scorer: PykeenVectors, entities: Ints, relations: Ints) -> None:
+    def __init__(self, scorer: PykeenVectors, entities: AnyInts, relations: AnyInts) -> None:
         self.similarity: Similarity = scorer.similarity
         self._scorer, self._entities, self._relations = scorer, entities, relations
 
-    def encode_queries(self, side: Side, given: Ints, relation: Ints) -> Floats:
+    def encode_queries(self, side: Side, given: AnyInts, relation: AnyInts) -> Singles:
         """The vectors of the queries."""
         return self._scorer.encode_queries(side, self._entities[given], self._relations[relation])
 
-    def candidates(self, side: Side) -> Floats:
+    def candidates(self, side: Side) -> Singles:
         """The vectors of all entities, in the order of the graph."""
         return self._scorer.candidates(side)[self._entities]
 
@@ -119,7 +118,7 @@ class RenumberedVectors:
 class RenumberedScores:
     """Scores of a model, asked for by the ids of a graph; made like `RenumberedVectors`."""
 
-    def __init__(self, scorer: PykeenScores, entities: Ints, relations: Ints) -> None:
+    def __init__(self, scorer: PykeenScores, entities: AnyInts, relations: AnyInts) -> None:
         self._scorer, self._entities, self._relations = scorer, entities, relations
 
     @property
@@ -127,7 +126,7 @@ class RenumberedScores:
         """About how much memory the model needs to score all entities for one query."""
         return self._scorer.bytes_per_query
 
-    def score(self, side: Side, given: Ints, relation: Ints) -> Any:
+    def score(self, side: Side, given: AnyInts, relation: AnyInts) -> Any:
         """The scores [queries, entities], with the entities in the order of the graph."""
         import torch
 
@@ -151,7 +150,7 @@ def _own_ids(kind: str, names: Sequence[str], labels: Labels | None, problems: l
     return ids
 
 
-def _listed(what: str, labels: Labels, ids: Ints) -> list[str]:
+def _listed(what: str, labels: Labels, ids: AnyInts) -> list[str]:
     """The entries of these ids: the first ones by name, the others by number."""
     if not len(ids):
         return []

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from kgprobe.arrays import Ints, run_starts
-from kgprobe.predict.scorers import Dot, Floats, GroupNorm, Side, Similarity
+from kgprobe.arrays import AnyInts, Floats, run_starts
+from kgprobe.predict.scorers import Dot, GroupNorm, Side, Similarity, Singles
 
 if TYPE_CHECKING:
     from pykeen.models import Model
@@ -24,9 +24,7 @@ Numbers: TypeAlias = NDArray[Any]
 
 """Real or complex numbers, as PyKEEN stores them."""
 
-Doubles: TypeAlias = NDArray[np.float64]
-
-Encoder: TypeAlias = Callable[[Ints, Ints], Numbers]
+Encoder: TypeAlias = Callable[[AnyInts, AnyInts], Numbers]
 
 """Given entities and relations -> the queries, not yet rounded; each depends on its own entity and relation alone."""
 
@@ -46,7 +44,7 @@ class VectorForm:
     """
 
     similarity: Similarity
-    candidates: Mapping[Side, Floats]
+    candidates: Mapping[Side, Singles]
     encode: Mapping[Side, Encoder]
 
 
@@ -75,7 +73,7 @@ def vector_form(interaction: Any, entities: Sequence[Numbers], relations: Sequen
     return build(interaction, entities, relations)
 
 
-def as_floats(numbers: Numbers) -> Floats:
+def as_floats(numbers: Numbers) -> Singles:
     """Numbers rounded to float32; a complex number is two coordinates, the real and the imaginary part.
 
     Example:
@@ -166,7 +164,7 @@ def _tucker(interaction: Any, entities: Sequence[Numbers], relations: Sequence[N
     # v_r . t is the same for all heads: the last coordinate of a query for heads, which is 1 in every candidate.
     with_one = np.hstack([vectors, np.ones((len(vectors), 1), dtype=np.float32)])
 
-    def head_queries(given: Ints, relation: Ints) -> Doubles:
+    def head_queries(given: AnyInts, relation: AnyInts) -> Floats:
         constant = (_wide(vectors[given]) * offsets[relation]).sum(axis=1, keepdims=True)
         return np.hstack([_times(vectors[given], matrices.swapaxes(1, 2), relation), constant])
 
@@ -180,7 +178,7 @@ def _tucker(interaction: Any, entities: Sequence[Numbers], relations: Sequence[N
     )
 
 
-def _normalisation(layer: Any, dimension: int) -> tuple[Doubles, Doubles]:
+def _normalisation(layer: Any, dimension: int) -> tuple[Floats, Floats]:
     """What a batch normalisation multiplies by and adds when it is not trained."""
     if layer is None:
         return np.ones(dimension), np.zeros(dimension)
@@ -190,7 +188,7 @@ def _normalisation(layer: Any, dimension: int) -> tuple[Doubles, Doubles]:
     return scale, bias - mean * scale
 
 
-def _times(vectors: Numbers, matrices: Numbers, relation: Ints) -> Doubles:
+def _times(vectors: Numbers, matrices: Numbers, relation: AnyInts) -> Floats:
     """Each row times the matrix of its relation.
 
     Added up in the order of the coordinates by NumPy's own loops: what a BLAS adds depends on the number of rows.
@@ -314,13 +312,13 @@ class PykeenVectors:
         self.similarity: Similarity = form.similarity
         self._form, self._inverse = form, inverse
 
-    def encode_queries(self, side: Side, given: Ints, relation: Ints) -> Floats:
+    def encode_queries(self, side: Side, given: AnyInts, relation: AnyInts) -> Singles:
         """The vectors of the queries, computed in float64 and rounded once."""
         if self._inverse:
             relation, side = 2 * relation + (side == "head"), "tail"
         return as_floats(self._form.encode[side](given, relation))
 
-    def candidates(self, side: Side) -> Floats:
+    def candidates(self, side: Side) -> Singles:
         """The vectors of all entities as answers on the side."""
         return self._form.candidates["tail" if self._inverse else side]
 
@@ -347,7 +345,7 @@ class PykeenScores:
             score()  # what is computed once and kept does not count
             return bytes_made(score) * int(self.model.num_entities) // max(len(tried), 1)
 
-    def score(self, side: Side, given: Ints, relation: Ints) -> Any:
+    def score(self, side: Side, given: AnyInts, relation: AnyInts) -> Any:
         """The scores [queries, entities] before any sigmoid, which rounds different scores to the same."""
         import torch
 

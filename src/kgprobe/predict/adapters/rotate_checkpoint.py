@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from kgprobe.arrays import Floats
 from kgprobe.errors import DataError, nearest
 from kgprobe.graph.text_files import Layout, read_dictionary
 from kgprobe.predict.adapters.array_files import ArrayFile, open_arrays
 from kgprobe.predict.adapters.array_formats import StoredArray, reading
 from kgprobe.predict.adapters.embedding_files import ENTITY, RELATION, read_model
 from kgprobe.predict.adapters.embedding_header import Header, is_number
-from kgprobe.predict.adapters.interactions import INTERACTIONS, Doubles, unit_circle
+from kgprobe.predict.adapters.interactions import INTERACTIONS, unit_circle
 from kgprobe.predict.scorers import AnyScorer
 
 if TYPE_CHECKING:
@@ -149,6 +150,6 @@ def _header(config: Mapping[str, Any]) -> Header:
     return Header(interaction, interaction.similarity(settings), settings)
 
 
-def _turned(rows: NDArray[Any], unit: float) -> Doubles:
+def _turned(rows: NDArray[Any], unit: float) -> Floats:
     """What is stored for a relation, as complex numbers of modulus 1."""
     return unit_circle(rows.astype(np.float64) / unit)

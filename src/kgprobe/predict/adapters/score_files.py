@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kgprobe.arrays import Ints, find, pair_keys
+from kgprobe.arrays import AnyInts, find, pair_keys
 from kgprobe.errors import DataError, spans
 from kgprobe.predict.adapters.array_files import (
     WHOLE_NUMBERS,
@@ -44,7 +44,7 @@ class RowReader:
 
     name: str
     width: int
-    read: Callable[[Ints], NDArray[Any]]
+    read: Callable[[AnyInts], NDArray[Any]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,7 +72,7 @@ class QueryRows:
 
     @classmethod
     def of_triples(
-        cls, source: Path, triples: Ints, num_relations: int, readers: Mapping[Side, RowReader], problems: list[str]
+        cls, source: Path, triples: AnyInts, num_relations: int, readers: Mapping[Side, RowReader], problems: list[str]
     ) -> QueryRows:
         """Index the rows; those of the same query that are not alike are added to ``problems``."""
         queries: dict[Side, tuple[NDArray[np.int64], NDArray[np.int64]]] = {}
@@ -83,7 +83,7 @@ class QueryRows:
             queries[side] = keys, first
         return cls(source, num_relations, readers, queries)
 
-    def find(self, side: Side, given: Ints, relation: Ints) -> NDArray[Any]:
+    def find(self, side: Side, given: AnyInts, relation: AnyInts) -> NDArray[Any]:
         """The row of each query that asks for the ``side`` of (given[i], relation[i])."""
         if side not in self.readers:
             raise DataError(
@@ -122,7 +122,7 @@ def _differ(left: NDArray[Any], right: NDArray[Any]) -> NDArray[np.bool_]:
     return np.asarray(~alike.all(axis=1))
 
 
-def other_triples(stored: NDArray[Any], triples: Ints) -> list[str]:
+def other_triples(stored: NDArray[Any], triples: AnyInts) -> list[str]:
     """Where the triples that rows were made for are not those that are ranked; shapes are known to agree."""
     rows = np.flatnonzero((stored != triples).any(axis=1))
     listed = spans(rows.tolist(), most=10)
@@ -135,7 +135,7 @@ class StoredScores:
 
     rows: QueryRows
 
-    def score(self, side: Side, given: Ints, relation: Ints) -> NDArray[Any]:
+    def score(self, side: Side, given: AnyInts, relation: AnyInts) -> NDArray[Any]:
         """The scores of all entities for each query."""
         return self.rows.find(side, given, relation)
 
@@ -157,7 +157,7 @@ def is_scores(path: str | PathLike[str]) -> bool:
 
 
 def open_scores(
-    path: str | PathLike[str], graph: KnowledgeGraph, triples: Ints
+    path: str | PathLike[str], graph: KnowledgeGraph, triples: AnyInts
 ) -> tuple[str, AnyScorer, dict[str, Any]]:
     """Open the scores of the triples of a graph that are to be ranked.
 

@@ -10,14 +10,12 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from kgprobe.arrays import find, pair_keys
+from kgprobe.arrays import Floats, Ints, find, pair_keys
 from kgprobe.errors import DataError, UsageError
 from kgprobe.graph import KnowledgeGraph
 from kgprobe.graph.knowledge_graph import KnownAnswers
 from kgprobe.predict.scorers import Side
 from kgprobe.predict.tasks import Counts
-
-Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,8 +88,6 @@ class TopKLists:
         """How many queries have a list."""
         return sum(map(len, self.sides.values()))
 
-
-Floats = NDArray[np.float64]
 
 _SHOWN = 5
 

@@ -12,19 +12,17 @@ from pathlib import Path
 from typing import Any, TypeAlias, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
+from kgprobe.arrays import Ints
 from kgprobe.errors import DataError
 from kgprobe.graph import KnowledgeGraph
-from kgprobe.graph.identifiers import Names
+from kgprobe.graph.names import Names
 from kgprobe.graph.text_files import UNREADABLE, Complaints, disguise, open_bytes
 from kgprobe.predict.adapters.top_k import SideLists, TopKLists, Unlisted
 from kgprobe.predict.scorers import SIDES, Side
 from kgprobe.ranks.schema import SIDE_NAMES
 
 Name: TypeAlias = str | int
-
-Ints = NDArray[np.int64]
 
 _SPELLINGS = {
     "head": ("head", "gold_head"),
@@ -42,7 +40,7 @@ class LineError(ValueError):
 
 
 @dataclass(frozen=True, eq=False)
-class Line:
+class TopKLine:
     """A query and its answers.
 
     Attributes:
@@ -62,7 +60,7 @@ class Line:
     levels: Ints
 
 
-def parse_line(text: str) -> Line:
+def parse_line(text: str) -> TopKLine:
     """Take a line apart.
 
     Raises:
@@ -85,7 +83,7 @@ def parse_line(text: str) -> Line:
     side = _side(fields)
     given, target = ("head", "tail") if side == "tail" else ("tail", "head")
     predictions, levels = _predictions(fields["predictions"])
-    return Line(
+    return TopKLine(
         side=side,
         given=_name(given, fields[given]),
         relation=_name("relation", fields["relation"]),

@@ -6,13 +6,11 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Any, Protocol
 
-import numpy as np
 from numpy.typing import NDArray
 
+from kgprobe.arrays import Ints
 from kgprobe.errors import UsageError
-from kgprobe.predict.scorers import Floats, Similarity
-
-Ints = NDArray[np.int64]
+from kgprobe.predict.scorers import Similarity, Singles
 
 
 @dataclass(frozen=True)
@@ -34,10 +32,10 @@ class Bounds:
         return Bounds(self.row[chosen], self.low[chosen], self.high[chosen])
 
 
-class Arithmetic(Protocol):
+class Backend(Protocol):
     """Vectors and score tiles are whatever `place` and `scores` give: only the arithmetic itself looks into them."""
 
-    def place(self, vectors: Floats) -> Any:
+    def place(self, vectors: Singles) -> Any:
         """The vectors where this arithmetic computes."""
         ...
 
@@ -73,12 +71,12 @@ class Arithmetic(Protocol):
         """The candidates within the bounds, as positions among the targets and columns; `count` found so many."""
         ...
 
-    def record(self, similarity: Similarity, queries: Any, row: Ints, candidates: Any, column: Ints) -> Floats:
+    def record(self, similarity: Similarity, queries: Any, row: Ints, candidates: Any, column: Ints) -> Singles:
         """The scores of record of pairs of a query and a candidate."""
         ...
 
 
-def arithmetic_for(device: str = "cpu") -> Arithmetic:
+def backend_for(device: str = "cpu") -> Backend:
     """The fastest arithmetic for a device that is installed.
 
     ``cpu`` is NumPy, with compiled loops where numba is installed; anything else is a device of torch.
@@ -89,14 +87,14 @@ def arithmetic_for(device: str = "cpu") -> Arithmetic:
     """
     if device == "cpu":
         if find_spec("numba") is None:
-            from kgprobe.predict.backends.numpy_backend import PlainArithmetic
+            from kgprobe.predict.backends.numpy_backend import NumpyBackend
 
-            return PlainArithmetic()
-        from kgprobe.predict.backends.numba_backend import CompiledArithmetic
+            return NumpyBackend()
+        from kgprobe.predict.backends.numba_backend import NumbaBackend
 
-        return CompiledArithmetic()
+        return NumbaBackend()
     if find_spec("torch") is None:
         raise UsageError(f"the device {device!r} needs torch", remedy="pip install 'kgprobe[models]'")
-    from kgprobe.predict.backends.torch_backend import TorchArithmetic
+    from kgprobe.predict.backends.torch_backend import TorchBackend
 
-    return TorchArithmetic(device.removeprefix("torch:"))
+    return TorchBackend(device.removeprefix("torch:"))

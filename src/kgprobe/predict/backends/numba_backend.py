@@ -1,15 +1,165 @@
-"""The numba backend: BLAS for products, compiled loops for the rest."""
+"""The numba backend: BLAS for products, compiled loops for the rest. Importing this module needs numba."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
+import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from kgprobe.predict.backends.backend import Bounds, Ints
-from kgprobe.predict.backends.numpy_backend import PlainArithmetic
-from kgprobe.predict.scorers import Dot, Floats, GroupNorm, Similarity
+from kgprobe.arrays import Ints
+from kgprobe.predict.backends.backend import Bounds
+from kgprobe.predict.backends.numpy_backend import NumpyBackend
+from kgprobe.predict.scorers import Dot, GroupNorm, Similarity, Singles
+
+# mypy: disable-error-code="no-untyped-def"
+
+_STRETCH = 256
+
+
+def compiled(**options: Any) -> Callable[[Any], Any]:
+    """Compile when first called, and keep what was compiled wherever this user may write."""
+
+    def decorate(function: Any) -> Any:
+        try:
+            return numba.njit(nogil=True, cache=True, **options)(function)
+        except RuntimeError:  # there is no such place: it is compiled again in every process
+            return numba.njit(nogil=True, **options)(function)
+
+    return decorate
+
+
+_exact = compiled()
+
+# Sums may be reordered and square roots approximated: the bounds of the similarities allow for it.
+_fast = compiled(fastmath={"nsz", "contract", "afn", "arcp", "reassoc"})
+
+
+@_exact
+def count(scores, row, low, high, above, within):
+    """How many of a row's scores are above the high bound, and how many are within, for every target."""
+    for target in range(len(row)):
+        beaten, reached = np.int32(0), np.int32(0)
+        for column in range(scores.shape[1]):
+            score = scores[row[target], column]
+            beaten += np.int32(score > high[target])
+            reached += np.int32(score >= low[target])
+        above[target] = beaten
+        within[target] = reached - beaten
+
+
+@_exact
+def find_within(scores, row, low, high, which, columns):
+    """The targets and columns of the scores within the bounds; few are, so most stretches are passed over at once."""
+    found = 0
+    for target in range(len(row)):
+        line, least, most = scores[row[target]], low[target], high[target]
+        for start in range(0, len(line), _STRETCH):
+            stretch = line[start : start + _STRETCH]
+            there = np.int32(0)
+            for column in range(len(stretch)):
+                there += np.int32((stretch[column] >= least) & ~(stretch[column] > most))
+            if there:
+                for column in range(len(stretch)):
+                    if stretch[column] >= least and not stretch[column] > most:
+                        which[found], columns[found] = target, start + column
+                        found += 1
+
+
+@_exact
+def record_dot(queries, row, candidates, column, out):
+    """float64 sums in the order of the coordinates, rounded to float32."""
+    for pair in range(len(row)):
+        total = 0.0
+        for i in range(queries.shape[1]):
+            total += np.float64(queries[row[pair], i]) * np.float64(candidates[column[pair], i])
+        out[pair] = np.float32(total)
+
+
+@_exact
+def record_group_norm(queries, row, candidates, column, width, gamma, out):
+    """float64 norms and their sum in the order of the coordinates, rounded to float32."""
+    for pair in range(len(row)):
+        total = 0.0
+        for start in range(0, queries.shape[1], width):
+            squared = 0.0
+            for i in range(start, start + width):
+                difference = np.float64(queries[row[pair], i]) - np.float64(candidates[column[pair], i])
+                squared += difference * difference
+            total += np.sqrt(squared)
+        out[pair] = np.float32(gamma - total)
+
+
+# ``columns`` has a candidate in every column; its scores go to the columns of ``out`` from ``first`` on. Rows are taken
+# out first: an index that is a sum could be negative as far as the compiler knows, and would not be vectorised. Several
+# coordinates at a time are added up in registers: sums in memory would take longer than the arithmetic.
+
+
+@_fast
+def absolute(queries, columns, out, first):
+    """Minus the sum of absolute differences."""
+    for row in range(len(queries)):
+        line = out[row, first : first + columns.shape[1]]
+        line[:] = np.float32(0)
+        fours = len(columns) // 4 * 4
+        for i in range(0, fours, 4):
+            x, y, z, w = queries[row, i], queries[row, i + 1], queries[row, i + 2], queries[row, i + 3]
+            a, b, c, d = columns[i], columns[i + 1], columns[i + 2], columns[i + 3]
+            for j in range(len(line)):
+                line[j] -= (abs(x - a[j]) + abs(y - b[j])) + (abs(z - c[j]) + abs(w - d[j]))
+        for i in range(fours, len(columns)):
+            x, a = queries[row, i], columns[i]
+            for j in range(len(line)):
+                line[j] -= abs(x - a[j])
+
+
+@_fast
+def moduli(queries, columns, out, first):
+    """Minus the sum of the norms of pairs of coordinates."""
+    for row in range(len(queries)):
+        line = out[row, first : first + columns.shape[1]]
+        line[:] = np.float32(0)
+        for i in range(0, len(columns), 2):
+            x, y = queries[row, i], queries[row, i + 1]
+            real, imaginary = columns[i], columns[i + 1]
+            for j in range(len(line)):
+                a, b = x - real[j], y - imaginary[j]
+                line[j] -= np.sqrt(a * a + b * b)
+
+
+@_fast
+def norms(queries, columns, width, out, first):
+    """Minus the sum of the norms of groups of coordinates, for two queries while the candidates are at hand."""
+    size = columns.shape[1]
+    sums, squares = np.empty((2, size), dtype=np.float32), np.empty((2, size), dtype=np.float32)
+    sum_one, sum_two, square_one, square_two = sums[0], sums[1], squares[0], squares[1]
+    for row in range(0, len(queries), 2):
+        one, two = queries[row], queries[min(row + 1, len(queries) - 1)]
+        sums[:] = np.float32(0)
+        for start in range(0, len(columns), width):
+            squares[:] = np.float32(0)
+            twos = start + width // 2 * 2
+            for i in range(start, twos, 2):
+                a, b = columns[i], columns[i + 1]
+                x, y, z, w = one[i], one[i + 1], two[i], two[i + 1]
+                for j in range(size):
+                    p, q, r, s = x - a[j], y - b[j], z - a[j], w - b[j]
+                    square_one[j] += p * p + q * q
+                    square_two[j] += r * r + s * s
+            for i in range(twos, start + width):
+                a, x, z = columns[i], one[i], two[i]
+                for j in range(size):
+                    p, r = x - a[j], z - a[j]
+                    square_one[j] += p * p
+                    square_two[j] += r * r
+            for j in range(size):
+                sum_one[j] -= np.sqrt(square_one[j])
+                sum_two[j] -= np.sqrt(square_two[j])
+        last = min(row + 2, len(queries))
+        out[row:last, first : first + size] = sums[: last - row]
+
 
 _CACHED_COORDINATES = 1 << 17
 
@@ -18,7 +168,7 @@ _CACHED_COORDINATES = 1 << 17
 _COLUMNS = (64, 2048)
 
 
-class CompiledArithmetic(PlainArithmetic):
+class NumbaBackend(NumpyBackend):
     """Counts with compiled loops, which release the lock of the interpreter.
 
     Example:
@@ -30,11 +180,11 @@ class CompiledArithmetic(PlainArithmetic):
 
     def __init__(self) -> None:
         super().__init__()
-        from kgprobe.predict.backends import numba_kernels
+        from kgprobe.predict.backends import numba_backend
 
-        self._kernels: Any = numba_kernels
+        self._kernels: Any = numba_backend
 
-    def group_norm(self, similarity: GroupNorm, queries: Floats, candidates: Floats, out: Floats) -> None:
+    def group_norm(self, similarity: GroupNorm, queries: Singles, candidates: Singles, out: Singles) -> None:
         """Minus the sum of the norms, with the candidates in columns so that they fill vector registers."""
         dimension = queries.shape[1]
         width = similarity.width(dimension)
@@ -60,7 +210,7 @@ class CompiledArithmetic(PlainArithmetic):
         self._kernels.find_within(scores, bounds.row, bounds.low, bounds.high, which, column)
         return which, column
 
-    def record(self, similarity: Similarity, queries: Floats, row: Ints, candidates: Floats, column: Ints) -> Floats:
+    def record(self, similarity: Similarity, queries: Singles, row: Ints, candidates: Singles, column: Ints) -> Singles:
         """The scores of record, without a copy of the vectors."""
         out = np.empty(len(row), dtype=np.float32)
         if isinstance(similarity, Dot):

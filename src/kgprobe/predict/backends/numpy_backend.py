@@ -8,13 +8,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kgprobe.predict.backends.backend import Bounds, Ints
-from kgprobe.predict.scorers import Dot, Floats, GroupNorm, Similarity, as_array
+from kgprobe.arrays import Ints
+from kgprobe.predict.backends.backend import Bounds
+from kgprobe.predict.scorers import Dot, GroupNorm, Similarity, Singles, as_array
 
 _CELLS_AT_ONCE = 1 << 20
 
 
-class PlainArithmetic:
+class NumpyBackend:
     """Counts with NumPy and its BLAS.
 
     Example:
@@ -28,11 +29,11 @@ class PlainArithmetic:
     def __init__(self) -> None:
         self._own = threading.local()
 
-    def place(self, vectors: Floats) -> Floats:
+    def place(self, vectors: Singles) -> Singles:
         """The vectors as they are."""
         return vectors
 
-    def scores(self, similarity: Similarity, queries: Floats, candidates: Floats) -> Floats:
+    def scores(self, similarity: Similarity, queries: Singles, candidates: Singles) -> Singles:
         """Float32 scores in a buffer that each thread uses again."""
         out = self._buffer(len(queries), len(candidates))
         if isinstance(similarity, Dot):
@@ -43,7 +44,7 @@ class PlainArithmetic:
             self.group_norm(similarity, queries, candidates, out)
         return out
 
-    def group_norm(self, similarity: GroupNorm, queries: Floats, candidates: Floats, out: Floats) -> None:
+    def group_norm(self, similarity: GroupNorm, queries: Singles, candidates: Singles, out: Singles) -> None:
         """Minus the sum of the norms, group by group."""
         width = similarity.width(queries.shape[1])
         out[:] = 0
@@ -94,7 +95,7 @@ class PlainArithmetic:
         which, column = np.nonzero((rows >= bounds.low[:, None]) & ~(rows > bounds.high[:, None]))
         return which, column
 
-    def record(self, similarity: Similarity, queries: Floats, row: Ints, candidates: Floats, column: Ints) -> Floats:
+    def record(self, similarity: Similarity, queries: Singles, row: Ints, candidates: Singles, column: Ints) -> Singles:
         """The scores of record, as the similarity itself defines them."""
         scores = np.empty(len(row), dtype=np.float32)
         step = max(1, _CELLS_AT_ONCE // queries.shape[1])
@@ -103,9 +104,9 @@ class PlainArithmetic:
             scores[some] = similarity.record(queries[row[some]], candidates[column[some]])
         return scores
 
-    def _buffer(self, rows: int, columns: int) -> Floats:
+    def _buffer(self, rows: int, columns: int) -> Singles:
         cells = rows * columns
         if not hasattr(self._own, "buffer") or self._own.buffer.size < cells:
             self._own.buffer = np.empty(cells, dtype=np.float32)
-        buffer: Floats = self._own.buffer[:cells].reshape(rows, columns)
+        buffer: Singles = self._own.buffer[:cells].reshape(rows, columns)
         return buffer

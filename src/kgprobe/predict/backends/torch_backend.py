@@ -9,16 +9,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from kgprobe.arrays import Ints
 from kgprobe.errors import UsageError
-from kgprobe.predict.backends.backend import Bounds, Ints
-from kgprobe.predict.scorers import Dot, Floats, GroupNorm, Similarity
+from kgprobe.predict.backends.backend import Bounds
+from kgprobe.predict.scorers import Dot, GroupNorm, Similarity, Singles
 
 _CELLS_AT_ONCE = 1 << 26
 
 _COORDINATES_AT_ONCE = 1 << 26
 
 
-class TorchArithmetic:
+class TorchBackend:
     """Counts with torch on a device.
 
     Example:
@@ -42,7 +43,7 @@ class TorchArithmetic:
                 f"the device {device!r} cannot be used", [str(error).splitlines()[0]], "choose cpu or cuda"
             ) from None
 
-    def place(self, vectors: Floats) -> Any:
+    def place(self, vectors: Singles) -> Any:
         """The vectors on the device."""
         return self._tensor(vectors)
 
@@ -107,7 +108,7 @@ class TorchArithmetic:
         which, column = (np.concatenate(ids) for ids in zip(*parts, strict=True))
         return which, column
 
-    def record(self, similarity: Similarity, queries: Any, row: Ints, candidates: Any, column: Ints) -> Floats:
+    def record(self, similarity: Similarity, queries: Any, row: Ints, candidates: Any, column: Ints) -> Singles:
         """The scores of record, which every device adds up in the same order."""
         out = np.empty(len(row), dtype=np.float32)
         step = max(1, _COORDINATES_AT_ONCE // queries.shape[1])

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
+from kgprobe.arrays import Floats
 from kgprobe.errors import nearest
 from kgprobe.ranks.importers.drafts import Draft, Given
 from kgprobe.ranks.importers.foreign_files import all_whole, flags, is_text, read_numbers
@@ -130,8 +130,6 @@ def label_name(name: str) -> str:
 def _plain(name: str) -> str:
     return name.lower().replace("-", "_").replace(" ", "_")
 
-
-Floats = NDArray[np.float64]
 
 Columns = Mapping[str, pa.Array]
 
@@ -319,7 +317,7 @@ def _listed(values: pa.Array) -> str:
 
 
 @dataclass(frozen=True)
-class Candidates:
+class CandidateCounts:
     """The numbers of candidates (None where there is no way to them) and how they were found.
 
     Attributes:
@@ -337,7 +335,7 @@ class Candidates:
 
 def read_candidates(
     draft: Draft, columns: Columns, triples: Columns, side: pa.Array, given: Given, *, raw: bool
-) -> Candidates:
+) -> CandidateCounts:
     """The number of candidates of each query by the first way that is open.
 
     Example:
@@ -349,24 +347,24 @@ def read_candidates(
     """
     if raw and (own := [name for name in ("candidates", "filtered") if name in columns]):
         draft.require("candidates", f"nothing was filtered (raw), but there is a column of {own[0]}: leave out one")
-        return Candidates()
+        return CandidateCounts()
     if "candidates" in columns:
         values = read_numbers(draft, "candidates", columns["candidates"], whole=True, nullable=False)
-        return Candidates(values, "as in the file", column="candidates")
+        return CandidateCounts(values, "as in the file", column="candidates")
     if "filtered" in columns and given.num_entities is not None:
         removed = read_numbers(draft, "filtered", columns["filtered"], whole=True, nullable=False)
         draft.malformed |= {"candidates"} if "filtered" in draft.malformed else set()
         values = pc.subtract(given.num_entities, removed)
-        return Candidates(values, "entities minus filtered", column="filtered")
+        return CandidateCounts(values, "entities minus filtered", column="filtered")
     if "filtered" in columns:
         draft.require("candidates", "filtered is known, but not of how many: give the graph or its number of entities")
-        return Candidates()
+        return CandidateCounts()
     if raw and given.num_entities is not None:
-        return Candidates(pa.array(np.full(draft.rows, given.num_entities)), "all entities (raw)", ())
+        return CandidateCounts(pa.array(np.full(draft.rows, given.num_entities)), "all entities (raw)", ())
     if not raw and given.graph is not None and given.graph.has_train:
         return _unknown_answers(draft, triples, side, given.graph)
     draft.require("candidates", _no_candidates(given, raw))
-    return Candidates()
+    return CandidateCounts()
 
 
 def _no_candidates(given: Given, raw: bool) -> str:
@@ -380,7 +378,7 @@ def _no_candidates(given: Given, raw: bool) -> str:
     )
 
 
-def _unknown_answers(draft: Draft, triples: Columns, side: pa.Array, graph: KnowledgeGraph) -> Candidates:
+def _unknown_answers(draft: Draft, triples: Columns, side: pa.Array, graph: KnowledgeGraph) -> CandidateCounts:
     """What is left when the graph's known answers, except the target, are taken away."""
     limits = {"head": graph.num_entities, "relation": graph.num_relations, "tail": graph.num_entities}
     usable = pc.is_valid(side)
@@ -399,4 +397,4 @@ def _unknown_answers(draft: Draft, triples: Columns, side: pa.Array, graph: Know
         draft.malformed.add("candidates")  # these rows are refused for another reason
     values = pa.array(left, pa.float64(), from_pandas=True).cast(pa.int64())
     splits = tuple(graph.splits)
-    return Candidates(values, f"entities minus known answers of {', '.join(splits)}", splits)
+    return CandidateCounts(values, f"entities minus known answers of {', '.join(splits)}", splits)

@@ -14,9 +14,20 @@ from numpy.typing import NDArray
 
 from kgprobe.errors import DataError, UsageError, nearest
 from kgprobe.graph import SPLITS
-from kgprobe.ranks.schema import COLUMNS, POPULARITY, REQUIRED, RanksInfo, conform
+from kgprobe.ranks.schema import (
+    COLUMNS,
+    POPULARITY,
+    REQUIRED,
+    ROWS_NAMED,
+    Checker,
+    RanksInfo,
+    Rule,
+    conform,
+    describe,
+    entity_rules,
+    graph_rules,
+)
 from kgprobe.ranks.table import Ranks, concatenate, merge_seeds
-from kgprobe.ranks.validation import ROWS_NAMED, Checker, Rule, describe, entity_rules, graph_rules
 
 if TYPE_CHECKING:
     from kgprobe.graph import KnowledgeGraph
@@ -163,7 +174,7 @@ class Reading:
     notes: list[str] = field(default_factory=list)
 
 
-def finish(drafts: Sequence[Draft], given: Given, reading: Reading) -> Ranks:
+def finish_import(drafts: Sequence[Draft], given: Given, reading: Reading) -> Ranks:
     """One rank table of all files, or everything that is wrong with any of them."""
     _refuse(drafts, given)
     info = RanksInfo(

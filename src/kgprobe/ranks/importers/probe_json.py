@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from kgprobe.arrays import find
 from kgprobe.errors import UsageError
 from kgprobe.graph.text_files import UNREADABLE, open_bytes
-from kgprobe.ranks.importers.drafts import Draft, Given, Reading, finish
+from kgprobe.ranks.importers.drafts import Draft, Given, Reading, finish_import
 from kgprobe.ranks.importers.foreign_files import each_path, kind_of
 from kgprobe.ranks.table import Ranks
 
@@ -200,7 +200,7 @@ def import_probe_json(
         raise UsageError("the number of candidates is not known", _NEEDED)
     drafts = [_draft(path, given.num_entities, paired=graph is None) for path in files]
     reading = Reading("probe-json", "entities minus filtered", None if graph else "entry of the other side")
-    return finish(drafts, given, reading)
+    return finish_import(drafts, given, reading)
 
 
 _NEEDED = ["the files say how many entities were filtered, not how many there are: give a graph or the number"]

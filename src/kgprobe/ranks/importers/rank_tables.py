@@ -1,15 +1,17 @@
-"""Import rank tables of other programs: CSV, TSV or Parquet with columns of any name."""
+"""Import rank tables of other programs: CSV, TSV or Parquet with columns of any name; all formats by name."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 from os import PathLike
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from kgprobe.ranks.importers.column_mapping import (
-    Candidates,
+    CandidateCounts,
     Naming,
     agrees,
     apply_recipe,
@@ -21,8 +23,9 @@ from kgprobe.ranks.importers.column_mapping import (
     read_side,
     read_triples,
 )
-from kgprobe.ranks.importers.drafts import Draft, Given, Reading, finish
+from kgprobe.ranks.importers.drafts import Draft, Given, Reading, finish_import
 from kgprobe.ranks.importers.foreign_files import each_path, format_of, infer_types, plain, read_numbers, source_of
+from kgprobe.ranks.importers.probe_json import import_probe_json
 from kgprobe.ranks.schema import POPULARITY
 from kgprobe.ranks.table import Ranks
 
@@ -89,12 +92,12 @@ def import_table(
         popularity="column" if any(name in draft.columns for draft in drafts for name in POPULARITY) else None,
         filtered=found[0].filtered if len({way.filtered for way in found}) == 1 else None,
     )
-    return finish(drafts, given, reading)
+    return finish_import(drafts, given, reading)
 
 
 def _fill(
     draft: Draft, table: pa.Table, mapping: Mapping[str, str], given: Given, *, raw: bool, labels: bool
-) -> Candidates | None:
+) -> CandidateCounts | None:
     """Fill the draft with what the table says, or with what keeps it from being understood."""
     names = [name for name in table.column_names if name]
     if len(names) < len(table.column_names):
@@ -152,3 +155,36 @@ def _free_name(name: str, taken: Mapping[str, pa.Array]) -> str:
     while name in taken:
         name = f"source_{name}"
     return name
+
+
+@dataclass(frozen=True)
+class Importer:
+    """One format.
+
+    Attributes:
+        summary: What the files look like.
+        read: Takes the files and, by name: graph, num_entities, model, split, seed, and the options.
+        options: What it can be told besides.
+        needs_size: Whether it always needs the graph or its number of entities.
+
+    Example:
+        >>> sorted(IMPORTERS), sorted(IMPORTERS["csv"].options), IMPORTERS["probe-json"].needs_size
+        (['csv', 'parquet', 'probe-json', 'tsv'], ['columns', 'labels', 'raw'], True)
+    """
+
+    summary: str
+    read: Callable[..., Ranks]
+    options: frozenset[str] = frozenset()
+    needs_size: bool = False
+
+
+def _table(format: str, summary: str) -> Importer:  # noqa: A002
+    return Importer(summary, partial(import_table, format=format), frozenset({"columns", "raw", "labels"}))
+
+
+IMPORTERS: dict[str, Importer] = {
+    "probe-json": Importer("the JSON of the authors of PROBE", import_probe_json, needs_size=True),
+    "csv": _table("csv", "comma-separated columns, named in the first line"),
+    "tsv": _table("tsv", "tab-separated columns, named in the first line"),
+    "parquet": _table("parquet", "columns of any names"),
+}

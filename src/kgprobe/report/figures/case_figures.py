@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from kgprobe.aggregate import PopularityWeight
+from kgprobe.arrays import Floats, Ints
 from kgprobe.errors import DataError
 from kgprobe.report.figures.style import PAGE, Look, in_style, legend_above, log_axis, looks, panels, plain, whole
 
@@ -22,10 +22,6 @@ if TYPE_CHECKING:
     from kgprobe.graph import KnowledgeGraph
     from kgprobe.ranks import Ranks
 
-
-Floats = NDArray[np.float64]
-
-Ints = NDArray[np.int64]
 
 GROUPS = ("Most popular quarter", "Second quarter", "Third quarter", "Rarest quarter")
 

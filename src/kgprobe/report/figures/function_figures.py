@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from kgprobe.aggregate import PopularityWeight
+from kgprobe.arrays import Floats
 from kgprobe.report.figures.style import (
     ALPHA,
     COLUMN,
@@ -80,8 +80,6 @@ def draw_transformers(alphas: Sequence[float] = ALPHAS, candidates: int = 1000) 
     figure.legend(*affine.get_legend_handles_labels(), loc="outside right center")
     return figure
 
-
-Floats = NDArray[np.float64]
 
 BETAS = (0.0, 0.1, 0.2, 0.4, 0.6, 0.8)
 

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from kgprobe.aggregate import Geometry, PopularityWeight
+from kgprobe.arrays import Flags, Floats
 from kgprobe.errors import DataError
 from kgprobe.ranks import Ranks
 from kgprobe.report.figures.style import PAGE, Look, in_style, legend_above, looks, panels, plain, refuse_many, setting
@@ -27,10 +27,6 @@ if TYPE_CHECKING:
 
     from kgprobe.comparison import Lineup
 
-
-Floats = NDArray[np.float64]
-
-Flags = NDArray[np.bool_]
 
 ALPHAS, BETAS = (1.0, 0.25), (0.0, 0.8)
 

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from kgprobe.arrays import Floats
 from kgprobe.openworld.bench_points import Points
 from kgprobe.openworld.consistency import ranking
 from kgprobe.report.figures.style import MINUS, PAGE, Look, in_style, legend_above, looks, panels, plain, refuse_many
@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-
-Floats = NDArray[np.float64]
 
 _COLUMNS, _MOST = 4, 24
 

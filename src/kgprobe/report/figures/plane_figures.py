@@ -8,8 +8,8 @@ from itertools import combinations
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
+from kgprobe.arrays import Flags, Floats, Ints
 from kgprobe.report.figures.style import (
     ALPHA,
     BETA,
@@ -140,12 +140,6 @@ def draw_heat_maps(plane: DecisionMap) -> Figure:
     return figure
 
 
-Floats = NDArray[np.float64]
-
-Flags = NDArray[np.bool_]
-
-Codes = NDArray[np.int64]
-
 _LETTER = 0.023
 
 """The width of a letter, where the map has 1: a name that does not fit is in the legend alone."""
@@ -237,7 +231,7 @@ def _among_the_best(plane: DecisionMap, first: str, second: str, curve: Floats) 
     return np.where(kept[:, None], curve, np.nan)
 
 
-def _name_regions(axes: Axes, models: Sequence[str], winner: Codes, edges: tuple[Floats, Floats]) -> None:
+def _name_regions(axes: Axes, models: Sequence[str], winner: Ints, edges: tuple[Floats, Floats]) -> None:
     """The name of each model in the widest part of what it wins, where there is room for it."""
     from scipy.ndimage import distance_transform_edt
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
+from kgprobe.arrays import Floats
 from kgprobe.errors import DataError
 from kgprobe.report.figures.style import COLUMN, HEAT, MINUS, in_style, log_axis, panels, place_of_zero
 
@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from kgprobe.graph import KnowledgeGraph
     from kgprobe.ranks import Ranks
 
-
-Floats = NDArray[np.float64]
 
 _LINES = 300
 

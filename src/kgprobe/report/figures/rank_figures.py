@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from kgprobe.arrays import Floats
 from kgprobe.report.figures.style import (
     ALPHA,
     BETA,
@@ -32,8 +33,6 @@ if TYPE_CHECKING:
     from kgprobe.comparison.results import Comparison, Estimate
     from kgprobe.ranks import Ranks
 
-
-Floats = NDArray[np.float64]
 
 BINS = ("1", "2", "3-10", "11-100", "101-1,000", ">1,000")
 

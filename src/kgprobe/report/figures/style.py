@@ -13,9 +13,7 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec
 
-import numpy as np
-from numpy.typing import NDArray
-
+from kgprobe.arrays import Floats
 from kgprobe.errors import UsageError
 from kgprobe.files import replacing
 
@@ -230,8 +228,6 @@ def scientific(number: float) -> str:
         return f"{number:.2g}"
     return f"{digits.removesuffix('.0')}·{power_of_ten(int(exponent))}"
 
-
-Floats = NDArray[np.float64]
 
 Direction = Literal["x", "y"]
 

@@ -14,15 +14,13 @@ from numpy.typing import NDArray
 
 from kgprobe.aggregate import surface
 from kgprobe.aggregate.weights import scaled_exp
-from kgprobe.arrays import distinct, sum_by
-from kgprobe.comparison.lineup import Codes, Lineup
+from kgprobe.arrays import Floats, Ints, distinct, sum_by
+from kgprobe.comparison.lineup import Lineup
 from kgprobe.graph import KnowledgeGraph
 from kgprobe.ranks import Ranks
 from kgprobe.ranks.schema import POPULARITY
 from kgprobe.report.page.page_queries import Content, draw_sample, query_content
 from kgprobe.transform import AffinePower
-
-Floats = NDArray[np.float64]
 
 ALPHAS, BETAS = (-1.0, -0.5, 0.0, 0.5, 1.0), (0.0, 0.2, 0.4, 0.6, 0.8)
 
@@ -43,18 +41,18 @@ _COARSER = (1, 2, 4, 8, 16)
 class Strata:
     """Queries with nearly the same candidate count and popularity, and their means."""
 
-    of_query: Codes
+    of_query: Ints
     size: Floats
     log_popularity: Floats
 
 
 @dataclass(frozen=True)
-class Cells:
+class HistogramCells:
     """How many queries of a run have nearly the same rank in the same stratum."""
 
-    rank: Codes
-    stratum: Codes
-    count: Codes
+    rank: Ints
+    stratum: Ints
+    count: Ints
 
 
 @dataclass(frozen=True)
@@ -64,7 +62,7 @@ class Histogram:
     ranks: Floats
     strata: list[Strata]
     strata_of: list[int]
-    cells: list[Cells]
+    cells: list[HistogramCells]
 
     @property
     def size(self) -> int:
@@ -135,7 +133,7 @@ def _histogram(runs: Sequence[tuple[Ranks, Sequence[float] | None]], coarser: in
     return Histogram(ranks, strata, strata_of, cells)
 
 
-def _rank_codes(rank: Floats, coarser: int) -> Codes:
+def _rank_codes(rank: Floats, coarser: int) -> Ints:
     """Halves up to the largest rank that is kept exactly, logs beyond."""
     beyond = 2 * _EXACT_RANKS + np.log(np.maximum(rank / _EXACT_RANKS, 1)) // (_RANK_WIDTH * coarser)
     return np.where(rank <= _EXACT_RANKS, np.rint(2 * rank) - 2, beyond).astype(np.int64)
@@ -176,10 +174,10 @@ def _strata(candidates: Floats, log_popularity: Floats, coarser: int) -> Strata:
     return Strata(which, np.exp(means[0]), means[1])
 
 
-def _cells(rank: Codes, stratum: Codes, counted: NDArray[np.bool_]) -> Cells:
+def _cells(rank: Ints, stratum: Ints, counted: NDArray[np.bool_]) -> HistogramCells:
     width = int(rank.max()) + 1
     keys, count = np.unique(stratum[counted] * width + rank[counted], return_counts=True)
-    return Cells(keys % width, keys // width, count)
+    return HistogramCells(keys % width, keys // width, count)
 
 
 MOST_SAMPLED = 800_000

@@ -161,15 +161,15 @@ def explain_queries(
         explainer: Explains it.
         watch: Called with how many queries have been explained since the last call.
     """
-    from kgprobe.models.rules.written_queries import Question
+    from kgprobe.models.rules.written_queries import WrittenQuery
 
     rows, first = explained_rows(lineup), lineup.first
     answers, targets = [], []
     for row in rows:
         head, relation, tail = (int(column[row]) for column in (first.head, first.relation, first.tail))
-        asked, target = (Question("tail", head, relation), tail)
+        asked, target = (WrittenQuery("tail", head, relation), tail)
         if not first.predicts_tail[row]:
-            asked, target = Question("head", tail, relation), head
+            asked, target = WrittenQuery("head", tail, relation), head
         answers.append(explainer.answers(asked, [target], top=1, rules=_RULES, new=True))
         targets.append(target)
         if watch is not None:

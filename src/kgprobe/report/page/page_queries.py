@@ -14,13 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kgprobe.aggregate.groups import ByQuantile
-from kgprobe.arrays import distinct
-from kgprobe.comparison.lineup import Codes, Lineup
+from kgprobe.arrays import Floats, Ints, distinct
+from kgprobe.comparison.lineup import Lineup
 from kgprobe.graph import KnowledgeGraph
 from kgprobe.ranks import Ranks
 from kgprobe.ranks.schema import POPULARITY
-
-Floats = NDArray[np.float64]
 
 _BANDS = 5
 
@@ -108,7 +106,7 @@ def _triples(lineup: Lineup, graph: KnowledgeGraph | None) -> Content:
     return Content(arrays=arrays, steps=frozenset({"triple"})) | _names(graph, entities, relations)
 
 
-def _names(graph: KnowledgeGraph | None, entities: Codes, relations: Codes) -> Content:
+def _names(graph: KnowledgeGraph | None, entities: Ints, relations: Ints) -> Content:
     """The names of what occurs, or ids where there are none."""
     content = Content()
     if graph is None or graph.entity_labels is None:
@@ -122,7 +120,7 @@ def _names(graph: KnowledgeGraph | None, entities: Codes, relations: Codes) -> C
     return content
 
 
-def _labelled(names: Sequence[str], ids: Codes) -> list[str]:
+def _labelled(names: Sequence[str], ids: Ints) -> list[str]:
     """The names; an id where a name is blank."""
     return [name if name.strip() else str(own) for name, own in zip(names, ids.tolist(), strict=True)]
 
@@ -136,14 +134,14 @@ def _bands(first: Ranks, pairs: tuple[Floats, Floats]) -> Content:
     return Content({"bands": labels}, {"band": band})
 
 
-def _shared(columns: Sequence[NDArray[Any]]) -> tuple[NDArray[Any], list[Codes]]:
+def _shared(columns: Sequence[NDArray[Any]]) -> tuple[NDArray[Any], list[Ints]]:
     """All values that occur in any column, ascending, and for each column the place of its values among them."""
     parts = [distinct([column.astype(np.float64)], len(column)) for column in columns]
     values = np.unique(np.concatenate([own for (own,), _ in parts]))
     return values.astype(columns[0].dtype), [np.searchsorted(values, own)[which] for (own,), which in parts]
 
 
-def _pairs(tables: Sequence[Ranks]) -> tuple[tuple[Floats, Floats], list[Codes]]:
+def _pairs(tables: Sequence[Ranks]) -> tuple[tuple[Floats, Floats], list[Ints]]:
     """All pairs of popularity that occur in any table, and for each table the place of its pairs among them."""
     parts = [distinct([run.numbers(column) for column in POPULARITY], len(run)) for run in tables]
     joined = [np.concatenate([values[i] for values, _ in parts]) for i in range(len(POPULARITY))]
@@ -152,9 +150,9 @@ def _pairs(tables: Sequence[Ranks]) -> tuple[tuple[Floats, Floats], list[Codes]]
     return (entity, relation), [own[which] for own, (_, which) in zip(places, parts, strict=True)]
 
 
-def _once(columns: Sequence[Codes]) -> tuple[list[Codes], list[int]]:
+def _once(columns: Sequence[Ints]) -> tuple[list[Ints], list[int]]:
     """The columns that differ, and for each column which of them it is."""
-    kept: list[Codes] = []
+    kept: list[Ints] = []
     which = []
     for column in columns:
         at = next((i for i, other in enumerate(kept) if np.array_equal(column, other)), len(kept))
@@ -176,11 +174,11 @@ class Sample:
         different: Further rows: those on which the models differ most.
     """
 
-    random: Codes
-    different: Codes
+    random: Ints
+    different: Ints
 
     @property
-    def rows(self) -> Codes:
+    def rows(self) -> Ints:
         """All of them, the random ones first."""
         return np.concatenate([self.random, self.different])
 

@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from kgprobe.arrays import Ints
+from kgprobe.arrays import AnyInts
 from kgprobe.models.rules.groundings import Grounder, Grounding
 from kgprobe.models.rules.rule_table import Rules
 
@@ -91,7 +91,7 @@ _MOST_PATHS = 32_767
 
 
 @dataclass(frozen=True, eq=False)
-class Facts:
+class RelationTriples:
     """All training facts (x, relation, y) of some queries (x, relation, ?).
 
     Attributes:
@@ -104,14 +104,14 @@ class Facts:
     y: NDArray[np.int64]
     asked: NDArray[np.bool_]
 
-    def ordered(self) -> Facts:
+    def ordered(self) -> RelationTriples:
         """The same in the order of x and y."""
         order = np.lexsort((self.y, self.x))
-        return Facts(self.x[order], self.y[order], self.asked[order])
+        return RelationTriples(self.x[order], self.y[order], self.asked[order])
 
 
 @dataclass(frozen=True, eq=False)
-class Block:
+class RelationBlock:
     """Queries of one relation; every part has one row for each of them.
 
     Attributes:
@@ -138,7 +138,7 @@ class Block:
         return len(self.entries.columns["rule"]) + len(self.changed.columns["rule"])
 
 
-def block_of(grounder: Grounder, rules: Rules, facts: Facts) -> Block:
+def block_of(grounder: Grounder, rules: Rules, facts: RelationTriples) -> RelationBlock:
     """Ground the rules of one relation for the queries of some of its facts.
 
     Args:
@@ -164,7 +164,7 @@ def block_of(grounder: Grounder, rules: Rules, facts: Facts) -> Block:
     kept = _Kept(lost, compared, before)
     asked, place = asked[compared], place[compared]
     changes_at = np.searchsorted(row[asked], np.arange(len(given) + 1))
-    return Block(
+    return RelationBlock(
         given,
         Ragged.of(
             found.candidates_at,
@@ -259,7 +259,7 @@ class Amount:
 
 
 @dataclass(frozen=True, eq=False)
-class TrainingQueries:
+class GroundedQueries:
     """Training queries with all that a step needs of them.
 
     Attributes:
@@ -292,9 +292,9 @@ class TrainingQueries:
     def __len__(self) -> int:
         return len(self.relation)
 
-    def to(self, device: torch.device) -> TrainingQueries:
+    def to(self, device: torch.device) -> GroundedQueries:
         """The same on a device."""
-        return TrainingQueries(*(getattr(self, column.name).to(device) for column in fields(self)))
+        return GroundedQueries(*(getattr(self, column.name).to(device) for column in fields(self)))
 
     def chunks(self, chosen: Tensor, most: int) -> list[Tensor]:
         """The chosen queries in parts that take no more than so many scores at once, where a single one does not."""
@@ -303,13 +303,13 @@ class TrainingQueries:
         return list(torch.split(chosen, sizes.tolist()))
 
 
-def training_queries(
+def ground_queries(
     grounder: Grounder,
     rules: Rules,
     amount: Amount,
     rng: np.random.Generator,
     watch: Callable[[], None] = lambda: None,
-) -> TrainingQueries:
+) -> GroundedQueries:
     """Ground the training queries of all relations.
 
     Args:
@@ -336,7 +336,7 @@ def training_queries(
     parts = {name: [getattr(block, name) for one in grounded for block in one.blocks] for name in _PARTS}
     del grounded, one
     stacked = (Ragged.stacked(parts.pop(name)) for name in _PARTS)
-    return TrainingQueries(_longs(asked), _longs(given), _longs(first), *stacked)
+    return GroundedQueries(_longs(asked), _longs(given), _longs(first), *stacked)
 
 
 class _OfRelation:
@@ -356,7 +356,7 @@ class _OfRelation:
         self._asked = _asked(self._x, amount, rng)
         self._order = rng.permutation(np.unique(self._x[self._asked]))
         self.queries, self.done = len(self._order), 0
-        self.blocks: list[Block] = []
+        self.blocks: list[RelationBlock] = []
         self._ground(_FIRST)
 
     @property
@@ -380,7 +380,7 @@ class _OfRelation:
     def _ground(self, some: int) -> None:
         here = np.isin(self._x, self._order[self.done : self.done + some])
         if here.any():
-            facts = Facts(self._x[here], self._y[here], self._asked[here])
+            facts = RelationTriples(self._x[here], self._y[here], self._asked[here])
             self.blocks.append(block_of(self._grounder, self._rules, facts))
             self.done += len(self.blocks[-1].given)
 
@@ -415,7 +415,7 @@ def shares(needed: NDArray[np.float64], queries: NDArray[np.int64], amount: Amou
     return some
 
 
-def _asked(x: Ints, amount: Amount, rng: np.random.Generator) -> NDArray[np.bool_]:
+def _asked(x: AnyInts, amount: Amount, rng: np.random.Generator) -> NDArray[np.bool_]:
     """Which facts are asked: a sample of them, and of each query no more than may be."""
     order = rng.permutation(len(x))[: amount.facts or None]
     by_query = order[np.argsort(x[order], kind="stable")]
@@ -425,5 +425,5 @@ def _asked(x: Ints, amount: Amount, rng: np.random.Generator) -> NDArray[np.bool
     return asked
 
 
-def _longs(numbers: Ints) -> Tensor:
+def _longs(numbers: AnyInts) -> Tensor:
     return torch.from_numpy(numbers.astype(np.int64))

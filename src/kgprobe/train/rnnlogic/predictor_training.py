@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from kgprobe.models.random_streams import Noise
+from kgprobe.models.random_streams import RandomStreams
 from kgprobe.models.rnnlogic import RNNLogic
 from kgprobe.models.rules.rule_table import Rules
-from kgprobe.train.rnnlogic.grounded_queries import TrainingQueries, begins
+from kgprobe.train.rnnlogic.grounded_queries import GroundedQueries, begins
 from kgprobe.train.settings import Settings
 
 
@@ -53,7 +53,7 @@ class Chunk:
         left: Paths of these rules that stay.
     """
 
-    def __init__(self, queries: TrainingQueries, chosen: Tensor) -> None:
+    def __init__(self, queries: GroundedQueries, chosen: Tensor) -> None:
         self.relation = queries.relation[chosen]
         first_rule = queries.first_rule[self.relation].to(torch.int32)
 
@@ -97,7 +97,7 @@ class Scored:
     changed: Tensor
 
 
-def scored(model: RNNLogic, chunk: Chunk, noise: Noise | None = None) -> Scored:
+def scored(model: RNNLogic, chunk: Chunk, noise: RandomStreams | None = None) -> Scored:
     """What the rules add to the scores; with noise, a share of what they say is left out as the options ask."""
     share = model.options.dropout
     evidence = model.evidence(chunk.paths.rule, model.weigh(chunk.paths.count), chunk.paths.starts)
@@ -183,7 +183,7 @@ def initial_weights(rules: Rules, weight: float) -> Tensor:
 
 
 @dataclass(frozen=True, eq=False)
-class Prior:
+class RulePrior:
     """Normal distributions around the initial weights of rules, and around 0 for what candidates have without rules.
 
     Attributes:
@@ -197,7 +197,7 @@ class Prior:
     biases: float
 
     @classmethod
-    def of(cls, settings: Settings, rules: Rules, asked: int, device: torch.device) -> Prior:
+    def of(cls, settings: Settings, rules: Rules, asked: int, device: torch.device) -> RulePrior:
         """That of the settings, for so many facts that are asked in an epoch."""
         weights = initial_weights(rules, settings.options.initial_weight).to(device)
         facts = max(asked, 1)
@@ -221,9 +221,9 @@ def scores_at_once(device: torch.device) -> int:
 
 def fit_epoch(
     model: RNNLogic,
-    queries: TrainingQueries,
+    queries: GroundedQueries,
     batch: int,
-    noise: Noise,
+    noise: RandomStreams,
     step: Callable[[], None],
     watch: Callable[[], None] = lambda: None,
 ) -> Tensor:

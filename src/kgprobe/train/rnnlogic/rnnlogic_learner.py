@@ -14,7 +14,7 @@ from kgprobe.errors import DataError
 from kgprobe.graph import KnowledgeGraph
 from kgprobe.models.complex import ComplExOptions
 from kgprobe.models.embedding_model import Sizes
-from kgprobe.models.random_streams import Noise
+from kgprobe.models.random_streams import RandomStreams
 from kgprobe.models.rnnlogic import RNNLogic
 from kgprobe.models.rnnlogic_scorer import Beside, Grounded, RNNLogicScorer, RNNLogicWithEmbedding
 from kgprobe.models.rules.groundings import Grounder
@@ -25,8 +25,8 @@ from kgprobe.train.embedding_learner import EmbeddingLearner
 from kgprobe.train.embedding_learner import open_run as open_embedding
 from kgprobe.train.learners import Watch
 from kgprobe.train.optimiser import Optimiser, learning_rate
-from kgprobe.train.rnnlogic.grounded_queries import Amount, TrainingQueries, training_queries
-from kgprobe.train.rnnlogic.predictor_training import Prior, fit_epoch, initial_weights
+from kgprobe.train.rnnlogic.grounded_queries import Amount, GroundedQueries, ground_queries
+from kgprobe.train.rnnlogic.predictor_training import RulePrior, fit_epoch, initial_weights
 from kgprobe.train.rnnlogic.rule_search import RuleSearch
 from kgprobe.train.rule_learning import Judge, Remembering, prefixed, under
 from kgprobe.train.settings import Settings
@@ -106,7 +106,7 @@ _REMEMBERED = 1 << 30
 """Bytes of what rules find for validation queries that all runs keep together."""
 
 
-def new_predictor(settings: Settings, entities: int, rules: Rules, noise: Noise) -> RNNLogic:
+def new_predictor(settings: Settings, entities: int, rules: Rules, noise: RandomStreams) -> RNNLogic:
     """A predictor before its first step; its rules weigh what the settings say."""
     model = RNNLogic(Sizes(entities, 2 * rules.relations), len(rules), settings.options, noise)
     if model.linear:
@@ -128,17 +128,17 @@ class Reasoner:
     def __init__(self, settings: Settings, grounder: Grounder, rules: Rules, seed: int, device: torch.device) -> None:
         self.settings, self.rules, self.seed, self.device = settings, rules, seed, device
         self.grounded = Grounded(grounder, rules, _REMEMBERED // len(settings.seeds))
-        drawn = Noise([seed], "cpu")
+        drawn = RandomStreams([seed], "cpu")
         drawn.reseed(-1)
         self.model = new_predictor(settings, grounder.adjacency.entities, rules, drawn).to(device)
         self.optimiser = Optimiser(settings, self.model)
-        self._queries: TrainingQueries | None = None
+        self._queries: GroundedQueries | None = None
 
-    def epoch(self, epoch: int, noise: Noise, watch: Watch) -> float:
+    def epoch(self, epoch: int, noise: RandomStreams, watch: Watch) -> float:
         """Ask every training query once; gives the mean loss."""
         self.optimiser.set_rate(learning_rate(self.settings, epoch))
         queries = self._grounded_queries(watch)
-        prior = Prior.of(self.settings, self.rules, int(queries.asked.sum()), self.device)
+        prior = RulePrior.of(self.settings, self.rules, int(queries.asked.sum()), self.device)
 
         def step() -> None:
             prior.pull(self.model)
@@ -165,13 +165,13 @@ class Reasoner:
         self.model.load_state_dict(under(MODEL, state))
         self.optimiser.load(under(_OPTIMISER, state))
 
-    def _grounded_queries(self, watch: Watch) -> TrainingQueries:
+    def _grounded_queries(self, watch: Watch) -> GroundedQueries:
         """The training queries, grounded when they are first asked: the same ones in every session."""
         if self._queries is None:
             watch(0, "grounding")
             amount = Amount(groundings=self.settings.options.most_groundings)
             rng = np.random.default_rng(self.seed)
-            found = training_queries(self.grounded.grounder, self.rules, amount, rng, partial(watch, 0, "grounding"))
+            found = ground_queries(self.grounded.grounder, self.rules, amount, rng, partial(watch, 0, "grounding"))
             self._queries = found.to(self.device)
         return self._queries
 
@@ -179,7 +179,7 @@ class Reasoner:
 _SEARCH, _REASONER, _READY = "search.", "reasoner.", "ready"
 
 
-class Run:
+class RNNLogicRun:
     """The run of one seed: an embedding, if any; a search for rules until they are chosen; a predictor from then on.
 
     The search and the predictor are the same as without the embedding.
@@ -202,7 +202,7 @@ class Run:
         self.settings = replace(settings, epochs=settings.epochs - self._first)
         self.grounder, self.seed, self.embedding, self.device = grounder, seed, embedding, device
         self.iterations = min(settings.options.em_iterations, self.settings.epochs - 1)
-        self.noise = Noise([seed], device)
+        self.noise = RandomStreams([seed], device)
         self.ready = False
         self._search: RuleSearch | None = None
         self._reasoner: Reasoner | None = None
@@ -293,7 +293,7 @@ class RNNLogicLearner:
     def __init__(self, settings: Settings, graph: KnowledgeGraph, device: torch.device) -> None:
         grounder, embeddings = _grounder(graph), _embeddings(settings, graph, device)
         self.runs = [
-            Run(settings, grounder, seed, embedding, device)
+            RNNLogicRun(settings, grounder, seed, embedding, device)
             for seed, embedding in zip(settings.seeds, embeddings, strict=True)
         ]
         x, r, y = grounder.adjacency.triples.T.astype(np.int64)
@@ -345,7 +345,7 @@ def open_run(
     """
     try:
         rules = Rules.from_tensors(under(RULES, tensors))
-        predictor = new_predictor(settings, graph.num_entities, rules, Noise([0], "cpu"))
+        predictor = new_predictor(settings, graph.num_entities, rules, RandomStreams([0], "cpu"))
         predictor.load_state_dict(under(MODEL, tensors))
         weight = float(tensors[EMBEDDING_WEIGHT]) if settings.options.embedding_dimension else 0.0
     except (RuntimeError, KeyError) as error:

@@ -12,19 +12,19 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from kgprobe.models.embedding_model import Sizes
-from kgprobe.models.random_streams import Noise
+from kgprobe.models.random_streams import RandomStreams
 from kgprobe.models.rnnlogic import RNNLogic, RNNLogicOptions
 from kgprobe.models.rnnlogic_generator import Fitting, Generator, Proposed, taught
 from kgprobe.models.rules.groundings import Grounder
 from kgprobe.models.rules.mining import mine
 from kgprobe.models.rules.rule_statistics import Measure
 from kgprobe.models.rules.rule_table import Rules
-from kgprobe.train.rnnlogic.grounded_queries import Amount, TrainingQueries, ranges, training_queries
+from kgprobe.train.rnnlogic.grounded_queries import Amount, GroundedQueries, ground_queries, ranges
 from kgprobe.train.rnnlogic.predictor_training import Chunk, fit_epoch, scores_at_once
 
 
 @torch.no_grad()
-def explained(model: RNNLogic, queries: TrainingQueries, most: int) -> Tensor:
+def explained(model: RNNLogic, queries: GroundedQueries, most: int) -> Tensor:
     """The share of its relation's facts that each rule explains: float64 [rules]; of a relation at most 1 in sum.
 
     A fact is explained by the rules that lead to its answer without the fact, in proportion to the exponential of what
@@ -104,12 +104,12 @@ class RuleSearch:
     """
 
     def __init__(
-        self, options: RNNLogicOptions, grounder: Grounder, noise: Noise, seed: int, device: torch.device
+        self, options: RNNLogicOptions, grounder: Grounder, noise: RandomStreams, seed: int, device: torch.device
     ) -> None:
         self.options, self.grounder, self.noise, self.seed, self.device = options, grounder, noise, seed, device
         relations = grounder.adjacency.relations
         self.sizes = Sizes(grounder.adjacency.entities, 2 * relations)
-        drawn = Noise([seed], "cpu")
+        drawn = RandomStreams([seed], "cpu")
         drawn.reseed(-1)
         dimension, hidden = options.generator_dimension, options.generator_hidden
         self.generator = Generator(2 * relations, dimension, hidden, drawn).to(device)
@@ -179,7 +179,7 @@ class RuleSearch:
         options = self.options
         watch("grounding")
         amount = Amount(facts=options.em_facts, groundings=options.most_groundings)
-        queries = training_queries(self.grounder, rules, amount, rng).to(self.device)
+        queries = ground_queries(self.grounder, rules, amount, rng).to(self.device)
         watch("weighing")
         linear = replace(options, predictor="linear", dropout=0.0)
         model = RNNLogic(self.sizes, len(rules), linear, self.noise).to(self.device)

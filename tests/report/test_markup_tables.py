@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-from kgprobe.report.render.grid import grid_of, one_line
-from kgprobe.report.render.markup_tables import html, markdown
+from kgprobe.report.grid import grid_of, one_line
+from kgprobe.report.markup_tables import html, markdown
 from reporting import HOSTILE, NAMES, numbers_grid
 
 _KNOWN = {"div", "table", "thead", "tbody", "tr", "th", "td", "bdi", "small", "sup", "ul", "li"}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 
-from kgprobe.report.render.grid import MEDALS, Cell, Column, Grid
+from kgprobe.report.grid import MEDALS, Cell, Column, Grid
 
 # ruff: noqa: RUF001 (letters that look like others are what this file is about)
 
@@ -109,7 +109,7 @@ def latex(grid: Grid) -> str:
     r"""The bare ``tabular``, which needs booktabs; nothing, where there is no column.
 
     Example:
-        >>> from kgprobe.report.render.grid import grid_of
+        >>> from kgprobe.report.grid import grid_of
         >>> print(latex(grid_of([{"metric": "a_b", "value": 0.25}])), end="")
         \begin{tabular}{lr} % needs \usepackage{booktabs}
         \toprule
@@ -150,7 +150,7 @@ def latex_table(grid: Grid, *, caption: str | None = None, label: str | None = N
         standalone: Whether to write a whole document.
 
     Example:
-        >>> from kgprobe.report.render.grid import grid_of
+        >>> from kgprobe.report.grid import grid_of
         >>> print(latex_table(grid_of([{"value": 1}]), caption="One.", label="tab:one").splitlines()[1])
         \begin{table}
     """

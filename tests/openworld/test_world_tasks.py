@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from kgprobe.errors import DataError, UsageError
-from kgprobe.openworld.tasks import all_task, answers_per_query, tail_task
 from kgprobe.openworld.world import PARTS, OpenWorld
+from kgprobe.openworld.world_tasks import all_task, answers_per_query, tail_task
 from worlds import as_set, random_world
 
 

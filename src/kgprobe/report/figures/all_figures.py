@@ -152,7 +152,7 @@ def _given(count: int) -> str:
     return f"{count or 'none'} {'is' if count <= 1 else 'are'} given"
 
 
-def find(name: str) -> FigureKind:
+def find_figure(name: str) -> FigureKind:
     """The figure of that name."""
     if name not in FIGURES:
         raise UsageError(

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kgprobe.report.render.grid import Cell, Column, Grid, Line, grid_of, one_line
-from kgprobe.report.render.latex_tables import latex, latex_table, latex_text
+from kgprobe.report.grid import Cell, Column, Grid, GridRow, grid_of, one_line
+from kgprobe.report.latex_tables import latex, latex_table, latex_text
 from reporting import HOSTILE, NAMES, compiled, numbers_grid
 
 
@@ -68,7 +68,7 @@ def test_places_are_seen_without_colour_and_explained() -> None:
 
 def test_marks_take_the_same_room_in_every_row() -> None:
     cells = [Cell("0.1", marks="†"), Cell("0.2"), Cell("0.3", marks="abc")]
-    grid = Grid((Column(("x",), numeric=True),), tuple(Line((cell,)) for cell in cells))
+    grid = Grid((Column(("x",), numeric=True),), tuple(GridRow((cell,)) for cell in cells))
     widest = r"\textsuperscript{abc}"
     assert latex(grid).splitlines()[4:7] == [
         rf"0.1\rlap{{\textsuperscript{{\textdagger{{}}}}}}\hphantom{{{widest}}} \\",

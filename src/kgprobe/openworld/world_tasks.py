@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from kgprobe.arrays import Ints, pair_keys
+from kgprobe.arrays import AnyInts, pair_keys
 from kgprobe.errors import DataError, UsageError
 from kgprobe.openworld.world import PARTS, OpenWorld
 
 
 @dataclass(frozen=True, eq=False)
-class Task:
+class WorldTask:
     """Facts that are ranked: the known ones in both worlds, the missing ones in the closed world.
 
     Attributes:
@@ -24,8 +24,8 @@ class Task:
         settings: How they were chosen.
     """
 
-    known: Ints
-    missing: Ints
+    known: AnyInts
+    missing: AnyInts
     sides: str
     settings: Mapping[str, Any] = field(default_factory=dict)
 
@@ -37,7 +37,7 @@ class Task:
 
 def tail_task(
     world: OpenWorld, queries: int = 500, least_answers: int = 10, least_known: int = 1, seed: int = 0
-) -> Task:
+) -> WorldTask:
     """All hard answers of some tail queries that have many: a stress test for missing facts.
 
     Where the world names its queries, they are taken as they are.
@@ -74,10 +74,10 @@ def tail_task(
             "seed": seed,
         }
     known, missing = (facts[np.isin(_keys(facts, world), chosen)] for facts in (world.known, world.missing))
-    return Task(known, missing, "tail", settings)
+    return WorldTask(known, missing, "tail", settings)
 
 
-def all_task(world: OpenWorld, facts: int = 0, seed: int = 0) -> Task:
+def all_task(world: OpenWorld, facts: int = 0, seed: int = 0) -> WorldTask:
     """The hard facts as an ordinary test set, whose heads and tails are both asked for.
 
     Args:
@@ -108,13 +108,13 @@ def all_task(world: OpenWorld, facts: int = 0, seed: int = 0) -> Task:
         chosen[np.random.default_rng(seed).choice(len(world.hard), facts, replace=False)] = True
     of_known = np.arange(len(world.hard)) < len(world.known)
     settings = {"kind": "all", "facts": int(chosen.sum())} | ({"seed": seed} if facts else {})
-    task = Task(world.hard[chosen & of_known], world.hard[chosen & ~of_known], "both", settings)
+    task = WorldTask(world.hard[chosen & of_known], world.hard[chosen & ~of_known], "both", settings)
     if not len(task.known):
         raise DataError(f"{world.name}: no fact that is ranked is known", remedy="draw more facts, or train on fewer")
     return task
 
 
-def answers_per_query(world: OpenWorld, task: Task) -> dict[str, float]:
+def answers_per_query(world: OpenWorld, task: WorldTask) -> dict[str, float]:
     """How many answers in each part of the world the tail queries of a task have, on average.
 
     Returns:
@@ -130,12 +130,12 @@ def answers_per_query(world: OpenWorld, task: Task) -> dict[str, float]:
     return {"queries": len(asked)} | {part: float(count / len(asked)) for part, count in answers.items()}
 
 
-def _keys(rows: Ints, world: OpenWorld) -> Ints:
+def _keys(rows: AnyInts, world: OpenWorld) -> AnyInts:
     """The tail query of each row (head, relation, perhaps tail) as a number."""
     return pair_keys(rows[:, 0], rows[:, 1], world.num_relations)
 
 
-def _require_known(world: OpenWorld, asked: Ints) -> None:
+def _require_known(world: OpenWorld, asked: AnyInts) -> None:
     without = int((~np.isin(asked, _keys(world.known, world))).sum())
     if without:
         raise DataError(
@@ -144,12 +144,12 @@ def _require_known(world: OpenWorld, asked: Ints) -> None:
         )
 
 
-def _fitting(world: OpenWorld, least_answers: int, least_known: int) -> Ints:
+def _fitting(world: OpenWorld, least_answers: int, least_known: int) -> AnyInts:
     """The tail queries with as many answers as that, in order."""
     asked, position = np.unique(_keys(world.hard, world), return_inverse=True)
     hard = np.bincount(position, minlength=len(asked))
     known = np.bincount(position[: len(world.known)], minlength=len(asked))
-    fit: Ints = asked[(hard >= least_answers) & (known >= least_known)]
+    fit: AnyInts = asked[(hard >= least_answers) & (known >= least_known)]
     if not len(fit):
         most = int(hard.max(initial=0))
         raise DataError(
@@ -160,7 +160,7 @@ def _fitting(world: OpenWorld, least_answers: int, least_known: int) -> Ints:
     return fit
 
 
-def _drawn(fit: Ints, queries: int, seed: int) -> Ints:
+def _drawn(fit: AnyInts, queries: int, seed: int) -> AnyInts:
     if len(fit) <= queries:
         return fit
     return np.sort(np.random.default_rng(seed).choice(fit, queries, replace=False))

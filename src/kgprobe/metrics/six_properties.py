@@ -11,14 +11,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from kgprobe.arrays import Floats
 from kgprobe.metrics.evaluation import scores
 from kgprobe.metrics.metric import Metric, spelled
 from kgprobe.metrics.popularity_metrics import Probe, StratMRR
 from kgprobe.metrics.rank_metrics import AMRI, MR, MRR, PMRR, HitsAtK, NormalisedWMR
 from kgprobe.ranks import Ranks
 from kgprobe.ranks.schema import POPULARITY
-
-Floats = NDArray[np.float64]
 
 RARE = 0.1
 
@@ -174,7 +173,7 @@ class Evidence:
 
     Example:
         >>> from kgprobe.metrics import parse
-        >>> from kgprobe.metrics.properties import Query
+        >>> from kgprobe.metrics.six_properties import Query
         >>> hits = parse("Hits@10")
         >>> Evidence.of(hits, *(Observation(hits, (Query(e, e),), v) for e, v in [(10, 1.0), (11, 0.0)])).text
         'rank 10 of 10 scores 1, rank 11 of 11 scores 0'

@@ -5,7 +5,8 @@ import pytest
 
 import kgprobe as kp
 from kgprobe.metrics import METRICS, parse
-from kgprobe.metrics.properties import (
+from kgprobe.metrics.property_search import pool
+from kgprobe.metrics.six_properties import (
     Evidence,
     Observation,
     Property,
@@ -17,7 +18,6 @@ from kgprobe.metrics.properties import (
     measure,
     same,
 )
-from kgprobe.metrics.property_search import pool
 
 TWO = (Query(2, 2), Query(1, 1000))
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from html import escape
 
-from kgprobe.report.render.grid import MEDALS, PLACES, Cell, Column, Grid
+from kgprobe.report.grid import MEDALS, PLACES, Cell, Column, Grid
 
 _SPECIAL = re.compile(r"[\\`*\[\]<>|~$]|(?<![^\W_])_|&(?=#?\w+;)")
 
@@ -17,7 +17,7 @@ def markdown(grid: Grid) -> str:
     r"""A table in Markdown, and its notes below.
 
     Example:
-        >>> from kgprobe.report.render.grid import grid_of
+        >>> from kgprobe.report.grid import grid_of
         >>> print(markdown(grid_of([{"metric": "a|b", "value": 0.25}])), end="")
         | metric | value |
         | --- | ---: |
@@ -56,7 +56,7 @@ def html(grid: Grid) -> str:
     """A table in HTML, and its notes below.
 
     Example:
-        >>> from kgprobe.report.render.grid import grid_of
+        >>> from kgprobe.report.grid import grid_of
         >>> "<td" in html(grid_of([{"metric": "<b>", "value": 0.25}])), "<b>" in html(grid_of([{"metric": "<b>"}]))
         (True, False)
     """

@@ -15,7 +15,7 @@ from matplotlib.text import Text
 from figure_inputs import HOSTILE, everything, small_graph
 from kgprobe.comparison import Lineup
 from kgprobe.errors import DataError, UsageError
-from kgprobe.report.figures import FIGURES, Inputs, Offer, find, save
+from kgprobe.report.figures import FIGURES, Inputs, Offer, find_figure, save
 from kgprobe.report.figures.style import plain
 
 NAMES = sorted(FIGURES)
@@ -34,7 +34,7 @@ def no_warnings():
 
 @cache
 def drawn(name: str) -> Figure:
-    return find(name).draw(everything())
+    return find_figure(name).draw(everything())
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -46,7 +46,7 @@ def test_every_figure_is_drawn_without_a_warning(name: str, tmp_path: Path) -> N
 @pytest.mark.parametrize("name", NAMES)
 def test_equal_inputs_give_equal_files(name: str, tmp_path: Path) -> None:
     paths = tmp_path / "a.svg", tmp_path / "b.svg"
-    for figure, path in zip((drawn(name), find(name).draw(everything())), paths, strict=True):
+    for figure, path in zip((drawn(name), find_figure(name).draw(everything())), paths, strict=True):
         save(figure, path)
     assert paths[0].read_bytes() == paths[1].read_bytes()
 
@@ -62,7 +62,7 @@ def test_no_text_is_smaller_than_7_points_nor_the_figure_wider_than_a_page(name:
 @pytest.mark.parametrize("name", [name for name in NAMES if FIGURES[name].models])
 def test_hostile_names_appear_as_text(name: str, tmp_path: Path) -> None:
     graph = small_graph(HOSTILE, HOSTILE[:3])
-    save(find(name).draw(everything(HOSTILE, graph)), tmp_path / "figure.svg")
+    save(find_figure(name).draw(everything(HOSTILE, graph)), tmp_path / "figure.svg")
     root = ElementTree.parse(tmp_path / "figure.svg").getroot()
     written = " ".join("".join(text.itertext()) for text in root.iter("{http://www.w3.org/2000/svg}text"))
     shown = HOSTILE[:2] if FIGURES[name].pair else HOSTILE
@@ -80,7 +80,7 @@ def _one_query(row: int) -> Inputs:
 
 @pytest.mark.parametrize("name", [name for name in NAMES if name != "geometry"])
 def test_one_query_can_be_drawn(name: str) -> None:
-    assert find(name).draw(_one_query(1)).axes
+    assert find_figure(name).draw(_one_query(1)).axes
 
 
 @pytest.mark.parametrize(
@@ -92,13 +92,13 @@ def test_one_query_can_be_drawn(name: str) -> None:
 )
 def test_what_cannot_be_drawn_is_said(name: str, row: int) -> None:
     with pytest.raises(DataError, match="popular"):
-        find(name).draw(_one_query(row))
+        find_figure(name).draw(_one_query(row))
 
 
 @pytest.mark.parametrize("name", ["popularity-groups", "geometry"])
 def test_more_models_than_anybody_can_tell_apart_are_refused(name: str) -> None:
     with pytest.raises(UsageError, match="13 models are too many"):
-        find(name).draw(everything([f"m{i}" for i in range(13)]))
+        find_figure(name).draw(everything([f"m{i}" for i in range(13)]))
 
 
 def test_what_needs_nothing_is_drawn_from_nothing() -> None:
@@ -111,8 +111,8 @@ def test_what_needs_nothing_is_drawn_from_nothing() -> None:
 def test_popularity_is_drawn_from_a_graph_alone() -> None:
     offer = Offer(popularity=True, graph=True)
     for name in ("crossing-lines", "popularity-density"):
-        assert not find(name).missing(offer)
-        assert find(name).draw(Inputs(offer, None, small_graph())).axes
+        assert not find_figure(name).missing(offer)
+        assert find_figure(name).draw(Inputs(offer, None, small_graph())).axes
 
 
 @pytest.mark.parametrize(
@@ -140,29 +140,29 @@ def test_popularity_is_drawn_from_a_graph_alone() -> None:
     ],
 )
 def test_needs_are_named_before_any_work(name: str, offer: Offer, missing: list[str]) -> None:
-    assert find(name).missing(offer) == missing
+    assert find_figure(name).missing(offer) == missing
 
 
 def test_an_unknown_name_is_answered_with_near_ones_and_all() -> None:
     with pytest.raises(UsageError) as error:
-        find("heatmap")
+        find_figure("heatmap")
     assert error.value.title == "there is no figure 'heatmap'; nearest: heat-maps"
     assert all(name in error.value.remedy for name in FIGURES)
 
 
 def test_models_keep_their_colours_in_all_figures() -> None:
     inputs = everything(("a", "b", "c"))
-    histogram = find("rank-histogram").draw(inputs).axes[0]
+    histogram = find_figure("rank-histogram").draw(inputs).axes[0]
     bars = {bars.get_label(): bars[0].get_facecolor() for bars in histogram.containers}
-    lines = {line.get_label(): line.get_color() for line in find("bands").draw(inputs).axes[0].lines}
+    lines = {line.get_label(): line.get_color() for line in find_figure("bands").draw(inputs).axes[0].lines}
     assert bars == {model: to_rgba(colour) for model, colour in lines.items()}
 
 
 def test_given_values_of_alpha_and_beta_are_used() -> None:
     inputs = replace(everything(), offer=replace(everything().offer, alphas=(1.0, 0.0), betas=(0.0, 0.5, 0.8)))
-    shape = find("heat-maps").draw(inputs).axes[0].images[0].get_array().shape
+    shape = find_figure("heat-maps").draw(inputs).axes[0].images[0].get_array().shape
     assert shape == (3, 2)
-    titles = [axes.get_title() for axes in find("geometry").draw(inputs).axes]
+    titles = [axes.get_title() for axes in find_figure("geometry").draw(inputs).axes]
     assert len(titles) == 6
 
 

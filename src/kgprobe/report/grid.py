@@ -1,15 +1,20 @@
-"""Grids: columns with headings, rows of cells and notes, the input of every renderer."""
+"""Grids: columns with headings, rows of cells and notes, and how they are rendered in a terminal or as data."""
 
 from __future__ import annotations
 
 import csv
+import io
 import json
 import math
 import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rich.table import Table
+    from rich.text import Text
 
 
 def as_text(value: Any) -> str:
@@ -106,7 +111,7 @@ class Column:
 
 
 @dataclass(frozen=True)
-class Line:
+class GridRow:
     """A row of cells.
 
     Attributes:
@@ -134,7 +139,7 @@ class Grid:
     """
 
     columns: tuple[Column, ...]
-    lines: tuple[Line, ...]
+    lines: tuple[GridRow, ...]
     notes: tuple[str, ...] = ()
 
     @property
@@ -166,7 +171,7 @@ def grid_of(rows: Sequence[Record]) -> Grid:
     names = columns_of(rows)
     numeric = [all(isinstance(row.get(name), int | float | None) for row in rows) for name in names]
     columns = [Column((one_line(name),), right) for name, right in zip(names, numeric, strict=True)]
-    lines = [Line(tuple(Cell(one_line(as_text(row.get(name)))) for name in names)) for row in rows]
+    lines = [GridRow(tuple(Cell(one_line(as_text(row.get(name)))) for name in names)) for row in rows]
     return Grid(tuple(columns), tuple(lines))
 
 
@@ -216,3 +221,113 @@ class _Lines:
 
 def _finite(row: Record) -> dict[str, Any]:
     return {key: None if isinstance(v, float) and not math.isfinite(v) else v for key, v in row.items()}
+
+
+_ENDLESS = 10_000
+
+
+def terminal(grid: Grid, *, width: int | None = None, colour: bool = False) -> str:
+    """A table for the terminal, and its notes below.
+
+    Args:
+        grid: The table.
+        width: The number of letters on a line: a wider table is shown in parts; without it, all is on one line.
+        colour: Whether places are shown in colour too.
+
+    Example:
+        >>> from kgprobe.report.grid import grid_of
+        >>> print(terminal(grid_of([{"metric": "MRR", "value": 0.25}])), end="")
+        metric    value
+        ───────────────
+        MRR      0.2500
+    """
+    from rich.console import Console
+
+    text = io.StringIO()
+    console = Console(
+        file=text,
+        width=width or _ENDLESS,
+        force_terminal=colour,
+        highlight=False,
+        markup=False,
+        emoji=False,
+        legacy_windows=False,
+    )
+    for number, part in enumerate(_parts(grid, width)):
+        if number:
+            console.print()
+        console.print(_table(part))
+    if grid.notes:
+        console.print()
+    for note in grid.notes:
+        console.print(note, soft_wrap=width is None)
+    return "\n".join(line.rstrip() for line in text.getvalue().split("\n"))
+
+
+def _parts(grid: Grid, width: int | None) -> Iterator[Grid]:
+    """The table in parts that fit on a line, each with the columns that name its rows."""
+    names = next((i for i, column in enumerate(grid.columns) if column.numeric), len(grid.columns))
+    if width is None or names == len(grid.columns) or _width(grid) <= width:
+        yield grid
+        return
+    start = names
+    while start < len(grid.columns):
+        end = start + 1
+        while end < len(grid.columns) and _width(_cut(grid, names, start, end + 1)) <= width:
+            end += 1
+        yield _cut(grid, names, start, end)
+        start = end
+
+
+def _cut(grid: Grid, names: int, start: int, end: int) -> Grid:
+    lines = (replace(line, cells=line.cells[:names] + line.cells[start:end]) for line in grid.lines)
+    return Grid(grid.columns[:names] + grid.columns[start:end], tuple(lines))
+
+
+def _width(grid: Grid) -> int:
+    from rich.console import Console
+
+    return Console(width=_ENDLESS).measure(_table(grid)).maximum
+
+
+def _table(grid: Grid) -> Table:
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
+    shown = [_column([line.cells[i] for line in grid.lines], column) for i, column in enumerate(grid.columns)]
+    for column in grid.columns:
+        head = Text("\n".join(column.headings), justify="right" if column.numeric else "left")
+        table.add_column(head, overflow="fold", no_wrap=column.numeric)
+    for line, *cells in zip(grid.lines, *shown, strict=True):
+        if line.opens:
+            table.add_section()
+        table.add_row(*cells)
+    return table
+
+
+def _column(cells: Sequence[Cell], column: Column) -> list[Text]:
+    """The cells of a column; numbers end below each other, whatever stands behind them."""
+    from rich.cells import cell_len
+    from rich.text import Text
+
+    if not column.numeric:
+        return [Text(cell.text) for cell in cells]
+    beside = [_beside(cell) for cell in cells]
+    rooms = [max(map(cell_len, parts)) for parts in zip(*beside, strict=True)]
+    widest = max((cell_len(cell.text) for cell in cells), default=0)
+    before = max(widest, *map(cell_len, column.headings), 0) - sum(room + 1 for room in rooms if room)
+    texts = []
+    for cell, parts in zip(cells, beside, strict=True):
+        text = Text(" " * (max(before, widest) - cell_len(cell.text)))
+        text.append(cell.text, style=f"bold #{MEDALS[cell.place]}" if cell.place in MEDALS else "")
+        for part, room in zip(parts, rooms, strict=True):
+            text.append(f" {part}" + " " * (room - cell_len(part)) if room else "")
+        texts.append(text)
+    return texts
+
+
+def _beside(cell: Cell) -> tuple[str, str, str]:
+    behind = " ".join(filter(None, (PLACES.get(cell.place or 0, ""), cell.marks)))
+    return f"±{cell.deviation}" if cell.deviation else "", cell.interval, behind
