@@ -65,13 +65,13 @@ def peak_memory(work: Callable[[], T]) -> tuple[float, T]:
     before = process.memory_info().rss
     peak, running = before, True
 
-    def watch() -> None:
+    def progress() -> None:
         nonlocal peak
         while running:
             peak = max(peak, process.memory_info().rss)
             time.sleep(0.002)
 
-    watcher = threading.Thread(target=watch)
+    watcher = threading.Thread(target=progress)
     watcher.start()
     try:
         result = work()

@@ -10,7 +10,7 @@ from kgprobe.models.complex import ComplExOptions
 from kgprobe.models.rotate import RotatEOptions
 from kgprobe.train.checkpoints import MemoryStorage
 from kgprobe.train.settings import Settings
-from kgprobe.train.trainer import Progress, TrainingResources, train
+from kgprobe.train.trainer import TrainingProgress, TrainingResources, train
 from training_task import Clock, Task
 
 EPOCHS = 1_000_000
@@ -22,13 +22,13 @@ def run(task: Task, graph: kp.KnowledgeGraph, clock: Clock) -> None:
     """Train until the clock has seen enough."""
     seen = 0
 
-    def watch(progress: Progress) -> None:
+    def note(progress: TrainingProgress) -> None:
         nonlocal seen
         if progress.epoch > seen:
             seen = progress.epoch
             clock.tick(progress.loss[0], progress.steps_an_epoch)
 
-    train(settings_of(task), graph, MemoryStorage(), TrainingResources(clock.device), watch)
+    train(settings_of(task), graph, MemoryStorage(), TrainingResources(clock.device), note)
 
 
 def settings_of(task: Task) -> Settings:

@@ -216,7 +216,7 @@ def fit_cp(
     regularisation: float = 0.001,
     damping: float = 0.3,
     seed: int = 0,
-    watch: Callable[[int], None] | None = None,
+    progress: Callable[[int], None] | None = None,
 ) -> CP:
     """Fit CP to the training facts by alternating least squares.
 
@@ -232,7 +232,7 @@ def fit_cp(
         regularisation: The weight of the squares of the factors.
         damping: How much less facts weigh whose queries have many answers; see `FactTensor.build`. 0 for not at all.
         seed: Seed of the factors to start from.
-        watch: Called with how many iterations have been finished since the last call.
+        progress: Called with how many iterations have been finished since the last call.
 
     Raises:
         UsageError: The numbers make no sense.
@@ -255,8 +255,8 @@ def fit_cp(
             head = update_cp_entities(facts, tail, relation, regularisation)
             tail = update_cp_entities(facts.transposed, head, relation, regularisation)
             relation = update_cp_relations(facts, head, tail, regularisation)
-            if watch:
-                watch(1)
+            if progress:
+                progress(1)
     return CP(*(factor.astype(np.float32) for factor in (relation, head, tail)))
 
 
@@ -299,7 +299,7 @@ def fit_rescal(
     regularisation: float = 0.1,
     damping: float = 0.3,
     seed: int = 0,
-    watch: Callable[[int], None] | None = None,
+    progress: Callable[[int], None] | None = None,
 ) -> Rescal:
     """Fit RESCAL to the training facts by alternating least squares.
 
@@ -314,7 +314,7 @@ def fit_rescal(
         regularisation: The weight of the squares of the factors.
         damping: How much less facts weigh whose queries have many answers; see `FactTensor.build`. 0 for not at all.
         seed: Seed of the factors to start from.
-        watch: Called with how many iterations have been finished since the last call.
+        progress: Called with how many iterations have been finished since the last call.
 
     Raises:
         UsageError: The numbers make no sense.
@@ -335,8 +335,8 @@ def fit_rescal(
         for _ in range(iterations):
             entity = update_rescal_entities(facts, entity, relation, regularisation)
             relation = update_rescal_relations(facts, entity, regularisation)
-            if watch:
-                watch(1)
+            if progress:
+                progress(1)
     return Rescal(relation=relation.astype(np.float32), entity=entity.astype(np.float32))
 
 

@@ -1,8 +1,12 @@
 """The package as a whole: light to import, layered, and with a public face that works."""
 
 import json
+import pkgutil
 import subprocess
 import sys
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
 
 import pytest
 
@@ -35,9 +39,7 @@ def test_import_loads_none_of_the_extras() -> None:
 
 def test_every_public_name_is_there() -> None:
     assert [name for name in kgprobe.__all__ if not hasattr(kgprobe, name)] == []
-    assert kgprobe.__all__ == sorted(
-        kgprobe.__all__, key=lambda name: (not name.isupper(), not name[0].isupper(), name)
-    )
+    assert len(set(kgprobe.__all__)) == len(kgprobe.__all__)
 
 
 def test_names_of_the_open_world_are_loaded_when_they_are_asked_for() -> None:
@@ -59,3 +61,30 @@ def test_data_flows_one_way() -> None:
 def test_python_dash_m_is_the_command() -> None:
     done = subprocess.run([sys.executable, "-m", "kgprobe", "--version"], capture_output=True, text=True, check=True)
     assert done.stdout.strip().count(".") >= 1
+
+
+def modules() -> list[str]:
+    """Every module of the package that can be imported here, by its dotted name."""
+    names = [module.name for module in pkgutil.walk_packages(kgprobe.__path__, "kgprobe.")]
+    needs_triton = find_spec("triton") is None
+    return [name for name in names if not name.endswith("__main__") and not (needs_triton and name.endswith("triton"))]
+
+
+@pytest.mark.parametrize("name", modules())
+def test_no_public_name_shadows_a_module(name: str) -> None:
+    module = import_module(name)
+    package, _, own = name.rpartition(".")
+    assert getattr(import_module(package), own) is module
+
+
+def test_tests_mirror_the_sources() -> None:
+    """A test file is named after its source: test_SOURCE.py, or test_SOURCE_ASPECT.py, in the same folder."""
+    tests, sources = Path(__file__).parent, Path(kgprobe.__file__).parent
+    strange = []
+    for path in tests.rglob("test_*.py"):
+        folder = sources / path.parent.relative_to(tests)
+        stems = [file.stem.rstrip("_") for file in folder.glob("*.py")] + [folder.name, "package"]
+        own = path.stem.removeprefix("test_")
+        if not any(own == stem or own.startswith(f"{stem}_") for stem in stems):
+            strange.append(str(path.relative_to(tests)))
+    assert strange == []

@@ -16,7 +16,7 @@ from kgprobe.predict.scorers import Dot, Side
 from kgprobe.train.checkpoints import MemoryStorage
 from kgprobe.train.embedding_learner import EmbeddingLearner
 from kgprobe.train.settings import Settings
-from kgprobe.train.trainer import Progress, Trained, TrainingResources, Watch, train
+from kgprobe.train.trainer import OnProgress, Trained, TrainingProgress, TrainingResources, train
 from runs import bits, quick_settings, small_graph
 
 CPU = torch.device("cpu")
@@ -86,32 +86,32 @@ def trained(
     settings: Settings,
     graph: KnowledgeGraph | None = None,
     keep: MemoryStorage | None = None,
-    watch: Watch | None = None,
+    progress: OnProgress | None = None,
 ) -> tuple[Trained, MemoryStorage]:
     """What a training gives, and what it keeps."""
     kept = MemoryStorage() if keep is None else keep
-    return train(settings, small_graph() if graph is None else graph, kept, ONE_THREAD, watch), kept
+    return train(settings, small_graph() if graph is None else graph, kept, ONE_THREAD, progress), kept
 
 
 class StoppedError(Exception):
     """Somebody pressed a key."""
 
 
-def stop_at(call: int) -> Watch:
+def stop_at(call: int) -> OnProgress:
     """Stops a training when it tells how far it is for the so manieth time."""
     calls = iter(range(1, 1_000_000))
 
-    def watch(progress: Progress) -> None:
+    def note(progress: TrainingProgress) -> None:
         if next(calls) == call:
             raise StoppedError
 
-    return watch
+    return note
 
 
 def assert_stopping_changes_nothing(settings: Settings, graph: KnowledgeGraph, stops: int = 4) -> None:
     """A training that is stopped somewhere, and once more on the way, goes on to the same end."""
     calls: list[int] = []
-    wanted, undisturbed = trained(settings, graph, watch=lambda progress: calls.append(1))
+    wanted, undisturbed = trained(settings, graph, progress=lambda progress: calls.append(1))
     for stop in np.linspace(1, len(calls), stops).astype(int).tolist():
         keep = MemoryStorage()
         for again in (stop, 3):

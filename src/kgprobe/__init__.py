@@ -9,100 +9,119 @@ Example:
     {'MRR': 0.75, 'PROBE(alpha=0,beta=0)': 0.7846617...}
 """
 
+from importlib import import_module
 from typing import TYPE_CHECKING
 
-from kgprobe.aggregate import Geometry, Surface, surface
-from kgprobe.audit import check
-from kgprobe.comparison import Lineup, line_up
-from kgprobe.decision import decide, decision_map
+from kgprobe import metrics
+from kgprobe.aggregate import Surface, surface
+from kgprobe.audit import Finding, check
+from kgprobe.decision import Decision, DecisionMap, decide, decision_map
 from kgprobe.errors import DataError, KgprobeError, UsageError
-from kgprobe.graph import KnowledgeGraph, Popularity, load_graph
+from kgprobe.graph import KnowledgeGraph, load_graph
 from kgprobe.metrics import METRICS, Metric, RankAccumulator, Score, evaluate, parse, scores
 from kgprobe.predict import (
     Dot,
     EmbeddingScorer,
     GroupNorm,
     Model,
-    Opening,
     QueryCandidates,
     RelationCandidates,
-    RelationEmbeddingScorer,
+    Resources,
     Scorer,
-    Setting,
-    open_model,
     rank,
 )
 from kgprobe.ranks import RankFile, Ranks, RanksInfo, concatenate, merge_seeds, read_ranks
 from kgprobe.report import Report, compare
-from kgprobe.resources import Resources
-from kgprobe.train.fitting import Fitted, fit
-from kgprobe.train.trained_models import explain, register_trained
 
 if TYPE_CHECKING:
-    from kgprobe.openworld import OpenWorld, estimate_closed, read_world, sensitivity, split_world
-else:
-    _OPEN_WORLD = ("OpenWorld", "estimate_closed", "read_world", "sensitivity", "split_world")
+    from kgprobe.openworld import (
+        Estimation,
+        OpenWorld,
+        Sensitivity,
+        estimate_closed,
+        read_world,
+        sensitivity,
+        split_world,
+    )
+    from kgprobe.train import Answers, Fitted, explain, fit
 
-    def __getattr__(name):
-        """Names of the open world are loaded when they are first asked for: they need scipy."""
-        if name not in _OPEN_WORLD:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        from kgprobe import openworld
+# Loaded when first used: they need scipy or torch.
+_LAZY = {
+    "kgprobe.openworld": (
+        "Estimation",
+        "OpenWorld",
+        "Sensitivity",
+        "estimate_closed",
+        "read_world",
+        "sensitivity",
+        "split_world",
+    ),
+    "kgprobe.train": ("Answers", "Fitted", "explain", "fit"),
+}
 
-        return getattr(openworld, name)
 
+def __getattr__(name: str) -> object:
+    for module, names in _LAZY.items():
+        if name in names:
+            return getattr(import_module(module), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
-register_trained()
 
 __all__ = [
-    "METRICS",
-    "DataError",
-    "Dot",
-    "EmbeddingScorer",
-    "Fitted",
-    "Geometry",
-    "GroupNorm",
-    "KgprobeError",
+    # Graphs and ranks
     "KnowledgeGraph",
-    "Lineup",
-    "Metric",
-    "Model",
-    "OpenWorld",
-    "Opening",
-    "Popularity",
-    "QueryCandidates",
-    "RankAccumulator",
-    "RankFile",
     "Ranks",
     "RanksInfo",
-    "RelationCandidates",
-    "RelationEmbeddingScorer",
-    "Report",
-    "Resources",
-    "Score",
+    "RankFile",
+    "load_graph",
+    "read_ranks",
+    "concatenate",
+    "merge_seeds",
+    # Ranking a model
+    "Model",
     "Scorer",
-    "Setting",
+    "EmbeddingScorer",
+    "Dot",
+    "GroupNorm",
+    "QueryCandidates",
+    "RelationCandidates",
+    "Resources",
+    "rank",
+    # Metrics
+    "METRICS",
+    "Metric",
+    "RankAccumulator",
+    "Score",
     "Surface",
-    "UsageError",
+    "evaluate",
+    "metrics",
+    "parse",
+    "scores",
+    "surface",
+    # Comparing models
+    "Decision",
+    "DecisionMap",
+    "Finding",
+    "Report",
     "check",
     "compare",
-    "concatenate",
     "decide",
     "decision_map",
-    "estimate_closed",
-    "evaluate",
+    # Training and explaining
+    "Answers",
+    "Fitted",
     "explain",
     "fit",
-    "line_up",
-    "load_graph",
-    "merge_seeds",
-    "open_model",
-    "parse",
-    "rank",
-    "read_ranks",
+    # Missing triples
+    "Estimation",
+    "OpenWorld",
+    "Sensitivity",
+    "estimate_closed",
     "read_world",
-    "scores",
     "sensitivity",
     "split_world",
-    "surface",
+    # Errors
+    "DataError",
+    "KgprobeError",
+    "UsageError",
 ]

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
-
-import torch
+from typing import Any, TypeAlias
 
 from kgprobe.errors import UsageError
+
+Progress: TypeAlias = Callable[[float], None]
+"""Called with the amount of work done since the last call, in the unit that the function says which takes it."""
 
 _UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 
@@ -92,7 +94,7 @@ def single_blas_thread() -> AbstractContextManager[Any]:
     library that stops them may be missing: that costs time, nothing else.
 
     Example:
-        >>> with one_thread_of_blas():
+        >>> with single_blas_thread():
         ...     pass
     """
     if find_spec("threadpoolctl") is None:
@@ -115,6 +117,8 @@ def peak_memory() -> dict[str, int]:
         >>> peak_memory().get("host", 1 << 21) > 1 << 20
         True
     """
+    import torch
+
     found = {"host": _host(), "gpu": torch.cuda.max_memory_allocated() if torch.cuda.is_available() else 0}
     return {place: size for place, size in found.items() if size}
 

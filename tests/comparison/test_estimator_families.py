@@ -52,10 +52,10 @@ def test_all_families_see_the_same_draws_in_any_batches(monkeypatch):
         for name in ("MRR", "MedianRank", "PROBE(alpha=1,beta=0.5)")
     ]
     told = []
-    together = list(bootstrap(families, replicates=200, seed=3, watch=told.append))
+    together = list(bootstrap(families, replicates=200, seed=3, progress=told.append))
     assert sum(told) == 200
     monkeypatch.setattr(module, "_KEPT_CELLS", 1)
-    one_by_one = bootstrap(families, replicates=200, seed=3, watch=told.append)
+    one_by_one = bootstrap(families, replicates=200, seed=3, progress=told.append)
     for alone, found in zip(one_by_one, together, strict=True):
         assert alone.values == pytest.approx(found.values, rel=1e-12)
     assert sum(told) == 400

@@ -154,6 +154,6 @@ def test_another_seed_draws_otherwise_and_chunks_differ():
 
 def test_progress_tells_every_row_once():
     told = []
-    gathered(resampled, lambda counts: counts[:, :1], clusters=100_000, total=57, seed=0, watch=told.append)
+    gathered(resampled, lambda counts: counts[:, :1], clusters=100_000, total=57, seed=0, progress=told.append)
     assert sum(told) == 57
     assert len(told) == 6

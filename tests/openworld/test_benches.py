@@ -71,7 +71,7 @@ FEW = BenchSettings(replicates=5)
 def test_a_folder_of_models_is_read_in_the_order_of_training(tmp_path: Path) -> None:
     pairs = made_pairs(11, 3, queries=10)
     done: list[float] = []
-    benches = read_bench([write_pairs(tmp_path, pairs)], SMALL, settings=FEW, watch=done.append)
+    benches = read_bench([write_pairs(tmp_path, pairs)], SMALL, settings=FEW, progress=done.append)
     assert list(benches) == ["made-up"]
     points = benches["made-up"].points
     assert points.models == tuple(f"model-{i}" for i in range(11))

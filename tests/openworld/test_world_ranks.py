@@ -114,7 +114,7 @@ def test_popularity_is_that_of_the_training_facts() -> None:
 def test_progress_counts_every_rank_of_both_worlds() -> None:
     world, seen = random_world(), []
     task = all_task(world)
-    rank_worlds("random", world, task, watch=seen.append)
+    rank_worlds("random", world, task, progress=seen.append)
     assert sum(seen) == pytest.approx(task.ranked)
 
 

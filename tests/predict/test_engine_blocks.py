@@ -43,12 +43,12 @@ def test_a_run_that_is_stopped_stops(error: type[BaseException]) -> None:
     Slow.tiles = 0
     watched: list[int] = []
 
-    def watch(targets: int) -> None:
+    def progress(targets: int) -> None:
         watched.append(targets)
         raise error("enough")
 
     with pytest.raises(error, match="enough"):
-        count_embedding(model, task, Slow(), Resources(threads=2, batch=1, tile=1), watch)
+        count_embedding(model, task, Slow(), Resources(threads=2, batch=1, tile=1), progress)
     assert len(watched) == 1
     assert Slow.tiles < len(task.queries) * 200 / 2
     assert threading.active_count() == before

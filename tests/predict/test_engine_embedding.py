@@ -313,11 +313,11 @@ def test_the_table_of_a_relation_is_done_with_when_the_next_is_asked_for() -> No
         asked.append((relation, done[0]))
         return make(side, relation)
 
-    def watch(targets: float) -> None:
+    def progress(targets: float) -> None:
         done[0] += targets
 
     model.candidates_for = candidates_for  # type: ignore[method-assign]
-    rank(model, GRAPH, sides="tail", resources=Resources(threads=2, batch=1), watch=watch)
+    rank(model, GRAPH, sides="tail", resources=Resources(threads=2, batch=1), progress=progress)
     facts = {tuple(triple) for triple in GRAPH.triples("test").tolist()}
     assert asked == [(r, sum(relation < r for _, relation, _ in facts)) for r, _ in asked]
     assert len(asked) == 3

@@ -218,7 +218,7 @@ def test_counts_of_training_are_enough_for_popularity() -> None:
 def test_watch_is_told_of_every_query(kind: str, shards: int, candidates: str) -> None:
     watched: list[float] = []
     resources = Resources(batch=4, shards=shards, threads=2)
-    ranks = rank(MODELS[kind](), GRAPH, candidates=candidates, resources=resources, watch=watched.append)
+    ranks = rank(MODELS[kind](), GRAPH, candidates=candidates, resources=resources, progress=watched.append)
     assert sum(watched) == pytest.approx(len(ranks))
     assert len(watched) > 4
     assert min(watched) > 0
@@ -234,14 +234,14 @@ class Enough(BaseException):
 def test_a_run_that_is_interrupted_ends_at_once(kind: str, after: int, error: type[BaseException]) -> None:
     calls: list[float] = []
 
-    def watch(queries: float) -> None:
+    def progress(queries: float) -> None:
         calls.append(queries)
         if len(calls) > after:
             raise error
 
     before = set(threading.enumerate())
     with pytest.raises(error):
-        rank(MODELS[kind](), GRAPH, resources=Resources(batch=2, threads=2), watch=watch)
+        rank(MODELS[kind](), GRAPH, resources=Resources(batch=2, threads=2), progress=progress)
     assert len(calls) == after + 1
     assert set(threading.enumerate()) <= before
 

@@ -109,7 +109,7 @@ def test_a_checkpoint_that_several_targets_choose_is_ranked_once_and_seeds_are_k
     watched: list[float] = []
     tables, kept = [], []
     for target in TARGETS:
-        tables.append(rank_best(keep, settings, GRAPH, target, watch=watched.append, ranked=ranked))
+        tables.append(rank_best(keep, settings, GRAPH, target, progress=watched.append, ranked=ranked))
         kept.append(list(map(id, ranked.values())))
     assert kept[0] == kept[1]
     assert sorted(ranked) == [(seed, 4) for seed in settings.seeds]
@@ -152,7 +152,7 @@ def test_targets_tell_the_models_of_a_training_apart() -> None:
 
 def test_progress_adds_up_to_all_queries() -> None:
     settings, done = quick_settings(), []
-    ranks = rank_best(_kept(settings), settings, GRAPH, "MRR", watch=done.append)
+    ranks = rank_best(_kept(settings), settings, GRAPH, "MRR", progress=done.append)
     assert sum(done) == pytest.approx(len(ranks))
 
 
@@ -200,11 +200,11 @@ def test_the_checkpoints_are_those_of_the_best_validations(run_run_finish: RunDi
 
 def test_what_has_been_ranked_is_not_ranked_again(run_run_finish: RunDirectory) -> None:
     first: list[float] = []
-    ranked = finish_run(run_run_finish, GRAPH, watch=first.append)
+    ranked = finish_run(run_run_finish, GRAPH, progress=first.append)
     assert sum(first) == pytest.approx(ranking_queries(run_run_finish.settings, GRAPH))
     (run_run_finish.path / "ranks-mrr.parquet").unlink()
     again: list[float] = []
-    other = finish_run(run_run_finish, GRAPH, watch=again.append)
+    other = finish_run(run_run_finish, GRAPH, progress=again.append)
     assert sum(again) == pytest.approx(sum(first) / 2)
     for target in TARGETS:
         assert other[target].to_arrow().equals(ranked[target].to_arrow())

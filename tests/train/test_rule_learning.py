@@ -17,7 +17,7 @@ from kgprobe.resources import Resources
 from kgprobe.train.checkpoints import MemoryStorage
 from kgprobe.train.fitting import rank_best
 from kgprobe.train.learners import learner_of, trained_run
-from kgprobe.train.trainer import Progress, memory_advice
+from kgprobe.train.trainer import TrainingProgress, memory_advice
 from kgprobe.train.validation import Validation
 from rule_trainings import LITTLE, QUICK, family, quick_rules
 from runs import bits
@@ -75,12 +75,12 @@ def test_what_is_not_ready_is_neither_validated_nor_kept(model: str) -> None:
 def test_the_search_for_rules_is_not_begun_again_by_a_training_that_goes_on() -> None:
     settings, keep = quick_rules("rnnlogic", epochs=6, validate_every=6), MemoryStorage()
 
-    def watch(progress: Progress) -> None:
+    def note(progress: TrainingProgress) -> None:
         if progress.epoch == 2:
             raise StoppedError
 
     with pytest.raises(StoppedError):
-        trained(settings, GRAPH, keep, watch)
+        trained(settings, GRAPH, keep, note)
     state = keep.load_state()
     assert state is not None
     assert state[1]["epoch"] == 1
@@ -94,11 +94,11 @@ def test_the_phases_are_told(model: str) -> None:
     phases: list[str] = []
     steps: list[int] = []
 
-    def watch(progress: Progress) -> None:
+    def note(progress: TrainingProgress) -> None:
         phases.append(progress.phase)
         steps.append(progress.step)
 
-    trained(quick_rules(model), GRAPH, watch=watch)
+    trained(quick_rules(model), GRAPH, progress=note)
     assert {"mining", "training", "validating"} <= set(phases)
     assert max(steps) > 0
 

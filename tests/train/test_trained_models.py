@@ -12,10 +12,9 @@ import kgprobe as kp
 from kgprobe.errors import DataError
 from kgprobe.graph.parquet_graph import write_graph
 from kgprobe.predict import Opening, open_model
-from kgprobe.predict.adapters.opening import ADAPTERS
+from kgprobe.predict.adapters.opening import ADAPTERS, is_trained
 from kgprobe.predict.queries import RankedTriples
 from kgprobe.train.fitting import finish_run
-from kgprobe.train.trained_models import is_trained
 from kgprobe.train.trainer import TrainingResources, train
 from runs import begin, quick_settings, small_graph
 

@@ -23,7 +23,7 @@ from kgprobe.resources import Resources
 from kgprobe.train.checkpoints import MemoryStorage
 from kgprobe.train.embedding_learner import build_model
 from kgprobe.train.settings import Settings
-from kgprobe.train.trainer import Progress, memory_advice, train
+from kgprobe.train.trainer import TrainingProgress, memory_advice, train
 from kgprobe.train.validation import Validation
 from runs import bits, quick_settings, small_graph
 from trainings import (
@@ -252,7 +252,7 @@ def test_a_state_of_an_older_version_goes_on_to_the_same_end() -> None:
     _, undisturbed = trained(settings)
     keep = _OldKeep()
     with pytest.raises(StoppedError):
-        trained(settings, keep=keep, watch=stop_at(12))
+        trained(settings, keep=keep, progress=stop_at(12))
     assert keep.rows
     trained(settings, keep=keep)
     assert timeless(keep.rows) == timeless(undisturbed.rows)
@@ -261,8 +261,8 @@ def test_a_state_of_an_older_version_goes_on_to_the_same_end() -> None:
 def test_a_finished_training_is_not_trained_again() -> None:
     settings = quick_settings()
     wanted, keep = trained(settings)
-    told: list[Progress] = []
-    found, _ = trained(settings, keep=keep, watch=told.append)
+    told: list[TrainingProgress] = []
+    found, _ = trained(settings, keep=keep, progress=told.append)
     assert told == []
     assert (found.best, found.epochs, timeless(found.rows)) == (wanted.best, wanted.epochs, timeless(wanted.rows))
 
@@ -350,13 +350,13 @@ def test_all_values_out_of_range_are_named_at_once() -> None:
 def test_progress_is_told_step_by_step() -> None:
     settings = quick_settings(batch_size=2, epochs=3, validate_every=2)
     told: list[tuple[str, int, int]] = []
-    last: list[Progress] = []
+    last: list[TrainingProgress] = []
 
-    def watch(progress: Progress) -> None:
+    def note(progress: TrainingProgress) -> None:
         told.append((progress.phase, progress.epoch, progress.step))
         last[:] = [progress]
 
-    found, _ = trained(settings, watch=watch)
+    found, _ = trained(settings, progress=note)
     steps = last[0].steps_an_epoch
     assert steps == 50
     wanted: list[tuple[str, int, int]] = []
@@ -373,7 +373,7 @@ def test_progress_is_told_step_by_step() -> None:
 def test_threads_are_those_that_are_asked_for_and_given_back() -> None:
     before = torch.get_num_threads()
     seen: list[int] = []
-    trained(quick_settings(epochs=1), watch=lambda progress: seen.append(torch.get_num_threads()))
+    trained(quick_settings(epochs=1), progress=lambda progress: seen.append(torch.get_num_threads()))
     assert set(seen) == {1}
     assert torch.get_num_threads() == before
 

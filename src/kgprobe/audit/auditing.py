@@ -187,9 +187,9 @@ def check(files: Mapping[str, Source], graph: KnowledgeGraph | None = None) -> l
         ...     n = len(candidates)
         ...     query = {"head": list(range(n)), "relation": [0] * n, "tail": [9] * n, "side": ["tail"] * n}
         ...     return Ranks.from_columns(**query, rank=[1] * n, candidates=candidates)
-        >>> audit_files({"one": ranks(7, 8), "other": ranks(7, 8)})
+        >>> check({"one": ranks(7, 8), "other": ranks(7, 8)})
         []
-        >>> [finding.kind for finding in audit_files({"one": ranks(7, 8), "raw": ranks(9, 9)})]
+        >>> [finding.kind for finding in check({"one": ranks(7, 8), "raw": ranks(9, 9)})]
         ['candidates']
     """
     broken = {model: broken_rules(model, source, graph) for model, source in files.items()}

@@ -71,7 +71,7 @@ class Recount:
 
     Example:
         >>> graph = KnowledgeGraph.from_triples(train=[[0, 0, 1], [0, 0, 2]], test=[[0, 0, 3]])
-        >>> queries = Queries(np.array([0]), np.array([0]), np.array([3]), np.array([True]))
+        >>> queries = AuditQueries(np.array([0]), np.array([0]), np.array([3]), np.array([True]))
         >>> counted = Recount(graph, queries)
         >>> counted.left(("train",)).tolist(), counted.left(()).tolist()
         ([2], [4])

@@ -176,10 +176,10 @@ def outliers(scale: Floats, cells: QueryCells) -> tuple[Outlier, Outlier]:
 
         >>> rng = np.random.default_rng(0)
         >>> which = np.repeat(np.arange(8), 50)
-        >>> cells = Cells(np.arange(8) // 2, np.arange(8) % 2 == 1, which, np.full(8, 50))
+        >>> cells = QueryCells(np.arange(8) // 2, np.arange(8) % 2 == 1, which, np.full(8, 50))
         >>> scale = np.repeat(rng.random(8), 50) * 0.5 + rng.normal(0, 0.1, (4, 400))
         >>> scale[3, which == 1] = 1.0
-        >>> in_cells, _ = standings(scale, cells)
+        >>> in_cells, _ = outliers(scale, cells)
         >>> np.argwhere(in_cells.strength > 4).tolist()
         [[3, 1]]
     """

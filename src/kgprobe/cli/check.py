@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,6 +13,7 @@ from kgprobe.cli.console import Format, note, print_rows, watching
 from kgprobe.cli.options import FormatOption, GraphOption, RanksArgument, load
 from kgprobe.errors import DataError
 from kgprobe.report.grid import Record
+from kgprobe.resources import Progress
 
 if TYPE_CHECKING:
     from kgprobe.audit import Finding
@@ -28,8 +29,8 @@ def check(
     from kgprobe.audit import check, gravest_first
 
     knowledge = load(graph)
-    with watching(max(ranks, key=_size)) as watch:
-        files, unreadable = _opened(list(dict.fromkeys(ranks)), watch)
+    with watching(max(ranks, key=_size)) as progress:
+        files, unreadable = _opened(list(dict.fromkeys(ranks)), progress)
         findings = gravest_first([*unreadable, *check(files, knowledge)])
     paths = {model: str(file.path) for model, file in files.items()}
     if findings or format is not Format.table:
@@ -53,7 +54,7 @@ def _size(path: Path) -> int:
     return path.stat().st_size if path.is_file() else 0
 
 
-def _opened(paths: list[Path], watch: Callable[[int], None] | None) -> tuple[dict[str, RankFile], list[Finding]]:
+def _opened(paths: list[Path], progress: Progress | None) -> tuple[dict[str, RankFile], list[Finding]]:
     """The files by the name of their model, or by their path where several have the same; and what cannot be read."""
     from kgprobe.audit import unreadable
     from kgprobe.ranks import RankFile
@@ -62,7 +63,7 @@ def _opened(paths: list[Path], watch: Callable[[int], None] | None) -> tuple[dic
     findings: list[Finding] = []
     for path in paths:
         try:
-            files.append(RankFile(path, watch))
+            files.append(RankFile(path, progress))
         except DataError as error:
             findings += unreadable(str(path), error)
     often = Counter(file.info.model for file in files)

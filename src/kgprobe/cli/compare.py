@@ -82,7 +82,7 @@ def compare(
         require_writing(output)
     knowledge = load(graph)
     tables = read_models(ranks)
-    with counting("comparing", 100, "%") as watch:
+    with counting("comparing", 100, "%") as progress:
         made = reports.compare(
             tables,
             metrics,
@@ -97,7 +97,7 @@ def compare(
             tie=tie,
             common=common,
             seed=seed,
-            progress=watch and (lambda share: watch(100 * share)),
+            progress=progress and (lambda share: progress(100 * share)),
         )
     files = {name: str(file.path) for name, file in named_files(ranks).items()}
     report = replace(made, files=files).with_style(intervals=intervals or len(files) == 1, letters=letters)

@@ -13,6 +13,7 @@ from kgprobe.report.grid import Grid, csv_text, grid_of, json_text, terminal
 from kgprobe.report.grid import Record as Row
 from kgprobe.report.latex_tables import latex
 from kgprobe.report.markup_tables import markdown
+from kgprobe.resources import Progress
 
 
 class Format(StrEnum):
@@ -65,43 +66,45 @@ _LONG = 16 << 20
 
 
 @contextmanager
-def watching(path: Path) -> Iterator[Callable[[int], None] | None]:
+def watching(path: Path) -> Iterator[Progress | None]:
     """Gives what a `RankFile` should call for every batch; None where there is nothing to show or nobody to see it.
 
     A file is read several times over (checks, then what weights need to know, then sums), so the bar counts rows and
     time instead of pretending to know the end.
 
     Example:
-        >>> with watching(Path("small.parquet")) as watch:
-        ...     print(watch)
+        >>> with watching(Path("small.parquet")) as progress:
+        ...     print(progress)
         None
     """
     if not sys.stderr.isatty() or not path.is_file() or path.stat().st_size < _LONG:
         yield None
         return
     from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+    from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
+    from rich.progress import Progress as Bar
 
     columns = (TextColumn(path.name), BarColumn(), TextColumn("{task.completed:,.0f} rows read"), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        task = progress.add_task("reading", total=None)
-        yield lambda rows: progress.advance(task, rows)
+    with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("reading", total=None)
+        yield lambda rows: bar.advance(task, rows)
 
 
 @contextmanager
-def counting(what: str, total: int, unit: str) -> Iterator[Callable[[float], None] | None]:
+def counting(what: str, total: int, unit: str) -> Iterator[Progress | None]:
     """Gives what long work should call with how much has been done; None where nobody sees it.
 
     Example:
-        >>> with counting("ranking", 10, "queries") as watch:
-        ...     print(watch)
+        >>> with counting("ranking", 10, "queries") as progress:
+        ...     print(progress)
         None
     """
     if not sys.stderr.isatty():
         yield None
         return
     from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+    from rich.progress import Progress as Bar
 
     columns = (
         TextColumn(what),
@@ -111,11 +114,11 @@ def counting(what: str, total: int, unit: str) -> Iterator[Callable[[float], Non
         TextColumn("{task.fields[rate]}"),
         TimeRemainingColumn(),
     )
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        task = progress.add_task(what, total=total, rate="")
+    with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(what, total=total, rate="")
 
-        def watch(done: float) -> None:
-            speed = progress.tasks[0].speed
-            progress.update(task, advance=done, rate=f"{speed:,.0f} a second," if speed else "")
+        def progress(done: float) -> None:
+            speed = bar.tasks[0].speed
+            bar.update(task, advance=done, rate=f"{speed:,.0f} a second," if speed else "")
 
-        yield watch
+        yield progress

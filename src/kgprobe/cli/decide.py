@@ -72,7 +72,7 @@ def decide(
     lineup = line_up(read_models(ranks), graph=knowledge, common=common)
     if len(alphas) == len(betas) == 1:
         draws = _REPLICATES if replicates is None else replicates
-        with counting("deciding", 2 * draws, "draws") as watch:
+        with counting("deciding", 2 * draws, "draws") as progress:
             found = decide_at(
                 lineup,
                 alphas[0],
@@ -84,7 +84,7 @@ def decide(
                 replicates=draws,
                 permutations=draws,
                 seed=seed,
-                progress=watch,
+                progress=progress,
             )
         _print_decision(found, format)
     else:

@@ -70,8 +70,8 @@ def _evaluate(
     from kgprobe.metrics import scores
     from kgprobe.ranks import RankFile
 
-    with watching(path) as watch:
-        file = RankFile(path, watch)
+    with watching(path) as progress:
+        file = RankFile(path, progress)
         return file.info.model, scores(file, metrics, graph=graph, by=by, macro=macro, tie=tie, weight=weight)
 
 

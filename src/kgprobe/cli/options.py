@@ -101,8 +101,8 @@ def read_models(paths: Sequence[Path]) -> dict[str, Ranks]:
     from kgprobe.ranks import RankFile
 
     def read(path: Path) -> Ranks:
-        with watching(path) as watch:
-            return whole_table(RankFile(path, watch))
+        with watching(path) as progress:
+            return whole_table(RankFile(path, progress))
 
     tables = dict(each_file(paths, read))
     return {name: tables[file.path] for name, file in named_files(paths).items()}

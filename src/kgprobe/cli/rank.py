@@ -83,8 +83,8 @@ def rank(
     )
     opened = open_model(model, Opening(setting.graph, setting.facts, seed, trust_pickle, how))
     start = time.monotonic()
-    with counting("ranking", setting.queries, "queries") as watch:
-        ranks = rank_in(setting, opened, resources, name, watch)
+    with counting("ranking", setting.queries, "queries") as progress:
+        ranks = rank_in(setting, opened, resources, name, progress)
     ranks.write(output)
     _report(setting, ranks, output, time.monotonic() - start)
 

@@ -143,8 +143,8 @@ def _benches(folders: Sequence[Path]) -> dict[str, Bench]:
     from kgprobe.openworld import read_bench
     from kgprobe.openworld.benches import find_pairs
 
-    with counting("evaluating", len(find_pairs(folders)), "checkpoints") as watch:
-        return read_bench(folders, watch=watch)
+    with counting("evaluating", len(find_pairs(folders)), "checkpoints") as progress:
+        return read_bench(folders, progress=progress)
 
 
 def _reasons(
@@ -160,9 +160,9 @@ def _reasons(
     from kgprobe.train.trained_models import rule_runs
 
     found = rule_runs(runs, tables, graph)
-    with counting("explaining", len(found) * len(explained_rows(lineup)), "queries") as watch:
+    with counting("explaining", len(found) * len(explained_rows(lineup)), "queries") as progress:
         return [
-            explain_queries(lineup, name, run.seed, Explainer(run.scorer, run.graph), watch)
+            explain_queries(lineup, name, run.seed, Explainer(run.scorer, run.graph), progress)
             for name, run in found.items()
         ]
 
@@ -193,7 +193,7 @@ def _compared(lineup: Lineup, asked: list[Metric] | None, level: float, replicat
     products = len(lineup) * models * (models + 1) // 2
     drawn = _moderate(_MOST_PRODUCTS // products) if replicates is None else replicates
     swapped = _moderate(_SWAPS_PER_TEST * tests) if replicates is None else replicates
-    with counting("testing differences", drawn + swapped, "draws") as watch:
+    with counting("testing differences", drawn + swapped, "draws") as progress:
         return compare_models(
             lineup,
             metrics,
@@ -201,7 +201,7 @@ def _compared(lineup: Lineup, asked: list[Metric] | None, level: float, replicat
             replicates=drawn,
             permutations=swapped,
             pairs="all" if few else "best",
-            progress=watch,
+            progress=progress,
         )
 
 

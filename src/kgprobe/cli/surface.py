@@ -75,8 +75,8 @@ def _surface(
     from kgprobe.aggregate import surface
     from kgprobe.ranks import RankFile, validate
 
-    with watching(path) as watch:
-        file = RankFile(path, watch)
+    with watching(path) as progress:
+        file = RankFile(path, progress)
         validate(file, graph)
         source = file if graph is None else file.with_popularity(graph.popularity)
         source = source if at is None else at.of(source)

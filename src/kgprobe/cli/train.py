@@ -207,8 +207,8 @@ def _train(run: RunDirectory, graph: KnowledgeGraph, resources: TrainingResource
 
     ranking = resources.ranking(graph.num_entities)
     try:
-        with training_bar(run.settings.model, validates=len(graph.triples("valid")) > 0) as watch:
-            trained = train(run.settings, graph, run, resources, watch)
+        with training_bar(run.settings.model, validates=len(graph.triples("valid")) > 0) as progress:
+            trained = train(run.settings, graph, run, resources, progress)
         note(f"trained {trained.epochs} of {run.settings.epochs} epochs in {trained.seconds:,.1f} s")
         with counting("ranking", ranking_queries(run.settings, graph), "queries") as ranked:
             tables = finish_run(run, graph, ranking, ranked, trained.facts)

@@ -14,7 +14,7 @@ from kgprobe.report.grid import Record
 if TYPE_CHECKING:
     from kgprobe.ranks import Ranks
     from kgprobe.train.run_directory import RunDirectory
-    from kgprobe.train.trainer import Progress, Watch
+    from kgprobe.train.trainer import OnProgress, TrainingProgress
 
 
 _NOTES = 20
@@ -23,7 +23,7 @@ _NOTES = 20
 
 
 @contextmanager
-def training_bar(name: str, validates: bool) -> Iterator[Watch]:
+def training_bar(name: str, validates: bool) -> Iterator[OnProgress]:
     """Gives what a training should call with how far it is.
 
     Args:
@@ -44,7 +44,7 @@ def training_bar(name: str, validates: bool) -> Iterator[Watch]:
     )
     below = Text()
 
-    def watch(progress: Progress) -> None:
+    def show(progress: TrainingProgress) -> None:
         done = steps_done(progress)
         if not bar.tasks:  # made here, where a resumed run knows how much is done already
             bar.add_task("", total=progress.epochs * progress.steps_an_epoch, completed=done)
@@ -52,38 +52,38 @@ def training_bar(name: str, validates: bool) -> Iterator[Watch]:
         below.plain = "\n".join(f"  {line}" for line in standings(progress))
 
     with Live(Group(bar, below), console=Console(stderr=True), transient=True, refresh_per_second=4):
-        yield watch
+        yield show
 
 
-def described(progress: Progress) -> str:
+def described(progress: TrainingProgress) -> str:
     """Where a training is, and what it does unless it simply trains.
 
     Example:
-        >>> from kgprobe.train.trainer import Progress
-        >>> described(Progress(epochs=10, steps_an_epoch=4, phase="mining"))
+        >>> from kgprobe.train.trainer import TrainingProgress
+        >>> described(TrainingProgress(epochs=10, steps_an_epoch=4, phase="mining"))
         'epoch 0/10, mining'
     """
     return headline(progress) + (f", {progress.phase}" if progress.phase != "training" else "")
 
 
-def steps_done(progress: Progress) -> int:
+def steps_done(progress: TrainingProgress) -> int:
     """How many steps a training has taken, those of earlier sessions included.
 
     Example:
-        >>> from kgprobe.train.trainer import Progress
-        >>> steps_done(Progress(epochs=10, steps_an_epoch=4, epoch=2, step=3))
+        >>> from kgprobe.train.trainer import TrainingProgress
+        >>> steps_done(TrainingProgress(epochs=10, steps_an_epoch=4, epoch=2, step=3))
         11
     """
     # Between two epochs the last step of the one before is still the present one.
     return progress.epoch * progress.steps_an_epoch + progress.step % progress.steps_an_epoch
 
 
-def headline(progress: Progress) -> str:
+def headline(progress: TrainingProgress) -> str:
     """Where a training is, in one line.
 
     Example:
-        >>> from kgprobe.train.trainer import Progress
-        >>> headline(Progress(epochs=10, steps_an_epoch=4, epoch=2, loss=[0.5, 0.25], steps_a_second=1234.5))
+        >>> from kgprobe.train.trainer import TrainingProgress
+        >>> headline(TrainingProgress(epochs=10, steps_an_epoch=4, epoch=2, loss=[0.5, 0.25], steps_a_second=1234.5))
         'epoch 2/10, loss 0.3750, 1,234 steps a second'
     """
     parts = [f"epoch {progress.epoch}/{progress.epochs}"]
@@ -92,13 +92,13 @@ def headline(progress: Progress) -> str:
     return ", ".join(parts)
 
 
-def standings(progress: Progress) -> list[str]:
+def standings(progress: TrainingProgress) -> list[str]:
     """The last and the best validation by every target, each the mean of all runs.
 
     Example:
-        >>> from kgprobe.train.trainer import Progress
+        >>> from kgprobe.train.trainer import TrainingProgress
         >>> from kgprobe.train.validation import Best
-        >>> standings(Progress(10, 4, last={"MRR": [0.25, 0.75]}, best={"MRR": [Best(0.5, 5), Best(0.75, 10)]}))
+        >>> standings(TrainingProgress(10, 4, last={"MRR": [0.25, 0.75]}, best={"MRR": [Best(0.5, 5), Best(0.75, 10)]}))
         ['MRR 0.5000, best 0.6250']
     """
     lines = []
@@ -118,10 +118,10 @@ class SparseNotes:
         validates: Whether there are validations; where there are none, epochs count instead.
 
     Example:
-        >>> from kgprobe.train.trainer import Progress
+        >>> from kgprobe.train.trainer import TrainingProgress
         >>> notes = SparseNotes(print, validates=False)
         >>> for epoch in (1, 2, 3):
-        ...     notes(Progress(epochs=40, steps_an_epoch=4, epoch=epoch, loss=[0.5]))
+        ...     notes(TrainingProgress(epochs=40, steps_an_epoch=4, epoch=epoch, loss=[0.5]))
         epoch 2/40, loss 0.5000, 0 steps a second
     """
 
@@ -131,7 +131,7 @@ class SparseNotes:
         self._written = 0
         self._phases = {"training", "validating"}
 
-    def __call__(self, progress: Progress) -> None:
+    def __call__(self, progress: TrainingProgress) -> None:
         """Take note of how far a training is."""
         self._tell_phase(progress)
         fresh = progress.last is not self._last if self.validates else True
@@ -142,7 +142,7 @@ class SparseNotes:
             self._written = progress.epoch
             self.write("; ".join([headline(progress), *standings(progress)]))
 
-    def _tell_phase(self, progress: Progress) -> None:
+    def _tell_phase(self, progress: TrainingProgress) -> None:
         """A line where something begins that is done before all validations, such as mining, the first time it is."""
         if progress.phase not in self._phases:
             self._phases.add(progress.phase)

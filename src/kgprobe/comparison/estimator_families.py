@@ -16,18 +16,10 @@ import numpy as np
 
 from kgprobe.arrays import Floats
 from kgprobe.comparison.estimators import DistributionPart, Estimator, condensed, joined
-from kgprobe.comparison.resampling import (
-    ColumnSums,
-    DrawFunction,
-    Reduction,
-    Watch,
-    gathered,
-    parted,
-    resampled,
-    side_by_side,
-)
+from kgprobe.comparison.resampling import ColumnSums, DrawFunction, Reduction, gathered, parted, resampled, side_by_side
 from kgprobe.metrics.metric import Metric
 from kgprobe.metrics.rank_metrics import IMedianRank, MADRank, MedianRank
+from kgprobe.resources import Progress
 
 Ends = tuple[float, float]
 
@@ -228,7 +220,7 @@ def estimator_family(estimators: Sequence[Estimator]) -> EstimatorFamily:
         ...     head=[0, 1], relation=[0, 0], tail=[1, 2], side=["tail"] * 2, rank=[1, 2], candidates=[9, 9]
         ... )
         >>> lineup = line_up({"mine": ranks})
-        >>> mine = family([estimator(lineup, "mine", parse("MRR"), clusters=lineup.clusters())])
+        >>> mine = estimator_family([estimator(lineup, "mine", parse("MRR"), clusters=lineup.clusters())])
         >>> mine.estimate.tolist(), mine.influence.tolist()
         ([0.75], [[0.125], [-0.125]])
         >>> mine.finish(np.array([[2.0, 0.0]]) @ mine.kept.rows(slice(None))).values.tolist()
@@ -242,7 +234,7 @@ _KEPT_CELLS = 1 << 26
 
 
 def bootstrap(
-    families: Sequence[EstimatorFamily], *, replicates: int, seed: int = 0, watch: Watch | None = None
+    families: Sequence[EstimatorFamily], *, replicates: int, seed: int = 0, progress: Progress | None = None
 ) -> Iterator[Replicates]:
     """The replicates of every family, one after the other.
 
@@ -250,7 +242,7 @@ def bootstrap(
         families: Metrics of models, all on the same clusters.
         replicates: How many times clusters are drawn anew.
         seed: Makes the draws repeatable.
-        watch: Is told how many replicates have been made since it was last told.
+        progress: Is told how many replicates have been made since it was last told.
 
     Example:
         >>> from kgprobe.comparison.estimators import estimator
@@ -262,7 +254,7 @@ def bootstrap(
         ...     head=[0, 1], relation=[0, 0], tail=[1, 2], side=["tail"] * 2, rank=[1, 2], candidates=[9, 9]
         ... )
         >>> lineup = line_up({"mine": ranks})
-        >>> mrr = family([estimator(lineup, "mine", parse("MRR"), clusters=lineup.clusters())])
+        >>> mrr = estimator_family([estimator(lineup, "mine", parse("MRR"), clusters=lineup.clusters())])
         >>> (made,) = bootstrap([mrr], replicates=1000)
         >>> import numpy as np
         >>> np.unique(made.values).tolist()
@@ -273,7 +265,7 @@ def bootstrap(
     for start in range(0, len(families), at_once):
         batch, own = families[start : start + at_once], kinds[start : start + at_once]
         clusters = batch[0].clusters
-        told = watch if start == 0 else None
+        told = progress if start == 0 else None
         keep = side_by_side(own, clusters)
-        kept = gathered(resampled, keep, clusters=clusters, total=replicates, seed=seed, watch=told)
+        kept = gathered(resampled, keep, clusters=clusters, total=replicates, seed=seed, progress=told)
         yield from (family.finish(part) for family, part in zip(batch, parted(kept, own), strict=True))

@@ -81,7 +81,7 @@ class IntervalEvidence:
         What is next to nothing on the scale of the values comes from rounding.
 
         Example:
-            >>> found = Evidence.of(500, 500, np.array([-1.0, 1.0, 0.0]), weight=np.ones(3))
+            >>> found = IntervalEvidence.of(500, 500, np.array([-1.0, 1.0, 0.0]), weight=np.ones(3))
             >>> found.varying, found.kurtosis
             (2.0, 1.5)
         """
@@ -100,7 +100,7 @@ class IntervalEvidence:
         """Degrees of freedom of a variance estimated from so many clusters: fewer where few make up most of it.
 
         Example:
-            >>> Evidence(queries=900, clusters=300, varying=100).freedom(300)  # as of normal deviations
+            >>> IntervalEvidence(queries=900, clusters=300, varying=100).freedom(300)  # as of normal deviations
             300.0
         """
         if math.isinf(self.varying):

@@ -19,6 +19,7 @@ from kgprobe.errors import DataError, UsageError
 from kgprobe.graph import KnowledgeGraph
 from kgprobe.metrics.evaluation import sortable
 from kgprobe.ranks import RankFile, Ranks, read_ranks, refuse_intervals, validate
+from kgprobe.resources import Progress
 
 Source = Ranks | RankFile | str | os.PathLike[str]
 
@@ -201,9 +202,9 @@ Models = Lineup | Mapping[str, Source]
 """What a comparison takes: models lined up, or their tables by name."""
 
 
-def named_files(paths: Iterable[Path], watch: Callable[[int], None] | None = None) -> dict[str, RankFile]:
+def named_files(paths: Iterable[Path], progress: Progress | None = None) -> dict[str, RankFile]:
     """Rank files by the name of their model; by their path, where several files name the same model."""
-    files = [RankFile(path, watch) for path in paths]
+    files = [RankFile(path, progress) for path in paths]
     twice = [str(path) for path, number in Counter(str(file.path) for file in files).items() if number > 1]
     if twice:
         raise UsageError("the same file is given twice", twice, "name every file once")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from numbers import Integral, Real
 from typing import Any
@@ -17,10 +17,10 @@ from kgprobe.comparison.estimators import estimators
 from kgprobe.comparison.intervals import Component, Interval, IntervalEvidence, Runs, Uncertainty, bootstrap_interval
 from kgprobe.comparison.lineup import Lineup, grouped
 from kgprobe.comparison.permutation_tests import benjamini_hochberg, holm, permutation_tests
-from kgprobe.comparison.resampling import Watch
 from kgprobe.comparison.results import Comparison, ComparisonSettings, Difference, Estimate
 from kgprobe.errors import UsageError
 from kgprobe.metrics import Metric, parse_all
+from kgprobe.resources import Progress
 
 
 def wrong_numbers(*, level: Any, seed: Any, **counts: tuple[Any, int]) -> Iterator[str]:
@@ -142,16 +142,16 @@ class Plan:
     seed: int
 
 
-def about_these_runs(questions: Sequence[Hypotheses], plan: Plan, watch: Watch | None = None) -> list[Inference]:
+def about_these_runs(questions: Sequence[Hypotheses], plan: Plan, progress: Progress | None = None) -> list[Inference]:
     """Intervals by bootstrap, p values by permutation: other queries, the same trained models."""
     families = [question.family for question in questions]
-    made = bootstrap(families, replicates=plan.replicates, seed=plan.seed, watch=watch)
+    made = bootstrap(families, replicates=plan.replicates, seed=plan.seed, progress=progress)
     intervals = [
         [_bootstrapped(contrast, replicates.of(contrast.factors()), plan.level) for contrast in question.contrasts()]
         for question, replicates in zip(questions, made, strict=True)
     ]
     pairs = [question.pairs for question in questions]
-    p = permutation_tests(families, pairs, permutations=plan.permutations, seed=plan.seed, watch=watch)
+    p = permutation_tests(families, pairs, permutations=plan.permutations, seed=plan.seed, progress=progress)
     return [Inference(*found) for found in zip(intervals, p, strict=True)]
 
 
@@ -167,10 +167,10 @@ def _bootstrapped(contrast: Contrast, replicates: tuple[Floats, Floats | None], 
     )
 
 
-def about_the_method(questions: Sequence[Hypotheses], plan: Plan, watch: Watch | None = None) -> list[Inference]:
+def about_the_method(questions: Sequence[Hypotheses], plan: Plan, progress: Progress | None = None) -> list[Inference]:
     """Intervals and p values by the t distribution: other queries and other training runs of the same methods."""
     answers = []
-    for question, covariance in zip(questions, _run_covariances(questions, plan, watch), strict=True):
+    for question, covariance in zip(questions, _run_covariances(questions, plan, progress), strict=True):
         found = [(contrast, *_over_runs(contrast, covariance)) for contrast in question.contrasts()]
         intervals = [
             uncertainty.interval(contrast.estimate, level=plan.level, limits=contrast.limits, evidence=evidence)
@@ -182,11 +182,11 @@ def about_the_method(questions: Sequence[Hypotheses], plan: Plan, watch: Watch |
     return answers
 
 
-def _run_covariances(questions: Sequence[Hypotheses], plan: Plan, watch: Watch | None) -> Iterator[Floats]:
+def _run_covariances(questions: Sequence[Hypotheses], plan: Plan, progress: Progress | None) -> Iterator[Floats]:
     """How the values of all training runs vary together between draws of queries, [runs, runs]."""
     families = [question.family.by_run() for question in questions]
     steps = [family for family in families if family.influence is None]
-    drawn = bootstrap(steps, replicates=plan.replicates, seed=plan.seed, watch=watch)
+    drawn = bootstrap(steps, replicates=plan.replicates, seed=plan.seed, progress=progress)
     for family in families:
         if family.influence is None:
             values = next(drawn).values
@@ -230,7 +230,7 @@ def compare_models(
     pairs: str = "all",
     tie: Tie | str = Tie.mean,
     seed: int = 0,
-    progress: Callable[[float], None] | None = None,
+    progress: Progress | None = None,
 ) -> Comparison:
     """Intervals of every metric of every model, and of their differences, with tests.
 

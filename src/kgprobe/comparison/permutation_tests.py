@@ -20,13 +20,13 @@ from kgprobe.comparison.resampling import (
     ColumnSums,
     DrawFunction,
     Reduction,
-    Watch,
     every_flip,
     flipped,
     gathered,
     parted,
     side_by_side,
 )
+from kgprobe.resources import Progress
 
 
 def holm(p: ArrayLike) -> Floats:
@@ -78,7 +78,7 @@ def permutation_tests(
     *,
     permutations: int,
     seed: int = 0,
-    watch: Watch | None = None,
+    progress: Progress | None = None,
 ) -> list[Floats]:
     """The p value of each pair of models, in each family: how often swapped models differ at least as much.
 
@@ -90,7 +90,7 @@ def permutation_tests(
         pairs: Which models of each family to compare, by their places.
         permutations: How many random swaps.
         seed: Makes them repeatable.
-        watch: Is told how many swaps have been made.
+        progress: Is told how many swaps have been made.
 
     Returns:
         For each family an array [pairs]; NaN where a metric has no finite value.
@@ -108,7 +108,7 @@ def permutation_tests(
     kept = (
         keep(every_flip(clusters))
         if exact
-        else gathered(flipped, keep, clusters=clusters, total=permutations, seed=seed, watch=watch)
+        else gathered(flipped, keep, clusters=clusters, total=permutations, seed=seed, progress=progress)
     )
     others = 0 if exact else 1
     return [one.p_values(part, others) for one, part in zip(swaps, parted(kept, kinds), strict=True)]

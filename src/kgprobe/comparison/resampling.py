@@ -10,11 +10,10 @@ from functools import lru_cache
 import numpy as np
 
 from kgprobe.arrays import Floats
-from kgprobe.resources import Resources, single_blas_thread
+from kgprobe.resources import Progress, Resources, single_blas_thread
 
 Draw = Callable[[int, int, np.random.Generator], Floats]
 
-Watch = Callable[[float], None]
 
 _CHUNK_CELLS = 1 << 20
 
@@ -83,7 +82,7 @@ def gathered(
     clusters: int,
     total: int,
     seed: int,
-    watch: Watch | None = None,
+    progress: Progress | None = None,
 ) -> Floats:
     """What is kept of many draws, [total, ...], without ever holding more than a few of them.
 
@@ -95,7 +94,7 @@ def gathered(
         clusters: The length of a row.
         total: How many rows.
         seed: Makes them repeatable.
-        watch: Is told how many rows have been done since it was last told.
+        progress: Is told how many rows have been done since it was last told.
 
     Example:
         >>> kept = gathered(resampled, lambda counts: counts[:, :1], clusters=5, total=1000, seed=0)
@@ -111,8 +110,8 @@ def gathered(
     with single_blas_thread(), ThreadPoolExecutor(Resources().workers) as threads:
         for piece in threads.map(work, enumerate(chunks(total, clusters))):
             kept.append(piece)
-            if watch:
-                watch(len(piece))
+            if progress:
+                progress(len(piece))
     return np.concatenate(kept)
 
 
@@ -152,7 +151,8 @@ def side_by_side(kinds: Sequence[Reduction], clusters: int) -> Callable[[Floats]
     """A function from draws [draws, clusters] to all that is kept of them, in the given order.
 
     Example:
-        >>> both = side_by_side([Rule(1, lambda draws: draws[:, :1]), Table(2, lambda rows: 2 * np.eye(2)[rows])], 2)
+        >>> first = DrawFunction(1, lambda draws: draws[:, :1])
+        >>> both = side_by_side([first, ColumnSums(2, lambda rows: 2 * np.eye(2)[rows])], 2)
         >>> both(np.array([[5.0, 7.0]])).tolist()
         [[5.0, 10.0, 14.0]]
     """
@@ -181,7 +181,7 @@ def parted(kept: Floats, kinds: Sequence[Reduction]) -> Iterator[Floats]:
     """What belongs to each, of all that was kept.
 
     Example:
-        >>> one, two = Rule(1, lambda draws: draws), Rule(2, lambda draws: draws)
+        >>> one, two = DrawFunction(1, lambda draws: draws), DrawFunction(2, lambda draws: draws)
         >>> [part.tolist() for part in parted(np.array([[5.0, 6.0, 7.0]]), [one, two])]
         [[[5.0]], [[6.0, 7.0]]]
     """

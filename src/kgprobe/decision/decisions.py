@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -19,6 +19,7 @@ from kgprobe.decision.maps import PAPER_ALPHAS, PAPER_BETAS, SAME, roots, sample
 from kgprobe.errors import DataError
 from kgprobe.graph import KnowledgeGraph
 from kgprobe.metrics.popularity_metrics import Probe
+from kgprobe.resources import Progress
 
 
 @dataclass(frozen=True)
@@ -265,7 +266,7 @@ def decide(
     permutations: int = 10_000,
     seed: int = 0,
     graph: KnowledgeGraph | None = None,
-    progress: Callable[[float], None] | None = None,
+    progress: Progress | None = None,
 ) -> Decision:
     """Which model to pick from one perspective, and which others might be as good.
 

@@ -46,7 +46,7 @@ class MetricFamily:
 
     Example:
         >>> from kgprobe.metrics import parse
-        >>> [str(member) for member in Family.of(parse("Hits@5")).members]
+        >>> [str(member) for member in MetricFamily.of(parse("Hits@5")).members]
         ['Hits@5', 'Hits@1', 'Hits@3', 'Hits@10', 'Hits@30']
     """
 

@@ -96,7 +96,7 @@ def worth_weighing(rules: Rules, least: float, groundings: int) -> Rules:
 
 
 def learn(
-    rules: Rules, grounder: Grounder, learning: Learning, annotate: Annotate, watch: Callable[[], None]
+    rules: Rules, grounder: Grounder, learning: Learning, annotate: Annotate, progress: Callable[[], None]
 ) -> tuple[Network, Conclusions]:
     """Learn the weights of rules, one relation after the other, and draw the conclusions.
 
@@ -105,11 +105,11 @@ def learn(
         grounder: Follows paths through the graph, whose facts are held true.
         learning: How it learns.
         annotate: How likely pairs are that are no facts of the graph.
-        watch: Called after every relation.
+        progress: Called after every relation.
 
     Example:
         >>> graph = Adjacency(np.array([[0, 0, 1], [1, 0, 2], [3, 0, 4], [4, 0, 5], [0, 1, 2]]), 6, 2)
-        >>> rules, how = Rules.from_bodies(2, [1], [[0, 0]]), Learning("any", Prior(0.1, 50))
+        >>> rules, how = Rules.from_bodies(2, [1], [[0, 0]]), Learning("any", WeightPrior(0.1, 50))
         >>> _, found = learn(rules, Grounder(graph), how, lambda relation, x, y: np.zeros(len(x)), lambda: None)
         >>> int(found.by_relation[1].toarray()[3].argmax())
         5
@@ -123,7 +123,7 @@ def learn(
         own, bias[relation] = most_likely(features, truth, others, learning.prior)
         weights.append(own)
         matrices.append(conclusions(features @ own, pairs.target, pairs.starts))
-        watch()
+        progress()
     return Network(rules, np.concatenate(weights), bias), Conclusions(tuple(matrices))
 
 

@@ -157,7 +157,7 @@ def most_likely(features: Matrix, truth: Floats, others: Others, prior: WeightPr
     Example:
         >>> from scipy.sparse import csr_array
         >>> features = csr_array(np.ones((4, 1)))
-        >>> weights, bias = most_likely(features, np.array([1.0, 1, 1, 0]), Others(8, 2), Prior(1e-9, 100))
+        >>> weights, bias = most_likely(features, np.array([1.0, 1, 1, 0]), Others(8, 2), WeightPrior(1e-9, 100))
         >>> bool(np.allclose(bias, np.log(2 / 6), atol=1e-4)), bool(np.allclose(bias + weights, np.log(3), atol=1e-4))
         (True, True)
     """

@@ -18,7 +18,7 @@ class RandomStreams:
         generators: The generator of each run, on the device where numbers are drawn.
 
     Example:
-        >>> alone, both = Noise([1], "cpu"), Noise([0, 1], "cpu")
+        >>> alone, both = RandomStreams([1], "cpu"), RandomStreams([0, 1], "cpu")
         >>> bool((both.integers(10, (4,))[1] == alone.integers(10, (4,))[0]).all())
         True
     """

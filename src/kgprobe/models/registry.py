@@ -213,7 +213,7 @@ def build(name: str, sizes: Sizes, options: Any, noise: RandomStreams) -> Embedd
         >>> from kgprobe.models.embedding_model import Sizes
         >>> from kgprobe.models.random_streams import RandomStreams
         >>> options = model_kind("distmult").load().Options(dimension=4)
-        >>> model = build("DistMult", Sizes(entities=3, relations=2), options, Noise([0, 1], "cpu"))
+        >>> model = build("DistMult", Sizes(entities=3, relations=2), options, RandomStreams([0, 1], "cpu"))
         >>> model.entity.shape
         torch.Size([2, 3, 4])
     """

@@ -105,7 +105,7 @@ class RNNLogic(nn.Module):
         noise: Where the parameters are drawn from, and are: one run.
 
     Example:
-        >>> noise = Noise([0], "cpu")
+        >>> noise = RandomStreams([0], "cpu")
         >>> model = RNNLogic(Sizes(3, 2), 4, RNNLogicOptions(predictor="linear", counts="count"), noise)
         >>> _ = model.rule.data.copy_(torch.tensor([[1.0], [2.0], [3.0], [4.0]]))
         >>> evidence = model.evidence(torch.tensor([0, 1, 3]), torch.tensor([1.0, 2.0, 1.0]), torch.tensor([0, 2]))

@@ -39,7 +39,7 @@ class Generator(nn.Module):
         noise: Where its parameters are drawn from, and are: one run.
 
     Example:
-        >>> noise = Noise([0], "cpu")
+        >>> noise = RandomStreams([0], "cpu")
         >>> generator = Generator(relations=4, dimension=3, hidden=5, noise=noise)
         >>> best = generator.best(torch.tensor([0, 3]), each=2, length=2)
         >>> best.head.tolist(), best.body.shape

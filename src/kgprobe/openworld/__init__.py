@@ -3,6 +3,7 @@
 Everything here is loaded when it is first asked for: some of it needs scipy, which takes longer than all else.
 """
 
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -15,26 +16,24 @@ if TYPE_CHECKING:
     from kgprobe.openworld.world_files import read_world, write_world
     from kgprobe.openworld.world_ranks import RankPair, rank_worlds, read_pairs
     from kgprobe.openworld.world_tasks import WorldTask, all_task, tail_task
-else:
-    from importlib import import_module
+_PLACES = {
+    "benches": ("Bench", "read_bench"),
+    "closed_estimates": ("Estimation", "estimate_closed"),
+    "world_files": ("read_world", "write_world"),
+    "world_ranks": ("RankPair", "rank_worlds", "read_pairs"),
+    "splits": ("split_world",),
+    "world_tasks": ("WorldTask", "all_task", "tail_task"),
+    "sensitivities": ("Sensitivity", "sensitivity"),
+    "claims": ("check_claims",),
+    "world": ("OPEN_WORLD_METRICS", "OpenWorld"),
+}
 
-    _PLACES = {
-        "benches": ("Bench", "read_bench"),
-        "closed_estimates": ("Estimation", "estimate_closed"),
-        "world_files": ("read_world", "write_world"),
-        "world_ranks": ("RankPair", "rank_worlds", "read_pairs"),
-        "splits": ("split_world",),
-        "world_tasks": ("WorldTask", "all_task", "tail_task"),
-        "sensitivities": ("Sensitivity", "sensitivity"),
-        "claims": ("check_claims",),
-        "world": ("OPEN_WORLD_METRICS", "OpenWorld"),
-    }
 
-    def __getattr__(name):
-        for module, names in _PLACES.items():
-            if name in names:
-                return getattr(import_module(f"{__name__}.{module}"), name)
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+def __getattr__(name: str) -> object:
+    for module, names in _PLACES.items():
+        if name in names:
+            return getattr(import_module(f"{__name__}.{module}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 __all__ = [

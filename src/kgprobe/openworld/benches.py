@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from os import PathLike
@@ -22,6 +22,7 @@ from kgprobe.openworld.bench_points import Collector, Points
 from kgprobe.openworld.consistency import Consistency, PairCounts, consistency
 from kgprobe.openworld.world import OPEN_WORLD_METRICS, natural
 from kgprobe.openworld.world_ranks import RankPair
+from kgprobe.resources import Progress
 
 
 @dataclass(frozen=True)
@@ -326,7 +327,7 @@ def read_bench(
     metrics: Iterable[str | Metric] = OPEN_WORLD_METRICS,
     *,
     settings: BenchSettings | None = None,
-    watch: Callable[[float], None] | None = None,
+    progress: Progress | None = None,
 ) -> dict[str, Bench]:
     """A bench for each world: rank tables of other splits or tasks are never compared with each other.
 
@@ -334,7 +335,7 @@ def read_bench(
         folders: Each holds the rank tables of one model, or folders that do, however deep.
         metrics: The metrics.
         settings: What counts as late, and how intervals are drawn.
-        watch: Is told how many more pairs have been read.
+        progress: Is told how many more pairs have been read.
     """
     wanted = list(metrics)
     collectors: dict[str, Collector] = {}
@@ -350,8 +351,8 @@ def read_bench(
         key = json.dumps(world, sort_keys=True)
         worlds[key] = world
         collectors.setdefault(key, Collector(wanted)).add(one.model, one.checkpoint, pair)
-        if watch:
-            watch(1)
+        if progress:
+            progress(1)
     if errors:
         lines = [line for error in errors for line in (error.title, *(f"  {problem}" for problem in error.problems))]
         raise DataError("some rank tables cannot be used", lines, errors[0].remedy)

@@ -79,7 +79,7 @@ class ClaimGrid:
     """Queries and models of the theory: other true answers, candidates, missing rate and strength of each.
 
     Example:
-        >>> few = Settings.grid((100,), (0.02, 0.09), (0.25,), (0.5, 0.9))
+        >>> few = ClaimGrid.grid((100,), (0.02, 0.09), (0.25,), (0.5, 0.9))
         >>> len(few), few.text(3)
         (4, 'N=9, E=100, gamma=0.25, l=0.9')
     """

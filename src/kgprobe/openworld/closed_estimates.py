@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -20,7 +20,7 @@ from kgprobe.metrics import Metric, RankAccumulator, parse_all
 from kgprobe.openworld.closed_ranks import WEIGHT, Assumptions, Completion
 from kgprobe.openworld.missing_answers import HeldOut
 from kgprobe.ranks import Ranks
-from kgprobe.resources import Resources
+from kgprobe.resources import Progress, Resources
 
 
 @dataclass(frozen=True)
@@ -133,8 +133,6 @@ def _row(found: ClosedEstimate | ClosedOrder) -> dict[str, Any]:
     return values | {"metric": str(found.metric)}
 
 
-Watch = Callable[[float], None]
-
 DEFAULT_METRICS = (
     "PROBE(alpha=1,beta=0)",
     "PROBE(alpha=0,beta=0)",
@@ -166,7 +164,7 @@ def estimate_closed(
     draws: int = 48,
     curve: bool = True,
     seed: int = 0,
-    progress: Watch | None = None,
+    progress: Progress | None = None,
 ) -> Estimation:
     """Estimate what metrics of models would be if no fact were missing.
 
@@ -263,10 +261,10 @@ class _Worlds:
         metrics: Sequence[Metric],
         given: Assumptions,
         seed: int,
-        watch: Watch,
+        progress: Progress,
     ) -> None:
         self.answers, self.metrics, self.given = answers, metrics, given
-        self._seed, self._watch = seed, watch
+        self._seed, self._progress = seed, progress
         self.open = {
             model: np.mean([self._evaluated([run.ranks]) for run in runs], axis=0) for model, runs in answers.items()
         }
@@ -300,7 +298,7 @@ class _Worlds:
             for number, run in enumerate(runs)
         )
         value = np.mean([self._evaluated([table], WEIGHT) for table in tables], axis=0)
-        self._watch(1)
+        self._progress(1)
         return np.asarray(value)
 
     def _evaluated(self, tables: Iterable[Ranks], weight: str | None = None) -> Floats:

@@ -33,7 +33,7 @@ def paper_derivative(
 
     Example:
         >>> from kgprobe.transform import Power
-        >>> right, wrong = (paper_slope(Power(1.0), 28, 5976, 0.25, 0.3, at_zero=g).item() for g in (0.0, 1.0))
+        >>> right, wrong = (paper_derivative(Power(1.0), 28, 5976, 0.25, 0.3, at_zero=g).item() for g in (0.0, 1.0))
         >>> round(right, 4), round(wrong - right, 4)
         (0.4118, 0.0479)
     """
@@ -108,7 +108,7 @@ def normalised_derivative(
         >>> from kgprobe.openworld.expected_scores import Removed
         >>> from kgprobe.transform import AffinePower
         >>> hidden = Removed(np.array(28.0), np.array(0.25))
-        >>> [round(normalised_slope(AffinePower(a), hidden, 5976, 0.9, Unlearned.anywhere).item(), 3)
+        >>> [round(normalised_derivative(AffinePower(a), hidden, 5976, 0.9, Unlearned.anywhere).item(), 3)
         ...  for a in (-1.0, -0.5, 0.0, 0.5, 1.0)]
         [0.998, 0.967, 0.748, 0.369, 0.152]
     """

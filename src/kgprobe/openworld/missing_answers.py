@@ -232,9 +232,9 @@ class MissingSelection:
         odds: The odds of being missing at the last place, over those at the first; 1 where places play no part.
 
     Example:
-        >>> Selection(0.5, odds=1.0).chance(np.array([0.0, 1.0])).tolist()
+        >>> MissingSelection(0.5, odds=1.0).chance(np.array([0.0, 1.0])).tolist()
         [0.5, 0.5]
-        >>> Selection(0.5, odds=4.0).chance(np.array([0.0, 1.0])).round(3).tolist()
+        >>> MissingSelection(0.5, odds=4.0).chance(np.array([0.0, 1.0])).round(3).tolist()
         [0.333, 0.667]
     """
 

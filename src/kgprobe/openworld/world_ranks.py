@@ -22,9 +22,9 @@ from kgprobe.predict import Model, Opening, Setting, open_model
 from kgprobe.predict.adapters.opening import model_of
 from kgprobe.predict.filters import KnownFilter
 from kgprobe.predict.queries import RankedTriples
-from kgprobe.predict.ranking import Watch, rank_in
+from kgprobe.predict.ranking import rank_in
 from kgprobe.ranks import RankFile, Ranks, merge_seeds, read_ranks
-from kgprobe.resources import Resources
+from kgprobe.resources import Progress, Resources
 
 WORLDS = ("open", "closed")
 
@@ -206,7 +206,7 @@ def rank_worlds(
     *,
     resources: Resources | None = None,
     name: str | None = None,
-    watch: Watch | None = None,
+    progress: Progress | None = None,
 ) -> RankPair:
     """Rank the known answers in the open world, and all hard answers in the closed one.
 
@@ -218,7 +218,7 @@ def rank_worlds(
         task: What is ranked.
         resources: Device, threads and memory; the ranks do not depend on it.
         name: What reports call the model.
-        watch: Called with how many queries have been ranked since the last call; there are ``task.ranked``.
+        progress: Called with how many queries have been ranked since the last call; there are ``task.ranked``.
 
     Example:
         >>> from kgprobe.openworld.world_tasks import tail_task
@@ -237,7 +237,7 @@ def rank_worlds(
     about = world_facts(world, task)
     tables: dict[str, Ranks] = {}
     for which, setting in settings.items():
-        ranks = rank_in(setting, opened, resources or Resources(), name, watch)
+        ranks = rank_in(setting, opened, resources or Resources(), name, progress)
         tables[which] = ranks.with_info(settings=ranks.info.settings | about | {"world": which})
     return RankPair(**tables, require_answers=task.sides == "tail")
 
@@ -247,7 +247,7 @@ def world_facts(world: OpenWorld, task: WorldTask) -> dict[str, Any]:
 
     Example:
         >>> world = OpenWorld("tiny", 3, 1, train=[[0, 0, 1]], known=[[0, 0, 2]], missing=[], settings={"seed": 0})
-        >>> world_facts(world, Task(world.known, world.missing, "tail"))
+        >>> world_facts(world, WorldTask(world.known, world.missing, "tail"))
         {'split': {'seed': 0, 'name': 'tiny'}, 'task': {'sides': 'tail'}}
     """
     return {"split": {**world.settings, "name": world.name}, "task": {**task.settings, "sides": task.sides}}
@@ -326,11 +326,11 @@ class RankedCheckpoint:
         return len(files) == len(paths)
 
     def rank(
-        self, world: OpenWorld, task: WorldTask, resources: Resources | None = None, watch: Watch | None = None
+        self, world: OpenWorld, task: WorldTask, resources: Resources | None = None, progress: Progress | None = None
     ) -> RankPair:
         """Rank it in both worlds, and write the rank files."""
         pairs = {
-            seed: rank_worlds(run, world, task, resources=resources, name=self.model, watch=watch)
+            seed: rank_worlds(run, world, task, resources=resources, name=self.model, progress=progress)
             for seed, run in self.runs.items()
         }
         tables = {}

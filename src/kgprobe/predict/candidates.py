@@ -41,7 +41,7 @@ def read_negatives(
         >>> import tempfile, pathlib
         >>> from kgprobe.graph import KnowledgeGraph
         >>> from kgprobe.predict.queries import RankedTriples
-        >>> facts = Facts.build(KnowledgeGraph.from_triples(test=[[0, 0, 1], [2, 0, 3]]), sides="tail")
+        >>> facts = RankedTriples.build(KnowledgeGraph.from_triples(test=[[0, 0, 1], [2, 0, 3]]), sides="tail")
         >>> path = pathlib.Path(tempfile.mkdtemp()) / "negatives.npz"
         >>> np.savez(path, tail_neg=np.array([[2, 3], [0, 1]]))
         >>> read_negatives(path, facts, num_entities=4, problems=[])["tail"].tolist()
@@ -343,7 +343,8 @@ def require_fit(sets: CandidateSets, graph: KnowledgeGraph, facts: RankedTriples
 
     Example:
         >>> graph = KnowledgeGraph.from_triples(test=[[1, 0, 0]])
-        >>> require_fit(QueryCandidates("mine", {"tail": np.array([[5]])}, np.array([0])), graph, Facts.build(graph))
+        >>> mine = QueryCandidates("mine", {"tail": np.array([[5]])}, np.array([0]))
+        >>> require_fit(mine, graph, RankedTriples.build(graph))
         Traceback (most recent call last):
         ...
         kgprobe.errors.DataError: mine: these are not candidates for graph
@@ -375,7 +376,7 @@ def open_candidates(text: str | os.PathLike[str], graph: KnowledgeGraph, facts: 
 
     Example:
         >>> graph = KnowledgeGraph.from_triples(train=[[0, 0, 1]], test=[[1, 0, 0]])
-        >>> open_candidates("train", graph, Facts.build(graph)).description
+        >>> open_candidates("train", graph, RankedTriples.build(graph)).description
         {'candidates': 'train'}
     """
     name = os.fspath(text)

@@ -24,8 +24,8 @@ from kgprobe.predict.scorers import (
     as_matrix,
     as_vectors,
 )
-from kgprobe.predict.tasks import Columns, Counts, QueryBlock, Task, Watch
-from kgprobe.resources import Resources, single_blas_thread
+from kgprobe.predict.tasks import Columns, Counts, QueryBlock, Task
+from kgprobe.resources import Progress, Resources, single_blas_thread
 
 
 @dataclass(frozen=True, eq=False)
@@ -241,7 +241,7 @@ def count_embedding(
     task: Task,
     arithmetic: Backend,
     resources: Resources,
-    watch: Watch,
+    progress: Progress,
 ) -> Counts:
     """The counts of all targets, some queries at a time in every thread."""
     counts = Counts.zeros(len(task.queries.query))
@@ -253,7 +253,7 @@ def count_embedding(
         while len(pending) > most:
             block, counted = pending.popleft()
             counts.put(block.targets, *counted.result())
-            watch(len(block.row))
+            progress(len(block.row))
 
     with ThreadPoolExecutor(workers) as pool:
         try:
@@ -323,7 +323,7 @@ _BYTES_A_SCORE = 24
 """The scorer's own matrix, a copy to write into, and comparisons."""
 
 
-def count_matrix(scorer: Scorer, task: Task, arithmetic: Backend, resources: Resources, watch: Watch) -> Counts:
+def count_matrix(scorer: Scorer, task: Task, arithmetic: Backend, resources: Resources, progress: Progress) -> Counts:
     """The counts of all targets, some queries at a time."""
     counts = Counts.zeros(len(task.queries.query))
     each = getattr(scorer, "bytes_per_query", 0) + _BYTES_A_SCORE * task.graph.num_entities
@@ -332,7 +332,7 @@ def count_matrix(scorer: Scorer, task: Task, arithmetic: Backend, resources: Res
         for start in range(queries.start, queries.stop, batch):
             block = QueryBlock(task, columns, start, min(start + batch, queries.stop))
             counts.put(block.targets, *_count_block(block, _scores(scorer, block, arithmetic), arithmetic))
-            watch(len(block.row))
+            progress(len(block.row))
     return counts
 
 
@@ -363,7 +363,7 @@ def _count_block(block: QueryBlock, scores: Any, arithmetic: Backend) -> tuple[I
     return above, within - (block.counts_itself >= 0), block.others
 
 
-def count(scorer: AnyScorer, task: Task, resources: Resources, watch: Watch = lambda targets: None) -> Counts:
+def count(scorer: AnyScorer, task: Task, resources: Resources, progress: Progress = lambda targets: None) -> Counts:
     """Count, for every target of the task, the candidates that are better, equal, or there at all.
 
     The result does not depend on the resources. Counts over disjoint ranges of entities add up to those over their
@@ -371,6 +371,6 @@ def count(scorer: AnyScorer, task: Task, resources: Resources, watch: Watch = la
     """
     arithmetic = backend_for(resources.device)
     if not isinstance(scorer, EmbeddingScorer | RelationEmbeddingScorer):
-        return count_matrix(scorer, task, arithmetic, resources, watch)
+        return count_matrix(scorer, task, arithmetic, resources, progress)
     with single_blas_thread():
-        return count_embedding(scorer, task, arithmetic, resources, watch)
+        return count_embedding(scorer, task, arithmetic, resources, progress)

@@ -36,7 +36,7 @@ class RankedTriples:
 
     Example:
         >>> graph = KnowledgeGraph.from_triples(test=[[0, 0, 1], [2, 0, 1], [0, 0, 1]])
-        >>> facts = Facts.build(graph)
+        >>> facts = RankedTriples.build(graph)
         >>> facts.triples.tolist(), facts.repeated, facts.sides
         ([[0, 0, 1], [2, 0, 1]], 1, ('tail', 'head'))
     """
@@ -83,7 +83,7 @@ class RankedTriples:
 
         Example:
             >>> graph = KnowledgeGraph.from_triples(test=[[2, 1, 0], [0, 0, 1], [2, 1, 3]])
-            >>> queries = Facts.build(graph).queries("tail")
+            >>> queries = RankedTriples.build(graph).queries("tail")
             >>> queries.relation.tolist(), queries.given.tolist()
             ([0, 1], [0, 2])
             >>> queries.query.tolist(), queries.target.tolist(), queries.fact.tolist()
@@ -136,7 +136,7 @@ class Queries:
 
         Example:
             >>> graph = KnowledgeGraph.from_triples(train=[[0, 0, 2]], test=[[0, 0, 1], [1, 0, 0]])
-            >>> queries = Facts.build(graph).queries("tail")
+            >>> queries = RankedTriples.build(graph).queries("tail")
             >>> offsets, entities = queries.known_rows(KnownFilter.build(graph), 0, 2)
             >>> offsets.tolist(), entities.tolist()
             ([0, 2, 3], [1, 2, 0])

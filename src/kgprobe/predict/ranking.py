@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import reduce
 from operator import add
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -23,7 +22,7 @@ from kgprobe.predict.queries import Queries, RankedTriples
 from kgprobe.predict.scorers import AnyScorer
 from kgprobe.predict.tasks import Task
 from kgprobe.ranks import Ranks, RanksInfo
-from kgprobe.resources import Resources
+from kgprobe.resources import Progress, Resources
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,8 +99,6 @@ class Setting:
         )
 
 
-Watch: TypeAlias = Callable[[float], None]
-
 """Called with how many queries have been ranked since the last call."""
 
 
@@ -116,7 +113,7 @@ def rank(
     candidates: CandidateSets | str | os.PathLike[str] = "all",
     resources: Resources | None = None,
     name: str | None = None,
-    watch: Watch | None = None,
+    progress: Progress | None = None,
 ) -> Ranks:
     """Rank the true answer of every query against all candidates.
 
@@ -137,7 +134,7 @@ def rank(
         candidates: "all" entities, those seen in "train" on that side of the relation, a file, or candidate sets.
         resources: Device, threads and memory; the ranks do not depend on it.
         name: What reports call the model.
-        watch: Called with how many queries have been ranked since the last call.
+        progress: Called with how many queries have been ranked since the last call.
 
     Example:
         >>> graph = KnowledgeGraph.from_triples(train=[[0, 0, 1], [2, 0, 3]], test=[[0, 0, 2]])
@@ -148,7 +145,7 @@ def rank(
     setting = Setting.build(graph, split=split, sides=sides, triples=triples, filter=filter, candidates=candidates)
     by_name = isinstance(model, str | os.PathLike)
     opened = open_model(model, Opening(graph, setting.facts)) if by_name else model_of(model, graph)
-    return rank_in(setting, opened, resources or Resources(), name, watch)
+    return rank_in(setting, opened, resources or Resources(), name, progress)
 
 
 def rank_in(
@@ -156,26 +153,26 @@ def rank_in(
     model: Model,
     resources: Resources,
     name: str | None = None,
-    watch: Watch | None = None,
+    progress: Progress | None = None,
 ) -> Ranks:
     """Rank a model in a setting; see `rank`."""
     if isinstance(model.scorer, TopKLists):
         answers = _by_lists(setting, model.scorer)
     else:
-        answers = _by_scores(setting, model.scorer, resources, watch or (lambda queries: None))
+        answers = _by_scores(setting, model.scorer, resources, progress or (lambda queries: None))
     ranks = Ranks.from_columns(**setting.columns(), **answers, info=setting.info(name or model.name, model.settings))
     graph = setting.graph
     has_popularity = graph.train_counts is not None or len(graph.triples("train"))
     return ranks.with_popularity(graph.popularity) if has_popularity else ranks
 
 
-def _by_scores(setting: Setting, scorer: AnyScorer, resources: Resources, watch: Watch) -> dict[str, Any]:
+def _by_scores(setting: Setting, scorer: AnyScorer, resources: Resources, progress: Progress) -> dict[str, Any]:
     ranges = resources.ranges(setting.graph.num_entities)
     parts = []
     for side in setting.facts.sides:
         queries = setting.facts.queries(side)
         counted = (
-            count(scorer, task, resources, lambda targets: watch(targets / len(ranges)))
+            count(scorer, task, resources, lambda targets: progress(targets / len(ranges)))
             for task in setting.tasks(queries, ranges)
         )
         parts.append(reduce(add, counted).at(np.argsort(queries.fact)))

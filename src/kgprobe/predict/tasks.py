@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -61,8 +60,6 @@ class Counts:
         """How many candidates there are, the target included."""
         return 1 + self.others
 
-
-Watch: TypeAlias = Callable[[int], None]
 
 """Called with how many targets have been counted since the last call."""
 

@@ -16,6 +16,7 @@ from kgprobe.errors import DataError, UsageError, naming
 from kgprobe.files import replacing
 from kgprobe.ranks.schema import Checker, RanksInfo, conform
 from kgprobe.ranks.table import BATCH_ROWS, Ranks
+from kgprobe.resources import Progress
 
 if TYPE_CHECKING:
     import pyarrow.parquet as pq
@@ -43,11 +44,11 @@ class RankFile:
 
     Args:
         path: The file.
-        watch: Called with the number of rows of every batch that was read, to show progress.
+        progress: Called with the number of rows of every batch that was read, to show progress.
     """
 
-    def __init__(self, path: str | PathLike[str], watch: Callable[[int], None] | None = None) -> None:
-        self.path, self._watch = Path(path), watch
+    def __init__(self, path: str | PathLike[str], progress: Progress | None = None) -> None:
+        self.path, self._progress = Path(path), progress
         self._file = _open(self.path)
         with naming(self.path):
             info = RanksInfo.from_metadata(self._file.schema_arrow.metadata)
@@ -80,7 +81,7 @@ class RankFile:
         return self._also(Ranks.at_worst)
 
     def _also(self, change: Callable[[Ranks], Ranks]) -> RankFile:
-        other = RankFile(self.path, self._watch)
+        other = RankFile(self.path, self._progress)
         other._changes = (*self._changes, change)
         return other
 
@@ -104,8 +105,8 @@ class RankFile:
                 except (OSError, pa.ArrowException) as error:
                     raise _damaged(self.path, error) from None
                 ranks = Ranks(pa.Table.from_batches([batch]), self.info, validate=False)
-            if self._watch is not None:
-                self._watch(len(ranks))
+            if self._progress is not None:
+                self._progress(len(ranks))
             yield self._changed(ranks)
 
 

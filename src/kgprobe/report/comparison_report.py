@@ -25,6 +25,7 @@ from kgprobe.report.grid import Grid, csv_text, json_text, terminal
 from kgprobe.report.latex_tables import latex_table
 from kgprobe.report.markup_tables import html, markdown
 from kgprobe.report.standings import Placing, Question, check_correction, question, standings
+from kgprobe.resources import Progress
 
 if TYPE_CHECKING:
     from kgprobe.audit import Finding
@@ -256,7 +257,7 @@ def compare(
     tie: Tie | str = Tie.mean,
     common: bool = False,
     seed: int = 0,
-    progress: Callable[[float], None] | None = None,
+    progress: Progress | None = None,
 ) -> Report:
     """Compare models on the same queries: is a difference real, or noise?
 
@@ -314,7 +315,7 @@ def compare(
     return Report(_labelled(comparison, graph), lineup, whole, graph, correction, files=_files(tables))
 
 
-def _shares(progress: Callable[[float], None], total: int) -> Callable[[float], None]:
+def _shares(progress: Progress, total: int) -> Progress:
     return lambda done: progress(done / total)
 
 

@@ -74,7 +74,7 @@ class MemoryStorage:
 
     Example:
         >>> import torch
-        >>> keep = MemoryKeep()
+        >>> keep = MemoryStorage()
         >>> keep.load_state() is None
         True
         >>> keep.log({"epoch": 5})

@@ -17,7 +17,7 @@ from kgprobe.graph import KnowledgeGraph
 from kgprobe.models.embedding_model import EmbeddingModel, RankedRun, Sizes, ranked_run
 from kgprobe.models.random_streams import RandomStreams
 from kgprobe.models.registry import build
-from kgprobe.train.learners import Watch
+from kgprobe.train.learners import StepProgress
 from kgprobe.train.losses import (
     BinaryCrossEntropy,
     CrossEntropy,
@@ -46,7 +46,7 @@ class Batches:
         steps: Number of steps in an epoch.
 
     Example:
-        >>> batches = Batches(5, 2, Noise([0], "cpu"))
+        >>> batches = Batches(5, 2, RandomStreams([0], "cpu"))
         >>> batches.shuffle()
         >>> sorted(torch.cat([batches.next() for _ in range(batches.steps)], 1)[0, :5].tolist())
         [0, 1, 2, 3, 4]
@@ -268,12 +268,12 @@ class EmbeddingLearner:
         self._losses = torch.zeros(len(settings.seeds), device=device)
         self._steps = Steps(self._step, self.noise)
 
-    def epoch(self, epoch: int, watch: Watch) -> Tensor:
+    def epoch(self, epoch: int, progress: StepProgress) -> Tensor:
         """Ask every training query once; gives the mean losses of the runs.
 
         Args:
             epoch: Which epoch it is; epochs can be taken up at any of them.
-            watch: Called with the number of steps that were taken since the last call, and what they are of.
+            progress: Called with the number of steps that were taken since the last call, and what they are of.
         """
         if self.optimiser.set_rate(learning_rate(self.settings, epoch)):
             self._steps.forget()
@@ -285,7 +285,7 @@ class EmbeddingLearner:
         for start in range(0, self.steps, _AT_ONCE):
             some = min(_AT_ONCE, self.steps - start)
             self._steps.run(some)
-            watch(some, "training")
+            progress(some, "training")
         return self._losses.cpu() / self.steps
 
     def run(self, run: int) -> RankedRun:

@@ -15,7 +15,7 @@ from kgprobe.metrics import evaluate
 from kgprobe.models.registry import model_kind
 from kgprobe.predict import Model, rank
 from kgprobe.ranks import Ranks, merge_seeds, read_ranks
-from kgprobe.resources import Resources, peak_memory
+from kgprobe.resources import Progress, Resources, peak_memory
 from kgprobe.train import run_directory
 from kgprobe.train.checkpoints import Facts, RunStorage, written
 from kgprobe.train.learners import trained_run
@@ -23,7 +23,7 @@ from kgprobe.train.run_directory import RunDirectory
 from kgprobe.train.settings import Settings
 
 if TYPE_CHECKING:
-    from kgprobe.train.trainer import Trained, TrainingResources, Watch
+    from kgprobe.train.trainer import OnProgress, Trained, TrainingResources
 
 
 CHECKPOINTS = "checkpoints"
@@ -37,7 +37,7 @@ def rank_best(
     graph: KnowledgeGraph,
     target: str,
     resources: Resources | None = None,
-    watch: Callable[[float], None] | None = None,
+    progress: Progress | None = None,
     ranked: dict[tuple[int, int], Ranks] | None = None,
 ) -> Ranks:
     """The test ranks of the checkpoints that are the best by a target, one for each seed.
@@ -48,7 +48,7 @@ def rank_best(
         graph: The graph.
         target: The metric.
         resources: Device, threads and memory; the ranks do not depend on it.
-        watch: Called with how many queries have been ranked since the last call.
+        progress: Called with how many queries have been ranked since the last call.
         ranked: What is ranked already, by seed and epoch: checkpoints that are the best by several targets are ranked
             once. What is ranked now is added to it.
     """
@@ -59,9 +59,9 @@ def rank_best(
         checkpoint = seed, int(facts[seed]["epoch"])
         if checkpoint not in ranked:
             model = Model(settings.model, trained_run(settings, graph, tensors, _device(computed)))
-            ranked[checkpoint] = rank(model, graph, resources=computed, watch=watch)
-        elif watch is not None:
-            watch(len(ranked[checkpoint]))
+            ranked[checkpoint] = rank(model, graph, resources=computed, progress=progress)
+        elif progress is not None:
+            progress(len(ranked[checkpoint]))
         runs[seed] = ranked[checkpoint]
     ranks = merge_seeds(runs)
     about = ranks.info.settings | training_facts(settings, target, facts)
@@ -106,7 +106,7 @@ def finish_run(
     run: RunDirectory,
     graph: KnowledgeGraph,
     resources: Resources | None = None,
-    watch: Callable[[float], None] | None = None,
+    progress: Progress | None = None,
     facts: Mapping[str, Any] | None = None,
 ) -> dict[str, Ranks]:
     """Rank the test facts by the best checkpoints of every target, and write what came out.
@@ -118,7 +118,7 @@ def finish_run(
         run: The run, trained to its end.
         graph: The graph.
         resources: Device, threads and memory; the ranks do not depend on it.
-        watch: Called with how many queries have been ranked since the last call, of `ranking_queries` in all.
+        progress: Called with how many queries have been ranked since the last call, of `ranking_queries` in all.
         facts: What else is to be remembered of the run, such as how long it took.
 
     Returns:
@@ -126,7 +126,9 @@ def finish_run(
     """
     has_test = len(graph.triples("test")) > 0
     checkpoints: dict[tuple[int, int], Ranks] = {}
-    rank_target = partial(rank_best, run, run.settings, graph, resources=resources, watch=watch, ranked=checkpoints)
+    rank_target = partial(
+        rank_best, run, run.settings, graph, resources=resources, progress=progress, ranked=checkpoints
+    )
     ranked = {target: _ranked(run, target, rank_target) for target in run.settings.select if has_test}
     result = {target: _result(run, target, ranks) for target, ranks in ranked.items()}
     run.save_result({**(facts or {}), "peak_memory": peak_memory(), "targets": result})
@@ -204,7 +206,7 @@ def fit(
     device: str = "cpu",
     threads: int | None = None,
     force: bool = False,
-    watch: Watch | None = None,
+    progress: OnProgress | None = None,
     **settings: Any,
 ) -> Fitted:
     """Train a model, keep its best checkpoint by every target of ``select``, and rank the test facts.
@@ -219,7 +221,7 @@ def fit(
         device: "cpu", or a device of torch such as "cuda".
         threads: Threads on the CPU; None for all cores.
         force: Whether a run that is in the directory already is thrown away.
-        watch: Called with how far it is.
+        progress: Called with how far it is.
         settings: Settings of the training and of the model, by name.
 
     Example:
@@ -239,16 +241,18 @@ def fit(
     resolved = resolve(kind.name, [*known_settings(kind.name, known).sources, given]).settings
     resources = TrainingResources(device, threads)
     if output is None:
-        return _in_memory(resolved, known, resources, watch)
-    return _on_disk(resolved, known, resources, watch, Path(output), force)
+        return _in_memory(resolved, known, resources, progress)
+    return _on_disk(resolved, known, resources, progress, Path(output), force)
 
 
-def _in_memory(settings: Settings, graph: KnowledgeGraph, resources: TrainingResources, watch: Watch | None) -> Fitted:
+def _in_memory(
+    settings: Settings, graph: KnowledgeGraph, resources: TrainingResources, progress: OnProgress | None
+) -> Fitted:
     from kgprobe.train.checkpoints import MemoryStorage
     from kgprobe.train.trainer import train
 
     keep = MemoryStorage()
-    trained = train(settings, graph, keep, resources, watch)
+    trained = train(settings, graph, keep, resources, progress)
     ranking = resources.ranking(graph.num_entities)
     done: dict[tuple[int, int], Ranks] = {}
     targets = settings.select if len(graph.triples("test")) else ()
@@ -260,7 +264,7 @@ def _on_disk(
     settings: Settings,
     graph: KnowledgeGraph,
     resources: TrainingResources,
-    watch: Watch | None,
+    progress: OnProgress | None,
     output: Path,
     force: bool,
 ) -> Fitted:
@@ -271,5 +275,5 @@ def _on_disk(
     ranking = resources.ranking(graph.num_entities)
     about = environment(graph, resources.device, ranking.workers)
     with RunDirectory.create(output, settings, graph, about, force=force) as run:
-        trained = train(settings, graph, run, resources, watch)
+        trained = train(settings, graph, run, resources, progress)
         return Fitted(settings, trained, finish_run(run, graph, ranking, facts=trained.facts), run)

@@ -14,7 +14,7 @@ from kgprobe.graph import KnowledgeGraph
 from kgprobe.predict.scorers import AnyScorer
 from kgprobe.train.settings import Settings
 
-Watch: TypeAlias = Callable[[int, str], None]
+StepProgress: TypeAlias = Callable[[int, str], None]
 
 """Called with the number of steps that were taken since the last call, and what is being done now, such as "mining"."""
 
@@ -40,7 +40,7 @@ class Learner(Protocol):
         """Whether it can be ranked already."""
         ...
 
-    def epoch(self, epoch: int, watch: Watch) -> Tensor:
+    def epoch(self, epoch: int, progress: StepProgress) -> Tensor:
         """Learn for an epoch; gives the mean losses [seeds] of the runs."""
         ...
 

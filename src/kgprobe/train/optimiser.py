@@ -22,7 +22,7 @@ def matmul_precision(precision: str) -> Iterator[None]:
     """Products of float32 matrices in a precision, whatever it was before.
 
     Example:
-        >>> with products_in("tf32"):
+        >>> with matmul_precision("tf32"):
         ...     torch.get_float32_matmul_precision()
         'high'
     """

@@ -31,7 +31,7 @@ from kgprobe.predict.adapters.opening import FunctionScorer
 from kgprobe.predict.scorers import Scorer
 from kgprobe.train.embedding_learner import EmbeddingLearner
 from kgprobe.train.embedding_learner import open_run as open_embedding
-from kgprobe.train.learners import Watch
+from kgprobe.train.learners import StepProgress
 from kgprobe.train.rule_learning import Judge, Remembering, prefixed, under
 from kgprobe.train.settings import Settings
 
@@ -80,35 +80,37 @@ class Reasoner:
         self._learning = Learning(options.combine, WeightPrior(options.prior, options.weight_steps))
         self._last: tuple[bytes, list[Logic]] = (b"", [])
 
-    def first(self, watch: Callable[[str], None]) -> Iterator[Logic]:
+    def first(self, progress: Callable[[str], None]) -> Iterator[Logic]:
         """What can be believed of the training facts alone, for each threshold of rules."""
-        return self._concluded(_NONE, None, watch)
+        return self._concluded(_NONE, None, progress)
 
-    def next(self, last: Logic, annotate: Annotate | None, watch: Callable[[str], None]) -> Iterator[Logic]:
+    def next(self, last: Logic, annotate: Annotate | None, progress: Callable[[str], None]) -> Iterator[Logic]:
         """What can be believed after that, for each threshold of facts and each of rules."""
         for least in self.options.fact_threshold:
             hidden = hidden_facts(last.network, last.found, self._known, least)
-            yield from self._concluded(hidden, annotate, watch)
+            yield from self._concluded(hidden, annotate, progress)
 
     def _concluded(
-        self, hidden: NDArray[np.int32], annotate: Annotate | None, watch: Callable[[str], None]
+        self, hidden: NDArray[np.int32], annotate: Annotate | None, progress: Callable[[str], None]
     ) -> Iterator[Logic]:
         if annotate is not None:
-            yield from self._weighed(hidden, annotate, watch)
+            yield from self._weighed(hidden, annotate, progress)
             return
         key, found = self._last
         if not found or key != hidden.tobytes():
-            found = list(self._weighed(hidden, _as_stated, watch))
+            found = list(self._weighed(hidden, _as_stated, progress))
             self._last = hidden.tobytes(), found
         yield from found
 
-    def _weighed(self, hidden: NDArray[np.int32], annotate: Annotate, watch: Callable[[str], None]) -> Iterator[Logic]:
-        watch("mining")
+    def _weighed(
+        self, hidden: NDArray[np.int32], annotate: Annotate, progress: Callable[[str], None]
+    ) -> Iterator[Logic]:
+        progress("mining")
         options, grounder = self.options, Grounder(believed(self.graph, hidden))
         mined = mine(grounder.adjacency, length=options.rule_length, reverse=options.reverse, most=options.long_rules)
         for least in options.rule_threshold:
             rules = worth_weighing(mined, least, options.groundings)
-            network, found = learn(rules, grounder, self._learning, annotate, lambda: watch("weighing rules"))
+            network, found = learn(rules, grounder, self._learning, annotate, lambda: progress("weighing rules"))
             yield Logic(hidden, grounder, network, found)
 
 
@@ -159,12 +161,12 @@ class PLogicNetRun:
         self.learner = self._new_learner()
         self._model: PLogicNet | None = None
 
-    def epoch(self, epoch: int, watch: Watch) -> Tensor:
+    def epoch(self, epoch: int, progress: StepProgress) -> Tensor:
         """Train TransE for an epoch; where an iteration begins, weigh the rules first."""
         if self._iteration_of(epoch) > self._iteration:
-            self._reason(lambda phase: watch(0, phase))
+            self._reason(lambda phase: progress(0, phase))
         self._model = None
-        return self.learner.epoch(epoch - self._begin(self._iteration), watch)
+        return self.learner.epoch(epoch - self._begin(self._iteration), progress)
 
     @property
     def model(self) -> PLogicNet:
@@ -197,11 +199,11 @@ class PLogicNetRun:
     def _iteration_of(self, epoch: int) -> int:
         return ((epoch + 1) * self.options.iterations - 1) // self.settings.epochs
 
-    def _reason(self, watch: Callable[[str], None]) -> None:
+    def _reason(self, progress: Callable[[str], None]) -> None:
         """Begin an iteration: what is believed changes, and a new TransE learns it."""
         annotate = self._annotate if self.options.annotation else None
         first = self._iteration < 0
-        found = self._reasoner.first(watch) if first else self._reasoner.next(self._logic, annotate, watch)
+        found = self._reasoner.first(progress) if first else self._reasoner.next(self._logic, annotate, progress)
         embedding: Scorer = _undecided(self.graph.num_entities) if first else self.learner.run(0)
         several = len(self.options.rule_threshold) * len(self.options.fact_threshold) > 1
         scored = ((self._choice.score(self._with(logic, embedding)) if several else 0, logic) for logic in found)
@@ -285,9 +287,9 @@ class PLogicNetLearner:
         """Number of steps in an epoch of all runs."""
         return sum(run.learner.steps for run in self.runs)
 
-    def epoch(self, epoch: int, watch: Watch) -> Tensor:
+    def epoch(self, epoch: int, progress: StepProgress) -> Tensor:
         """Learn for an epoch; gives the mean losses of the runs."""
-        return torch.cat([run.epoch(epoch, watch) for run in self.runs])
+        return torch.cat([run.epoch(epoch, progress) for run in self.runs])
 
     def run(self, run: int) -> PLogicNet:
         """One of the runs, as the engine ranks it."""

@@ -131,7 +131,7 @@ class RunLog:
 
     Example:
         >>> import tempfile
-        >>> log = Log(Path(tempfile.mkdtemp()) / "log.jsonl")
+        >>> log = RunLog(Path(tempfile.mkdtemp()) / "log.jsonl")
         >>> log.add({"epoch": 5})
         >>> length = log.length
         >>> log.add({"epoch": 10})

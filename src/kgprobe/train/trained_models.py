@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,8 +13,7 @@ from kgprobe.graph import KnowledgeGraph, load_graph
 from kgprobe.metrics import parse
 from kgprobe.models.rules.explanations import RuleScorer
 from kgprobe.predict import Model, Opening
-from kgprobe.predict.adapters.array_files import open_arrays
-from kgprobe.predict.adapters.opening import Adapter, register
+from kgprobe.predict.adapters.opening import is_trained
 from kgprobe.ranks import Ranks
 from kgprobe.train import run_directory
 from kgprobe.train.checkpoints import Checkpoint, Facts, checkpoint_problems, read_facts, written
@@ -52,45 +50,14 @@ def open_checkpoint(path: Path, graph: KnowledgeGraph, *, other_test: bool = Fal
     return Model(settings.model, trained_run(settings, graph, checkpoint.tensors), facts)
 
 
-def is_trained(path: Path) -> bool:
-    """Whether a path is that of a run, or of a file of tensors that belongs to one.
-
-    Example:
-        >>> is_trained(Path("no such file.safetensors"))
-        False
-    """
-    if path.is_dir():
-        return all((path / name).is_file() for name in (run_directory.SETTINGS, run_directory.ENVIRONMENT))
-    return path.suffix == ".safetensors" and path.is_file() and "kind" in _header(path)
-
-
 def open_trained(path: Path, opening: Opening) -> Model:
     """The model of a checkpoint; of a run, that of its first seed where it is the best by its first target.
 
     Raises:
         DataError: The file is damaged, is no checkpoint, or has learned another graph.
-        UsageError: torch or safetensors is not installed.
     """
-    try:
-        pass
-    except ModuleNotFoundError as error:
-        raise UsageError(f"{path}: it needs {error.name}", remedy="pip install 'kgprobe[models]'") from None
     checkpoint = checkpoint_of_run(path) if path.is_dir() else path
     return open_checkpoint(checkpoint, opening.graph, other_test=opening.other_test)
-
-
-def register_trained() -> None:
-    """Let trained models be opened by their paths."""
-    what = "a run of 'kgprobe train', or a checkpoint in its folder 'best' or 'snapshots'"
-    register(Adapter(what, is_trained, open_trained))
-
-
-def _header(path: Path) -> Any:
-    try:
-        header = json.loads(open_arrays(path).header or "null")
-    except (DataError, ValueError):
-        return ()
-    return header if isinstance(header, dict) else ()
 
 
 @dataclass(frozen=True, eq=False)

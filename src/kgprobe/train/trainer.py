@@ -24,7 +24,7 @@ from kgprobe.train.validation import Best, DivergedError, Selection, Validation
 
 
 @dataclass
-class Progress:
+class TrainingProgress:
     """How far a training is.
 
     Attributes:
@@ -50,7 +50,7 @@ class Progress:
     best: dict[str, list[Best | None]] = field(default_factory=dict)
 
 
-Watch: TypeAlias = Callable[[Progress], None]
+OnProgress: TypeAlias = Callable[[TrainingProgress], None]
 
 
 @dataclass(frozen=True)
@@ -152,7 +152,7 @@ def train(
     graph: KnowledgeGraph,
     keep: RunStorage,
     resources: TrainingResources | None = None,
-    watch: Watch | None = None,
+    progress: OnProgress | None = None,
 ) -> Trained:
     """Train a model, and keep the best checkpoint of every target and run.
 
@@ -163,7 +163,7 @@ def train(
         graph: The graph.
         keep: Where checkpoints, log and state are kept.
         resources: Where it runs.
-        watch: Called with how far it is.
+        progress: Called with how far it is.
 
     Raises:
         UsageError: The settings do not fit together.
@@ -174,7 +174,7 @@ def train(
         >>> from kgprobe.train.checkpoints import MemoryStorage
         >>> settings = Settings("complex", ComplExOptions(dimension=2), epochs=1, validate_every=1)
         >>> graph = KnowledgeGraph.from_triples(train=[[0, 0, 1], [1, 0, 2]], valid=[[2, 0, 3]], test=[[0, 0, 2]])
-        >>> train(settings, graph, MemoryKeep()).epochs
+        >>> train(settings, graph, MemoryStorage()).epochs
         1
     """
     if wrong := [*problems_of_each(settings.options), *problems(settings)]:
@@ -184,16 +184,21 @@ def train(
     resources = resources or TrainingResources()
     threads = Resources(threads=resources.threads).workers
     with _threads(threads), matmul_precision(settings.precision), memory_advice(settings):
-        return _Training(settings, graph, keep, resources, watch or (lambda progress: None)).run()
+        return _Training(settings, graph, keep, resources, progress or (lambda _: None)).run()
 
 
 class _Training:
     """A training under way."""
 
     def __init__(
-        self, settings: Settings, graph: KnowledgeGraph, keep: RunStorage, resources: TrainingResources, watch: Watch
+        self,
+        settings: Settings,
+        graph: KnowledgeGraph,
+        keep: RunStorage,
+        resources: TrainingResources,
+        report: OnProgress,
     ) -> None:
-        self.settings, self.keep, self.watch = settings, keep, watch
+        self.settings, self.keep, self.report = settings, keep, report
         self.targets = [parse(target) for target in settings.select]
         self.learner = learner_of(settings, graph, torch.device(resources.device))
         self.selection = Selection(self.targets, len(settings.seeds), settings.patience)
@@ -202,7 +207,7 @@ class _Training:
             if len(graph.triples("valid"))
             else None
         )
-        self.progress = Progress(settings.epochs, self.learner.steps)
+        self.progress = TrainingProgress(settings.epochs, self.learner.steps)
         self.rows: list[dict[str, Any]] = []
         self.steps = 0
         self.began, self.training_seconds = time.monotonic(), 0.0
@@ -254,7 +259,7 @@ class _Training:
         def step(taken: int, phase: str) -> None:
             self.progress.step += taken
             self.progress.phase = phase
-            self.watch(self.progress)
+            self.report(self.progress)
 
         losses = self.learner.epoch(self.progress.epoch, step).tolist()
         self.progress.epoch += 1
@@ -262,7 +267,7 @@ class _Training:
         self._refuse_no_number(losses)
         self.progress.loss = losses
         self.progress.steps_a_second = self.progress.step / max(time.monotonic() - start, 1e-9)
-        self.watch(self.progress)
+        self.report(self.progress)
 
     def _refuse_no_number(self, losses: list[float]) -> None:
         broken = [
@@ -289,7 +294,7 @@ class _Training:
                 self._keep_best([(name, run) for name in self.selection.best for run in range(self.selection.runs)])
             return
         self.progress.phase = "validating"
-        self.watch(self.progress)
+        self.report(self.progress)
         try:
             found = self.validation(self.learner.run(run) for run in range(self.selection.runs))
         except DivergedError as error:
@@ -307,7 +312,7 @@ class _Training:
         }
         self.rows.append(row)
         self.keep.log(row)
-        self.watch(self.progress)
+        self.report(self.progress)
 
     def _keep_best(self, gained: list[tuple[str, int]]) -> None:
         for name, run in gained:

@@ -88,7 +88,7 @@ def test_rules_with_little_support_are_left_out() -> None:
 
 def test_it_tells_how_far_it_is() -> None:
     told: list[int] = []
-    mine(random_graph(seed=1), length=3, watch=told.append)
+    mine(random_graph(seed=1), length=3, progress=told.append)
     assert told == [1, 2, 3]
 
 

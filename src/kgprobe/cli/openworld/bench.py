@@ -66,8 +66,8 @@ def bench(
     if output is not None:
         require_writing(output)
     ending_of(f"figure.{type_}")
-    with counting("evaluating", len(find_pairs(folders)), "checkpoints") as watch:
-        benches = read_bench(folders, metric or OPEN_WORLD_METRICS, settings=settings, watch=watch)
+    with counting("evaluating", len(find_pairs(folders)), "checkpoints") as progress:
+        benches = read_bench(folders, metric or OPEN_WORLD_METRICS, settings=settings, progress=progress)
     if figures is not None:
         _draw(benches, figures, type_)
     if output is not None:

@@ -73,7 +73,7 @@ def estimate(
     knowledge = load(graph)
     tables = read_models(ranks)
     total = len(stresses) * draws_needed(len(tables), rate, draws, curve)
-    with counting("completing", total, "draws") as watch:
+    with counting("completing", total, "draws") as progress:
         found = [
             estimate_closed(
                 tables,
@@ -87,7 +87,7 @@ def estimate(
                 draws=draws,
                 curve=curve,
                 seed=seed,
-                progress=watch,
+                progress=progress,
             )
             for stress in stresses
         ]

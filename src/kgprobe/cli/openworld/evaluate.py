@@ -88,10 +88,10 @@ def evaluate(
         note(f"{len(ranked)} of {len(checkpoints)} checkpoints are ranked already")
     total = chosen.ranked * sum(len(found.runs) for found in checkpoints if found.path not in ranked)
     rows: list[Record] = []
-    with counting("ranking", total, "queries") as watch:
+    with counting("ranking", total, "queries") as progress:
         for found in checkpoints:
             kept = found.path in ranked
-            pair = RankPair.read(found.folder, found.name) if kept else found.rank(opened, chosen, resources, watch)
+            pair = RankPair.read(found.folder, found.name) if kept else found.rank(opened, chosen, resources, progress)
             rows.append(_row(found, pair, names))
     print_rows(rows, format)
     note(f"wrote {output}; next: kgprobe openworld bench {output}")

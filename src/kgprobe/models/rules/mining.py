@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -13,6 +13,7 @@ from kgprobe.errors import UsageError
 from kgprobe.models.rules.paths import Adjacency, HeadTriples, PathSteps
 from kgprobe.models.rules.rule_statistics import Measure, Totals
 from kgprobe.models.rules.rule_table import Rules
+from kgprobe.resources import Progress
 
 _BYTES = 200
 
@@ -104,7 +105,7 @@ def tally(facts: HeadTriples, closed: Iterable[tuple[AnyInts, AnyInts]], length:
         length: Number of relations in a body.
 
     Example:
-        >>> facts = Facts(np.array([0, 1]), np.array([0, 0]), np.array([1, 2]), relations=1)
+        >>> facts = HeadTriples(np.array([0, 1]), np.array([0, 0]), np.array([1, 2]), relations=1)
         >>> rules = tally(facts, [(np.array([0, 0, 1]), np.array([[1], [1], [1]]))], length=1)
         >>> rules.head.tolist(), rules.body.tolist(), rules.support.tolist(), rules.path_support.tolist()
         ([0], [[1]], [2.0], [3.0])
@@ -233,7 +234,7 @@ def mine(
     least_support: float = 1,
     seed: int = 0,
     memory: int = 1 << 30,
-    watch: Callable[[int], None] | None = None,
+    progress: Progress | None = None,
 ) -> Rules:
     """All rules of one and two relations with exact statistics, and the best of a sample of longer ones.
 
@@ -252,7 +253,7 @@ def mine(
         least_support: Rules with less support are left out.
         seed: Of these samples.
         memory: How many bytes may be in use beside the rules.
-        watch: Told each length that is done.
+        progress: Told each length that is done.
 
     Raises:
         UsageError: The length is not positive.
@@ -277,8 +278,8 @@ def mine(
             _EXACT[size](adjacency, closing, memory) if size in _EXACT else sampled(adjacency, closing, size, effort)
         )
         found = found.joined(rules.at(rules.support >= least_support))
-        if watch is not None:
-            watch(size)
+        if progress is not None:
+            progress(size)
     return found.joined(found.reversed()) if reverse else found
 
 

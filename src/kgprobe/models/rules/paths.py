@@ -105,7 +105,7 @@ class HeadTriples:
     """Facts (x, relation, y) that paths are to close.
 
     Example:
-        >>> facts = Facts(np.array([0, 0]), np.array([1, 1]), np.array([2, 3]), relations=2)
+        >>> facts = HeadTriples(np.array([0, 0]), np.array([1, 1]), np.array([2, 3]), relations=2)
         >>> facts.are(start=np.array([2, 2]), atom=np.array([3, 3]), end=np.array([0, 0])).tolist()
         [True, False]
     """

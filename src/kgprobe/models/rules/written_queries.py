@@ -45,7 +45,7 @@ class Vocabulary:
         ...     train=[[0, 0, 1]], entity_labels=["Ada", "Byron, Lord"], relation_labels=["child of"]
         ... )
         >>> Vocabulary(graph).question("?, child of, Byron, Lord")
-        Question(side='head', given=1, relation=0)
+        WrittenQuery(side='head', given=1, relation=0)
         >>> Vocabulary(graph).entities(["Ada", "1"])
         [0, 1]
     """

@@ -56,7 +56,7 @@ def fit_problems(header: Header, shapes: Shapes, sizes: FileSizes) -> list[str]:
         >>> from kgprobe.predict.adapters.embedding_header import parse_header
         >>> header = parse_header('{"model": "DistMult"}', [])
         >>> shapes = {"entity": ((5, 8), "float32"), "relation": ((2, 4), "float32")}
-        >>> fit_problems(header, shapes, Sizes(entities=6, relations=2))
+        >>> fit_problems(header, shapes, FileSizes(entities=6, relations=2))
         ['entity: 5 rows, but there are 6 entities', 'relation: one row has shape (4,), expected (8,)']
     """
     table = header.interaction.tables[0] if header.interaction else ENTITY

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from kgprobe.arrays import AnyInts
 from kgprobe.errors import DataError, UsageError, nearest
 from kgprobe.graph import KnowledgeGraph
+from kgprobe.predict.adapters.array_files import open_arrays
 from kgprobe.predict.adapters.embedding_files import is_embeddings, open_embeddings
 from kgprobe.predict.adapters.pykeen_folder import is_saved_pykeen, open_pykeen
 from kgprobe.predict.adapters.pykeen_scorer import is_pykeen
@@ -21,6 +24,9 @@ from kgprobe.predict.adapters.top_k_files import open_top_k
 from kgprobe.predict.baselines import BASELINES
 from kgprobe.predict.queries import RankedTriples
 from kgprobe.predict.scorers import AnyScorer, EmbeddingScorer, RelationEmbeddingScorer, ScoreFunction, Scorer, Side
+
+RUN_FILES = ("settings.toml", "environment.json")
+"""Files that make a directory that of a training run."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,7 +136,39 @@ def _top_k(path: Path, opening: Opening) -> Model:
     return Model(path.name.split(".jsonl")[0], lists, {"unlisted": str(opening.unlisted)})
 
 
-ADAPTERS = [
+def is_trained(path: Path) -> bool:
+    """Whether a path is the directory of a training run, or a checkpoint in it.
+
+    Example:
+        >>> is_trained(Path("no such file.safetensors"))
+        False
+    """
+    if path.is_dir():
+        return all((path / name).is_file() for name in RUN_FILES)
+    if path.suffix != ".safetensors" or not path.is_file():
+        return False
+    try:
+        header = json.loads(open_arrays(path).header or "null")
+    except (DataError, ValueError):
+        return False
+    return isinstance(header, dict) and "kind" in header
+
+
+def _open_trained(path: Path, opening: Opening) -> Model:
+    try:
+        trained_models: Any = import_module("kgprobe.train.trained_models")
+    except ModuleNotFoundError as error:
+        raise UsageError(f"{path}: it needs {error.name}", remedy="pip install 'kgprobe[models]'") from None
+    model: Model = trained_models.open_trained(path, opening)
+    return model
+
+
+ADAPTERS = (
+    Adapter(
+        "a run of 'kgprobe train', or a checkpoint in its folder 'best' or 'snapshots'",
+        is_trained,
+        _open_trained,  # by name: `train` stands on this package, and loads torch
+    ),
     Adapter(
         "a folder of the RotatE code base (entity_embedding.npy, relation_embedding.npy, config.json)",
         is_rotate_checkpoint,
@@ -154,23 +192,10 @@ ADAPTERS = [
     Adapter(
         "top-k lists (.jsonl, .jsonl.gz)",
         lambda path: path.name.endswith((".jsonl", ".jsonl.gz")),
-        lambda path, opening: _top_k(path, opening),
+        _top_k,
     ),
-]
-
+)
 """Every kind of model on disk; the first that is meant is opened."""
-
-
-def register(source: Adapter) -> None:
-    """Add a kind of model that another part of the package opens; it is asked before those that are known here.
-
-    Example:
-        >>> register(SOURCES[0])  # once more, which changes nothing
-        >>> len(SOURCES) == len(set(SOURCES))
-        True
-    """
-    if source not in ADAPTERS:
-        ADAPTERS.insert(0, source)
 
 
 def open_model(text: str | os.PathLike[str], opening: Opening) -> Model:
@@ -178,7 +203,7 @@ def open_model(text: str | os.PathLike[str], opening: Opening) -> Model:
 
     Example:
         >>> graph = KnowledgeGraph.from_triples(train=[[0, 0, 1]], test=[[1, 0, 0]])
-        >>> open_model("random", Opening(graph, Facts.build(graph))).name
+        >>> open_model("random", Opening(graph, RankedTriples.build(graph))).name
         'random'
     """
     name, path = os.fspath(text), Path(text)

@@ -82,8 +82,8 @@ def backend_for(device: str = "cpu") -> Backend:
     ``cpu`` is NumPy, with compiled loops where numba is installed; anything else is a device of torch.
 
     Example:
-        >>> type(arithmetic_for("cpu")).__name__
-        'CompiledArithmetic'
+        >>> type(backend_for("cpu")).__name__
+        'NumbaBackend'
     """
     if device == "cpu":
         if find_spec("numba") is None:

@@ -172,7 +172,7 @@ class NumbaBackend(NumpyBackend):
     """Counts with compiled loops, which release the lock of the interpreter.
 
     Example:
-        >>> arithmetic = CompiledArithmetic()
+        >>> arithmetic = NumbaBackend()
         >>> scores = arithmetic.scores(GroupNorm(1), np.float32([[1, 2]]), np.float32([[3, 4], [1, 1]]))
         >>> scores.tolist()
         [[-4.0, -1.0]]

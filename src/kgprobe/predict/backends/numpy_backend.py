@@ -19,7 +19,7 @@ class NumpyBackend:
     """Counts with NumPy and its BLAS.
 
     Example:
-        >>> arithmetic = PlainArithmetic()
+        >>> arithmetic = NumpyBackend()
         >>> scores = arithmetic.scores(Dot(), np.float32([[1, 2]]), np.float32([[3, 4], [1, 1], [0, 1]]))
         >>> bounds = Bounds(np.array([0]), np.float32([2.5]), np.float32([3.5]))
         >>> [counts.tolist() for counts in arithmetic.count(scores, bounds)]

@@ -23,7 +23,7 @@ class TorchBackend:
     """Counts with torch on a device.
 
     Example:
-        >>> arithmetic = TorchArithmetic("cpu")
+        >>> arithmetic = TorchBackend("cpu")
         >>> queries, candidates = (arithmetic.place(np.float32(x)) for x in ([[1, 2]], [[3, 4], [1, 1], [0, 1]]))
         >>> scores = arithmetic.scores(Dot(), queries, candidates)
         >>> bounds = Bounds(np.array([0]), np.float32([2.5]), np.float32([3.5]))

@@ -134,7 +134,7 @@ class FigureKind:
         """What it needs and is not given.
 
         Example:
-            >>> find("rank-histogram").missing(Offer(models=("RotatE",)))
+            >>> find_figure("rank-histogram").missing(Offer(models=("RotatE",)))
             ['rank files of at least 2 models (1 is given)']
         """
         count = len(offer.models)

@@ -263,6 +263,7 @@ def place_of_zero(values: Floats) -> float | None:
     """Where 0 stands on a logarithmic axis of these values; None where none is 0 or nothing else is there.
 
     Example:
+        >>> import numpy as np
         >>> place_of_zero(np.array([0.0, 0.3, 0.9])), place_of_zero(np.array([0.3]))
         (0.09999999999999999, None)
     """

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from kgprobe.comparison.lineup import Lineup
 from kgprobe.openworld.consistency import ranking
 from kgprobe.report.page.page_queries import draw_sample
+from kgprobe.resources import Progress
 
 if TYPE_CHECKING:
     from kgprobe.audit import Finding
@@ -150,7 +151,7 @@ def explained_rows(lineup: Lineup, most: int = MOST_EXPLAINED) -> list[int]:
 
 
 def explain_queries(
-    lineup: Lineup, model: str, seed: int, explainer: Explainer, watch: Callable[[float], None] | None = None
+    lineup: Lineup, model: str, seed: int, explainer: Explainer, progress: Progress | None = None
 ) -> Reasons:
     """Why a model puts the answers of some queries where it does.
 
@@ -159,7 +160,7 @@ def explain_queries(
         model: What the line-up calls this one.
         seed: The training run that is explained.
         explainer: Explains it.
-        watch: Called with how many queries have been explained since the last call.
+        progress: Called with how many queries have been explained since the last call.
     """
     from kgprobe.models.rules.written_queries import WrittenQuery
 
@@ -172,8 +173,8 @@ def explain_queries(
             asked, target = WrittenQuery("head", tail, relation), head
         answers.append(explainer.answers(asked, [target], top=1, rules=_RULES, new=True))
         targets.append(target)
-        if watch is not None:
-            watch(1)
+        if progress is not None:
+            progress(1)
     return Reasons(model, seed, rows, targets, answers)
 
 

@@ -308,7 +308,7 @@ def ground_queries(
     rules: Rules,
     amount: Amount,
     rng: np.random.Generator,
-    watch: Callable[[], None] = lambda: None,
+    progress: Callable[[], None] = lambda: None,
 ) -> GroundedQueries:
     """Ground the training queries of all relations.
 
@@ -317,7 +317,7 @@ def ground_queries(
         rules: Rules of all relations, ordered by what they conclude.
         amount: How many facts are asked.
         rng: Which ones, where not all are.
-        watch: Called after each relation.
+        progress: Called after each relation.
     """
     relations = np.arange(2 * grounder.adjacency.relations)
     first = np.searchsorted(rules.head, np.append(relations, len(relations)))
@@ -325,11 +325,11 @@ def ground_queries(
     for relation in relations.tolist():
         own = rules.at(np.arange(first[relation], first[relation + 1]))
         grounded.append(_OfRelation(grounder, relation, own, amount, rng))
-        watch()
+        progress()
     room = shares(np.array([one.needed for one in grounded]), np.array([one.queries for one in grounded]), amount)
     for one, most in zip(grounded, room.tolist(), strict=True):
         one.go_on(most)
-        watch()
+        progress()
     asked = np.repeat(relations, [one.done for one in grounded])
     given = np.concatenate([block.given for one in grounded for block in one.blocks])
     # What has been stacked is forgotten, so that no more than one part is there twice.

@@ -225,7 +225,7 @@ def fit_epoch(
     batch: int,
     noise: RandomStreams,
     step: Callable[[], None],
-    watch: Callable[[], None] = lambda: None,
+    progress: Callable[[], None] = lambda: None,
 ) -> Tensor:
     """Ask every query once, in random order; gives the mean loss of the steps.
 
@@ -235,7 +235,7 @@ def fit_epoch(
         batch: Queries in a step.
         noise: The order, and what is left out.
         step: Follows the gradient, and forgets it.
-        watch: Called after each step.
+        progress: Called after each step.
     """
     model.train()
     total, steps = torch.zeros((), dtype=torch.float64, device=model.rule.device), 0
@@ -249,5 +249,5 @@ def fit_epoch(
             total += loss.detach()
         step()
         steps += 1
-        watch()
+        progress()
     return total / max(steps, 1)

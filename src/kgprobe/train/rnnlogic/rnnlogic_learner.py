@@ -23,7 +23,7 @@ from kgprobe.models.rules.rule_table import Rules
 from kgprobe.predict.scorers import Scorer
 from kgprobe.train.embedding_learner import EmbeddingLearner
 from kgprobe.train.embedding_learner import open_run as open_embedding
-from kgprobe.train.learners import Watch
+from kgprobe.train.learners import StepProgress
 from kgprobe.train.optimiser import Optimiser, learning_rate
 from kgprobe.train.rnnlogic.grounded_queries import Amount, GroundedQueries, ground_queries
 from kgprobe.train.rnnlogic.predictor_training import RulePrior, fit_epoch, initial_weights
@@ -134,17 +134,17 @@ class Reasoner:
         self.optimiser = Optimiser(settings, self.model)
         self._queries: GroundedQueries | None = None
 
-    def epoch(self, epoch: int, noise: RandomStreams, watch: Watch) -> float:
+    def epoch(self, epoch: int, noise: RandomStreams, progress: StepProgress) -> float:
         """Ask every training query once; gives the mean loss."""
         self.optimiser.set_rate(learning_rate(self.settings, epoch))
-        queries = self._grounded_queries(watch)
+        queries = self._grounded_queries(progress)
         prior = RulePrior.of(self.settings, self.rules, int(queries.asked.sum()), self.device)
 
         def step() -> None:
             prior.pull(self.model)
             self.optimiser.step()
 
-        tell = partial(watch, 1, "training")
+        tell = partial(progress, 1, "training")
         return float(fit_epoch(self.model, queries, self.settings.batch_size, noise, step, tell))
 
     def scorer(self) -> RNNLogicScorer:
@@ -165,13 +165,13 @@ class Reasoner:
         self.model.load_state_dict(under(MODEL, state))
         self.optimiser.load(under(_OPTIMISER, state))
 
-    def _grounded_queries(self, watch: Watch) -> GroundedQueries:
+    def _grounded_queries(self, progress: StepProgress) -> GroundedQueries:
         """The training queries, grounded when they are first asked: the same ones in every session."""
         if self._queries is None:
-            watch(0, "grounding")
+            progress(0, "grounding")
             amount = Amount(groundings=self.settings.options.most_groundings)
             rng = np.random.default_rng(self.seed)
-            found = ground_queries(self.grounded.grounder, self.rules, amount, rng, partial(watch, 0, "grounding"))
+            found = ground_queries(self.grounded.grounder, self.rules, amount, rng, partial(progress, 0, "grounding"))
             self._queries = found.to(self.device)
         return self._queries
 
@@ -208,12 +208,12 @@ class RNNLogicRun:
         self._reasoner: Reasoner | None = None
         self._scorer: RNNLogicScorer | RNNLogicWithEmbedding | None = None
 
-    def epoch(self, epoch: int, watch: Watch) -> float:
+    def epoch(self, epoch: int, progress: StepProgress) -> float:
         """An epoch of the embedding, of the search, or of the predictor."""
         self._scorer = None
         if self.embedding is not None and epoch < self._first:
-            return float(self.embedding.learner.epoch(epoch, lambda steps, phase: watch(steps, "embedding")))
-        return self._reason(epoch - self._first, watch)
+            return float(self.embedding.learner.epoch(epoch, lambda steps, phase: progress(steps, "embedding")))
+        return self._reason(epoch - self._first, progress)
 
     def scorer(self) -> RNNLogicScorer | RNNLogicWithEmbedding:
         """The run as the engine ranks it."""
@@ -253,20 +253,20 @@ class RNNLogicRun:
             self._reasoner = self._new_reasoner(Rules.from_tensors(under(RULES, reasoner)))
             self._reasoner.load(reasoner)
 
-    def _reason(self, epoch: int, watch: Watch) -> float:
+    def _reason(self, epoch: int, progress: StepProgress) -> float:
         """An epoch of the search, or of the predictor; the last of the search makes the predictor."""
         self.noise.reseed(epoch)
         loss = 0.0
         if epoch == 0:
             self._search = self._new_search()
-            self._search.begin(np.random.default_rng([self.seed, epoch, 1]), partial(watch, 0))
+            self._search.begin(np.random.default_rng([self.seed, epoch, 1]), partial(progress, 0))
         if self._search is not None and epoch < self.iterations:
-            loss = self._search.iterate(np.random.default_rng([self.seed, epoch]), partial(watch, 0))
+            loss = self._search.iterate(np.random.default_rng([self.seed, epoch]), partial(progress, 0))
         if self._search is not None and epoch + 1 >= self.iterations:
             self._reasoner = self._new_reasoner(self._search.chosen())
             self._search = None
         if self._reasoner is not None and epoch >= self.iterations:
-            loss = self._reasoner.epoch(epoch, self.noise, watch)
+            loss = self._reasoner.epoch(epoch, self.noise, progress)
             self.ready = True
         return loss
 
@@ -310,9 +310,9 @@ class RNNLogicLearner:
         """Whether the predictors have learned anything."""
         return all(run.ready for run in self.runs)
 
-    def epoch(self, epoch: int, watch: Watch) -> Tensor:
+    def epoch(self, epoch: int, progress: StepProgress) -> Tensor:
         """Learn for an epoch; gives the mean losses of the runs."""
-        return torch.tensor([run.epoch(epoch, watch) for run in self.runs])
+        return torch.tensor([run.epoch(epoch, progress) for run in self.runs])
 
     def run(self, run: int) -> RNNLogicScorer | RNNLogicWithEmbedding:
         """One of the runs, as the engine ranks it."""

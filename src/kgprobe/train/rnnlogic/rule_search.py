@@ -82,7 +82,7 @@ _STARTS = 500
 
 """From so many entities at most a rule is followed to measure it."""
 
-Watch: TypeAlias = Callable[[str], None]
+PhaseProgress: TypeAlias = Callable[[str], None]
 
 """Called with what is being done."""
 
@@ -115,27 +115,27 @@ class RuleSearch:
         self.generator = Generator(2 * relations, dimension, hidden, drawn).to(device)
         self.found, self.score = Rules.empty(relations, options.rule_length), np.zeros(0)
 
-    def begin(self, rng: np.random.Generator, watch: Watch) -> None:
+    def begin(self, rng: np.random.Generator, progress: PhaseProgress) -> None:
         """Mine rules, see which of them explain facts, and teach these to the generator."""
         options = self.options
-        watch("mining")
+        progress("mining")
         mined = mine(self.grounder.adjacency, length=options.rule_length, facts=options.mined_facts, seed=self.seed)
         # How many facts a rule predicts, each as sure as the rule is.
         kept = _best_of_each(mined.head, mined.support * mined.confidence, options.mined_rules)
         self.found = mined.at(kept)
-        self.score = self._explained(self.found, rng, watch)
-        watch("teaching")
+        self.score = self._explained(self.found, rng, progress)
+        progress("teaching")
         self._teach(self.found, self.score, options.pretraining_steps)
 
-    def iterate(self, rng: np.random.Generator, watch: Watch) -> float:
+    def iterate(self, rng: np.random.Generator, progress: PhaseProgress) -> float:
         """Propose rules, see which of them explain facts, and teach these to the generator; gives its loss."""
         options = self.options
-        watch("proposing")
+        progress("proposing")
         proposed = self.generator.drawn(self._heads, options.sampled_rules, options.rule_length, self.noise)
         rules, prior = _rules_of(proposed, self.found.relations)
-        share = self._explained(rules, rng, watch)
+        share = self._explained(rules, rng, progress)
         self._remember(rules, share)
-        watch("teaching")
+        progress("teaching")
         posterior = np.maximum(share + options.prior_weight * prior, 0)
         return self._teach(rules, posterior, options.generator_steps)
 
@@ -174,13 +174,13 @@ class RuleSearch:
     def _heads(self) -> Tensor:
         return torch.arange(self.sizes.relations, device=self.device)
 
-    def _explained(self, rules: Rules, rng: np.random.Generator, watch: Watch) -> NDArray[np.float64]:
+    def _explained(self, rules: Rules, rng: np.random.Generator, progress: PhaseProgress) -> NDArray[np.float64]:
         """The share of a sample of its relation's facts that each rule explains, weighed against the others."""
         options = self.options
-        watch("grounding")
+        progress("grounding")
         amount = Amount(facts=options.em_facts, groundings=options.most_groundings)
         queries = ground_queries(self.grounder, rules, amount, rng).to(self.device)
-        watch("weighing")
+        progress("weighing")
         linear = replace(options, predictor="linear", dropout=0.0)
         model = RNNLogic(self.sizes, len(rules), linear, self.noise).to(self.device)
         optimiser = torch.optim.Adam(model.parameters(), lr=options.em_rate)
