@@ -11,16 +11,13 @@ from numpy.typing import NDArray
 
 from adversarial import QUERIES, TABLES, Floats, normal
 from kgprobe.graph import KnowledgeGraph
-from kgprobe.predict.backends.backend import Backend
+from kgprobe.predict.backends.backend import Backend, NumpyBackend
 from kgprobe.predict.backends.numba_backend import NumbaBackend
-from kgprobe.predict.backends.numpy_backend import NumpyBackend
 from kgprobe.predict.backends.torch_backend import TorchBackend
-from kgprobe.predict.candidates import CandidateSets, QueryCandidates, RelationCandidates
 from kgprobe.predict.engine import count_embedding, count_matrix
-from kgprobe.predict.filters import KnownFilter, Wanted
-from kgprobe.predict.queries import RankedTriples
+from kgprobe.predict.queries import FilterChoice, KnownFilter, RankedTriples
 from kgprobe.predict.scorers import SIDES, Dot, EmbeddingScorer, GroupNorm, RelationEmbeddingScorer, Side, Similarity
-from kgprobe.predict.tasks import Counts, Task
+from kgprobe.predict.tasks import CandidateSets, Counts, QueryCandidates, RelationCandidates, Task
 from kgprobe.ranks import Ranks
 from kgprobe.resources import Resources
 
@@ -32,7 +29,7 @@ Rows = dict[tuple[int, int, int, Side], tuple[float, int, int]]
 
 Allowed = Callable[[Triple, Side], set[int]]
 
-ARITHMETICS: dict[str, Callable[[], Backend]] = {
+BACKENDS: dict[str, Callable[[], Backend]] = {
     "plain": NumpyBackend,
     "compiled": NumbaBackend,
     "torch": lambda: TorchBackend("cpu"),
@@ -202,12 +199,12 @@ def brute_force(
 def counted(
     model: AnyModel,
     graph: KnowledgeGraph,
-    arithmetic: Backend,
+    backend: Backend,
     resources: Resources = Resources(threads=1),  # noqa: B008
-    filtered: Wanted = None,
+    filtered: FilterChoice = None,
     sets: CandidateSets | None = None,
 ) -> Rows:
-    """The same from the engine, with an arithmetic of choice."""
+    """The same from the engine, with an backend of choice."""
     facts, known = RankedTriples.build(graph), KnownFilter.build(graph, filtered)
     count: Any = count_embedding if isinstance(model, EmbeddingScorer | RelationEmbeddingScorer) else count_matrix
     found: Rows = {}
@@ -216,8 +213,8 @@ def counted(
         counts = Counts.zeros(len(queries.query))
         for entities in resources.ranges(graph.num_entities):
             task = Task(graph, queries, known, sets, entities)
-            counts = counts + count(model, task, arithmetic, resources, lambda targets: None)
-        rows = zip(facts.triples[queries.fact].tolist(), counts.rank, counts.equal, counts.candidates, strict=True)
+            counts = counts + count(model, task, backend, resources, lambda targets: None)
+        rows = zip(facts.triples[queries.triple].tolist(), counts.rank, counts.equal, counts.candidates, strict=True)
         found |= {(*triple, side): (float(r), int(t), int(c)) for triple, r, t, c in rows}
     return found
 

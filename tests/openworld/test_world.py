@@ -6,7 +6,7 @@ import pytest
 from kgprobe.errors import DataError
 from kgprobe.graph import KnowledgeGraph
 from kgprobe.openworld.world import PARTS, OpenWorld
-from kgprobe.predict.filters import KnownFilter
+from kgprobe.predict.queries import KnownFilter
 from worlds import as_set, random_world
 
 

@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 
 from kgprobe.errors import DataError, UsageError
 from kgprobe.graph import KnowledgeGraph, load_graph
-from kgprobe.predict.filters import KnownFilter
-from kgprobe.predict.queries import Queries, RankedTriples
+from kgprobe.predict.queries import KnownFilter, Queries, RankedTriples
 from kgprobe.predict.scorers import SIDES, Side
 
 Triple = tuple[int, int, int]
@@ -47,9 +46,9 @@ def test_queries_are_those_of_a_loop(test: list[Triple]) -> None:
         asked = [(r, h if side == "tail" else t) for h, r, t in distinct]
         assert list(zip(queries.relation.tolist(), queries.given.tolist(), strict=True)) == sorted(set(asked))
         assert len(queries) == len(set(asked))
-        assert sorted(queries.fact.tolist()) == list(range(len(distinct)))
+        assert sorted(queries.triple.tolist()) == list(range(len(distinct)))
         assert queries.query.tolist() == sorted(queries.query.tolist())
-        for query, target, fact in zip(queries.query, queries.target, queries.fact, strict=True):
+        for query, target, fact in zip(queries.query, queries.target, queries.triple, strict=True):
             h, _r, t = distinct[fact]
             assert asked[fact] == (queries.relation[query], queries.given[query])
             assert target == (t if side == "tail" else h)
@@ -62,7 +61,7 @@ def test_facts_of_a_query_keep_their_order() -> None:
     queries = RankedTriples.build(graph).queries("tail")
     assert len(queries) == 10
     for query in range(10):
-        assert (np.diff(queries.fact[queries.query == query]) > 0).all()
+        assert (np.diff(queries.triple[queries.query == query]) > 0).all()
 
 
 @given(triples, triples.filter(bool))
@@ -76,7 +75,7 @@ def test_known_answers_are_those_of_a_search(train: list[Triple], test: list[Tri
             expected = [
                 answers(known, side, int(g), int(r)) for g, r in zip(queries.given, queries.relation, strict=True)
             ]
-            assert rows_of(*queries.known(filtered)) == expected
+            assert rows_of(*queries.known_rows(filtered, 0, len(queries))) == expected
             middle = len(queries) // 2
             for start, stop in ((0, middle), (middle, len(queries)), (middle, middle)):
                 assert rows_of(*queries.known_rows(filtered, start, stop)) == expected[start:stop]
@@ -95,8 +94,8 @@ def test_sides(sides: str, expected: tuple[str, ...]) -> None:
 def test_no_facts_are_no_queries() -> None:
     facts = RankedTriples.build(graph_of([], []), triples=[])
     queries = facts.queries("head")
-    assert (len(facts.triples), facts.repeated, len(queries), len(queries.fact)) == (0, 0, 0, 0)
-    assert queries.known(KnownFilter.build(graph_of([], []))).offsets.tolist() == [0]
+    assert (len(facts.triples), facts.repeated, len(queries), len(queries.triple)) == (0, 0, 0, 0)
+    assert queries.known_rows(KnownFilter.build(graph_of([], [])), 0, 0).offsets.tolist() == [0]
 
 
 def test_other_splits_and_facts_of_a_file(tmp_path: Path) -> None:
@@ -167,11 +166,11 @@ def test_real_graph(data: Path) -> None:
     graph = load_graph(data / "graphs" / "fb15k-237")
     facts, known = RankedTriples.build(graph), KnownFilter.build(graph)
     sides: list[Queries] = [facts.queries(side) for side in facts.sides]
-    assert sum(len(queries.fact) for queries in sides) == 40_932
+    assert sum(len(queries.triple) for queries in sides) == 40_932
     assert sum(len(queries) for queries in sides) == 22_850
-    assert sum(len(queries.known(known).entities) for queries in sides) == 302_690
+    assert sum(len(queries.known_rows(known, 0, len(queries)).entities) for queries in sides) == 302_690
     head, relation, tail = facts.triples.T
     for queries in sides:
-        sizes = np.diff(queries.known(known).offsets)[queries.query]
+        sizes = np.diff(queries.known_rows(known, 0, len(queries)).offsets)[queries.query]
         counts = graph.known_answers().count(head, relation, tail, queries.side == "tail")
-        assert (sizes == counts[queries.fact]).all()
+        assert (sizes == counts[queries.triple]).all()

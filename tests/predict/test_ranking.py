@@ -11,7 +11,7 @@ import kgprobe
 from kgprobe.errors import DataError, UsageError
 from kgprobe.graph import KnowledgeGraph, TrainCounts
 from kgprobe.predict import GroupNorm, Model, Setting, rank, rank_in
-from kgprobe.predict.candidates import QueryCandidates, RelationCandidates
+from kgprobe.predict.tasks import QueryCandidates, RelationCandidates
 from kgprobe.ranks import validate
 from kgprobe.resources import Resources
 from ranking import Rows, brute_force, graph_of, matrix, query_sets, relation_sets, rows_of, vectors
@@ -111,7 +111,7 @@ def test_rows_come_in_the_order_of_the_facts() -> None:
 
 @pytest.mark.parametrize("kind", MODELS)
 def test_candidate_sets(kind: str) -> None:
-    model, facts = MODELS[kind](), Setting.build(GRAPH).facts
+    model, facts = MODELS[kind](), Setting.build(GRAPH).ranked
     for sets, allowed in (relation_sets(GRAPH, seed=1), query_sets(facts, GRAPH.num_entities, seed=1)):
         ranks = rank(model, GRAPH, candidates=sets, filter="train", resources=Resources(shards=3))
         assert rows_of(ranks) == brute_force(model, GRAPH, ("train",), allowed)
@@ -120,7 +120,7 @@ def test_candidate_sets(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", MODELS)
 def test_candidates_in_files(kind: str, tmp_path: Path) -> None:
-    model, facts = MODELS[kind](), Setting.build(GRAPH).facts
+    model, facts = MODELS[kind](), Setting.build(GRAPH).ranked
     sets, allowed = query_sets(facts, GRAPH.num_entities, seed=2)
     np.savez(tmp_path / "drawn.npz", **sets.lists)
     assert rows_of(rank(model, GRAPH, candidates=tmp_path / "drawn.npz")) == brute_force(model, GRAPH, allowed=allowed)
@@ -142,7 +142,7 @@ def test_candidates_in_files(kind: str, tmp_path: Path) -> None:
     ids=["a side is missing", "facts are missing", "no such entity", "a negative id"],
 )
 def test_candidate_sets_that_do_not_fit_are_refused(lists: Any) -> None:
-    facts = Setting.build(GRAPH).facts
+    facts = Setting.build(GRAPH).ranked
     assert len(facts.given) == 35
     with pytest.raises((DataError, UsageError)):
         rank(matrix(GRAPH, 0), GRAPH, candidates=QueryCandidates("drawn", lists, facts.rows))
@@ -205,7 +205,7 @@ def test_counts_of_training_are_enough_for_popularity() -> None:
     graph = KnowledgeGraph(
         "counted", GRAPH.num_entities, GRAPH.num_relations, {"test": GRAPH.triples("test")}, train_counts=counts
     )
-    with pytest.raises(DataError, match="the usual filter cannot be made"):
+    with pytest.raises(DataError, match="the default filter cannot be built"):
         rank(matrix(GRAPH, 0), graph)
     found, whole = (rank(matrix(GRAPH, 0), known, filter="test") for known in (graph, GRAPH))
     for name in ("entity_popularity", "relation_popularity", "rank"):
@@ -348,7 +348,7 @@ def test_candidates_are_described(graph: KnowledgeGraph, tmp_path: Path) -> None
 
 def test_tasks_cover_the_ranges(graph: KnowledgeGraph) -> None:
     setting = Setting.build(graph, candidates="train")
-    queries = setting.facts.queries("tail")
+    queries = setting.ranked.queries("tail")
     tasks = setting.tasks(queries, [range(2), range(2, 4)])
     assert [task.entities for task in tasks] == [range(2), range(2, 4)]
     assert all(
@@ -363,7 +363,7 @@ def test_tasks_cover_the_ranges(graph: KnowledgeGraph) -> None:
         ({"split": "tests"}, UsageError, "no split is called 'tests'"),
         ({"sides": "left"}, UsageError, "no side is called 'left'"),
         ({"filter": "tran"}, UsageError, "'tran' is neither a split nor a file"),
-        ({"candidates": "trian"}, UsageError, "'trian' is neither a kind of candidates nor a file"),
+        ({"candidates": "trian"}, UsageError, "'trian' is neither a set of candidates nor a file"),
         ({"triples": [[0, 0, 9]]}, DataError, "these are not triples of tiny"),
     ],
     ids=["split", "sides", "filter", "candidates", "triples"],

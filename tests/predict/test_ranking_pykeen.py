@@ -195,7 +195,7 @@ def scores_of_record(model, side, given, relation):
     candidates = scorer.candidates(side)
     queries = scorer.encode_queries(side, given, relation)
     pairs = queries.repeat(len(candidates), axis=0), np.tile(candidates, (len(queries), 1))
-    return scorer.similarity.record(*pairs).reshape(len(queries), len(candidates))
+    return scorer.similarity.canonical(*pairs).reshape(len(queries), len(candidates))
 
 
 def exact_scores(model, side, given, relation):

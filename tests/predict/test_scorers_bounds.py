@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from adversarial import QUERIES, TABLES, Floats, normal
 from kgprobe.predict.scorers import Dot, GroupNorm, Similarity
-from ranking import ARITHMETICS, SIMILARITIES, score
+from ranking import BACKENDS, SIMILARITIES, score
 
 Sum = Callable[[NDArray[np.float32], np.random.Generator], NDArray[np.float32]]
 
@@ -88,8 +88,8 @@ def records(similarity: Similarity, queries: Floats, table: Floats) -> Floats:
 def assert_sound(similarity: Similarity, queries: Floats, table: Floats, scores: Floats, record: Floats) -> None:
     """Every candidate outside the bounds of a target is on the side that the record says."""
     dimension = table.shape[1]
-    extent, most = similarity.extent(queries), float(similarity.extent(table).max())
-    silent = similarity.silent(extent, most, dimension)
+    extent, most = similarity.magnitude(queries), float(similarity.magnitude(table).max())
+    silent = similarity.may_overflow(extent, most, dimension)
     heard = scores[~silent]
     assert np.isfinite(heard).all()
     for target in range(len(table)):
@@ -128,16 +128,16 @@ def test_bounds_hold_for_every_way_to_add_up(similarity: Similarity, dimension: 
             assert_sound(similarity, queries, table, scores, record)
 
 
-@pytest.mark.parametrize("arithmetic", ARITHMETICS)
+@pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("similarity", SIMILARITIES, ids=str)
-def test_bounds_hold_for_what_the_arithmetics_compute(similarity: Similarity, arithmetic: str) -> None:
-    machine = ARITHMETICS[arithmetic]()
+def test_bounds_hold_for_what_the_arithmetics_compute(similarity: Similarity, backend: str) -> None:
+    backend = BACKENDS[backend]()
     for dimension in (6, 516, 2004):
         for kind in TABLES:
             queries, table = drawn(kind, 3, 70, dimension, seed=1)
-            scores = machine.scores(similarity, machine.place(queries), machine.place(table))
+            scores = backend.scores(similarity, backend.to_device(queries), backend.to_device(table))
             row, column = (index.ravel() for index in np.indices((3, 70)))
-            taken = machine.take(scores, row, column).reshape(3, 70)
+            taken = backend.take(scores, row, column).reshape(3, 70)
             assert_sound(similarity, queries, table, taken, records(similarity, queries, table))
 
 
@@ -249,7 +249,9 @@ def test_whatever_overflows_is_silent(similarity: Similarity, dimension: int) ->
                 for exponent, sign in ((size, 1), (other, 1 if is_dot else -1))
             )
             scores = float32_scores(similarity, query, candidate, "in order", "exact", rng)
-            silent = similarity.silent(similarity.extent(query), float(similarity.extent(candidate)[0]), dimension)
+            silent = similarity.may_overflow(
+                similarity.magnitude(query), float(similarity.magnitude(candidate)[0]), dimension
+            )
             overflowed += not np.isfinite(scores).all()
             assert silent[0] or np.isfinite(scores).all()
     assert overflowed > 10
@@ -260,15 +262,15 @@ def test_whatever_overflows_is_silent(similarity: Similarity, dimension: int) ->
 )
 def test_ordinary_vectors_are_not_silent(similarity: Similarity, size: float) -> None:
     vectors = np.full((1, 2000), size, dtype=np.float32)
-    extent = similarity.extent(vectors)
-    assert not similarity.silent(extent, float(extent[0]), 2000).any()
+    extent = similarity.magnitude(vectors)
+    assert not similarity.may_overflow(extent, float(extent[0]), 2000).any()
 
 
 def test_what_is_not_finite_is_silent() -> None:
     for similarity in (Dot(), GroupNorm(1), GroupNorm(None)):
         for query, candidate in ((np.inf, 1.0), (1.0, np.inf), (np.inf, np.inf), (0.0, np.inf), (np.inf, 0.0)):
-            assert similarity.silent(np.array([query]), candidate, 4).tolist() == [True]
-        assert similarity.silent(np.array([1.0, np.inf, 2.0]), 1.0, 4).tolist() == [False, True, False]
+            assert similarity.may_overflow(np.array([query]), candidate, 4).tolist() == [True]
+        assert similarity.may_overflow(np.array([1.0, np.inf, 2.0]), 1.0, 4).tolist() == [False, True, False]
 
 
 @pytest.mark.parametrize("similarity", [Dot(), GroupNorm(1), GroupNorm(2), GroupNorm(None), GroupNorm(2, 9.0)], ids=str)
@@ -276,7 +278,7 @@ def test_few_pairs_are_unclear_on_random_vectors(similarity: Similarity) -> None
     queries, table = drawn("random", 20, 2000, 256, seed=3)
     record = records(similarity, queries, table)
     scores = float32_scores(similarity, queries, table, "pairwise", "exact", np.random.default_rng(0))
-    extent, most = similarity.extent(queries), float(similarity.extent(table).max())
+    extent, most = similarity.magnitude(queries), float(similarity.magnitude(table).max())
     unclear = 0
     for target in range(0, 2000, 20):
         low, high = similarity.thresholds(record[:, target], extent, most, 256)
@@ -291,7 +293,7 @@ def test_an_infinite_score_of_a_target_is_beaten_and_beats_all_the_same(similari
     """The target of an ordinary tile may lie in another tile, and be infinitely far away."""
     queries, table = drawn("random", 1, 8, 6, seed=4)
     scores = float32_scores(similarity, queries, table, "in order", "exact", np.random.default_rng(0))
-    extent, most = similarity.extent(queries), float(similarity.extent(table).max())
+    extent, most = similarity.magnitude(queries), float(similarity.magnitude(table).max())
     low, high = similarity.thresholds(np.float32([-np.inf]), extent, most, 6)
     assert not (scores < low).any()
     low, high = similarity.thresholds(np.float32([np.inf]), extent, most, 6)

@@ -111,9 +111,9 @@ def test_a_setting_that_this_version_does_not_know(run: Path, tmp_path: Path) ->
 
 
 def test_a_run_is_what_is_opened_first(run: Path) -> None:
-    meant = [source.what for source in ADAPTERS if source.is_meant(run / "best/mrr/seed-3.safetensors")]
+    meant = [adapter.what for adapter in ADAPTERS if adapter.matches(run / "best/mrr/seed-3.safetensors")]
     assert meant[0].startswith("a run of 'kgprobe train'")
-    assert [source.what for source in ADAPTERS if source.is_meant(run)] == meant[:1]
+    assert [adapter.what for adapter in ADAPTERS if adapter.matches(run)] == meant[:1]
     assert open_model(run, Opening(GRAPH, RankedTriples.build(GRAPH))).name == "RotatE"
 
 
@@ -146,7 +146,7 @@ def test_a_model_of_a_run_is_told_apart_without_torch(run: Path) -> None:
         from pathlib import Path
         from kgprobe.predict.adapters.opening import ADAPTERS
         import kgprobe
-        print(*(SOURCES[0].is_meant(Path(path)) for path in sys.argv[1:]), "torch" in sys.modules)
+        print(*(ADAPTERS[0].matches(Path(path)) for path in sys.argv[1:]), "torch" in sys.modules)
     """
     paths = [str(run), str(run / "best/mrr/seed-3.safetensors"), str(run / "ranks.parquet")]
     done = subprocess.run([sys.executable, "-c", code, *paths], capture_output=True, text=True, check=True)

@@ -81,7 +81,7 @@ def rank(
     setting = Setting.build(
         load_graph(graph), split=split, sides=side, triples=triples, filter=filter, candidates=candidates
     )
-    opened = open_model(model, Opening(setting.graph, setting.facts, seed, trust_pickle, how))
+    opened = open_model(model, Opening(setting.graph, setting.ranked, seed, trust_pickle, how))
     start = time.monotonic()
     with counting("ranking", setting.queries, "queries") as progress:
         ranks = rank_in(setting, opened, resources, name, progress)
@@ -92,7 +92,7 @@ def rank(
 def _report(setting: Setting, ranks: Ranks, output: Path, seconds: float) -> None:
     filtered, rate = "+".join(setting.known.names) or "nothing", len(ranks) / max(seconds, 1e-9)
     note(f"wrote {output}: {len(ranks):,} queries in {seconds:,.1f} s ({rate:,.0f} a second), filtered by {filtered}")
-    if setting.facts.repeated:
-        one = setting.facts.repeated == 1
+    if setting.ranked.repeated:
+        one = setting.ranked.repeated == 1
         how = "fact is given more than once and was" if one else "facts are given more than once and were"
-        note(f"{setting.facts.repeated:,} {how} ranked once")
+        note(f"{setting.ranked.repeated:,} {how} ranked once")

@@ -27,8 +27,7 @@ from kgprobe.openworld.expected_scores import (
     expected_closed,
 )
 from kgprobe.openworld.world import OPEN_WORLD_METRICS
-from kgprobe.predict.filters import KnownFilter
-from kgprobe.predict.queries import RankedTriples
+from kgprobe.predict.queries import KnownFilter, RankedTriples
 from kgprobe.transform import Hits, Transformer
 
 _COLUMNS: Mapping[str, Callable[[KnowledgeGraph, Ints, Ints], npt.NDArray[np.generic]]] = {

@@ -17,7 +17,7 @@ from kgprobe.errors import DataError
 from kgprobe.graph import KnowledgeGraph, KnownAnswers
 from kgprobe.graph.knowledge_graph import Labels
 from kgprobe.metrics import parse_all
-from kgprobe.predict.filters import KnownFilter
+from kgprobe.predict.queries import KnownFilter
 
 
 def natural(name: str) -> list[tuple[bool, int, str]]:

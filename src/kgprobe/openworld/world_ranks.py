@@ -20,8 +20,7 @@ from kgprobe.openworld.world import OpenWorld, natural
 from kgprobe.openworld.world_tasks import WorldTask
 from kgprobe.predict import Model, Opening, Setting, open_model
 from kgprobe.predict.adapters.opening import model_of
-from kgprobe.predict.filters import KnownFilter
-from kgprobe.predict.queries import RankedTriples
+from kgprobe.predict.queries import KnownFilter, RankedTriples
 from kgprobe.predict.ranking import rank_in
 from kgprobe.ranks import RankFile, Ranks, merge_seeds, read_ranks
 from kgprobe.resources import Progress, Resources
@@ -233,7 +232,7 @@ def rank_worlds(
         "open": _setting(world, task.known, task.sides, world.open_filter),
         "closed": _setting(world, hard, task.sides, world.closed_filter),
     }
-    opened = _opened(model, world, settings["closed"].facts)
+    opened = _opened(model, world, settings["closed"].ranked)
     about = world_facts(world, task)
     tables: dict[str, Ranks] = {}
     for which, setting in settings.items():

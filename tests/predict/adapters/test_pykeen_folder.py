@@ -36,7 +36,7 @@ GIVEN, RELATION = np.array([0, 1, 2, 0]), np.array([0, 1, 0, 1])
 def scores(scorer, side):
     if hasattr(scorer, "score"):
         return scorer.score(side, GIVEN, RELATION).numpy()
-    return scorer.similarity.record(
+    return scorer.similarity.canonical(
         scorer.encode_queries(side, GIVEN, RELATION).repeat(3, axis=0), np.tile(scorer.candidates(side), (4, 1))
     ).reshape(4, 3)
 

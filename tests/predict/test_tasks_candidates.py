@@ -13,17 +13,10 @@ from hypothesis import strategies as st
 
 from kgprobe.errors import DataError, UsageError
 from kgprobe.graph import KnowledgeGraph, load_graph
-from kgprobe.predict.candidates import (
-    Listed,
-    QueryCandidates,
-    RelationCandidates,
-    open_candidates,
-    read_negatives,
-    read_pairs,
-    read_type_constraints,
-)
+from kgprobe.predict.candidate_files import Listed, read_negatives, read_pairs, read_type_constraints
 from kgprobe.predict.queries import RankedTriples
 from kgprobe.predict.scorers import SIDES, Side
+from kgprobe.predict.tasks import QueryCandidates, RelationCandidates, candidate_metadata, open_candidates
 
 triples = st.lists(st.tuples(st.integers(0, 5), st.integers(0, 3), st.integers(0, 5)), min_size=1, max_size=20)
 
@@ -109,13 +102,13 @@ def test_files_say_which_they_are(tmp_path: Path) -> None:
         candidates = open_candidates(tmp_path / name, graph, facts)
         assert candidates is not None
         expected = {"candidates": name, "candidates_hash": hashlib.sha256((tmp_path / name).read_bytes()).hexdigest()}
-        assert json.loads(json.dumps(candidates.description)) == expected
+        assert json.loads(json.dumps(candidate_metadata(candidates))) == expected
         assert candidates.name == name
 
 
 def test_a_word_that_is_none() -> None:
     graph = small_graph()
-    with pytest.raises(UsageError, match="'trian' is neither a kind of candidates nor a file; nearest: train"):
+    with pytest.raises(UsageError, match="'trian' is neither a set of candidates nor a file; nearest: train"):
         open_candidates("trian", graph, RankedTriples.build(graph))
 
 
@@ -124,14 +117,14 @@ def test_a_word_that_is_none() -> None:
     [
         ("types.tsv", "types.tsv, line 1: 1 field"),
         ("type_constrain.txt", "type_constrain.txt, line 1: expected the number"),
-        ("negatives.npz", "negatives.npz: is no .npz file"),
+        ("negatives.npz", "negatives.npz: not an .npz file"),
     ],
     ids=["pairs", "OpenKE", "arrays"],
 )
 def test_bad_files_are_named(tmp_path: Path, name: str, problem: str) -> None:
     graph = small_graph()
     (tmp_path / name).write_text("what is this\n", encoding="utf-8")
-    with pytest.raises(DataError, match="these are not candidates for tiny") as caught:
+    with pytest.raises(DataError, match="not candidates for tiny") as caught:
         open_candidates(tmp_path / name, graph, RankedTriples.build(graph))
     assert caught.value.problems[0].startswith(problem)
 
@@ -203,13 +196,13 @@ def test_everything_wrong_is_reported(tmp_path: Path, facts: RankedTriples) -> N
     assert read(tmp_path, facts, head=HEAD[:2], tail=TAIL / 2) == (
         None,
         [
-            "negatives.npz: tail: float64 values of shape (3, 1), expected whole numbers of shape [3, k]",
-            "negatives.npz: head: 2 rows for 3 facts",
+            "negatives.npz: tail: float64 values of shape (3, 1), expected integers of shape [3, k]",
+            "negatives.npz: head: 2 rows for 3 triples",
         ],
     )
     assert read(tmp_path, facts, head=HEAD[0], tail=-TAIL)[1] == [
         "negatives.npz: tail: ids outside 0..3 in rows 1-2 (counted from 0)",
-        "negatives.npz: head: int64 values of shape (2,), expected whole numbers of shape [3, k]",
+        "negatives.npz: head: int64 values of shape (2,), expected integers of shape [3, k]",
     ]
 
 
@@ -217,9 +210,9 @@ def test_lists_of_other_facts(tmp_path: Path, facts: RankedTriples) -> None:
     lists = {"head_neg": HEAD, "tail_neg": TAIL}
     columns = {"head": [0, 0, 1], "relation": [0, 0, 0], "tail": [1, 1, 3]}
     _, problems = read(tmp_path, facts, **lists, **columns)
-    assert problems == ["negatives.npz: other facts than those that are ranked in rows 2 (counted from 0)"]
+    assert problems == ["negatives.npz: triples differ from the ranked ones in rows 2 (counted from 0)"]
     _, problems = read(tmp_path, facts, **lists, **columns | {"tail": [1, 1]})
-    assert problems == ["negatives.npz: head, relation, tail: 3, 3, 2 rows for 3 facts"]
+    assert problems == ["negatives.npz: head, relation, tail: 3, 3, 2 rows for 3 triples"]
 
 
 def test_pickled_arrays_are_refused(tmp_path: Path, facts: RankedTriples) -> None:
@@ -243,7 +236,7 @@ def test_files_that_are_no_arrays(tmp_path: Path, facts: RankedTriples) -> None:
     assert read_negatives(path, facts, 4, problems) is None
     assert read_negatives(tmp_path / "absent.npz", facts, 4, problems) is None
     assert [problem.split(":")[0] for problem in problems] == ["negatives.npz"] * 4 + ["absent.npz"]
-    assert "is no .npz file" in problems[0]
+    assert "not an .npz file" in problems[0]
     assert "no array 'tail'" in problems[1]
     assert "shape ()" in problems[2]
     assert "cannot be read" in problems[3]
@@ -373,7 +366,7 @@ def test_missing_lines_are_counted(numbers: KnowledgeGraph, tmp_path: Path) -> N
     problems: list[str] = []
     assert read_type_constraints(path, numbers, problems) is None
     assert problems == [
-        "type_constrain.txt: the first line says that 2 relations follow with two lines each, but 3 lines do"
+        "type_constrain.txt: the first line announces 2 relations with two lines each, but 3 lines follow"
     ]
 
 
