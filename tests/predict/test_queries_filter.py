@@ -173,7 +173,10 @@ def test_everything_wrong_with_extra_files_is_reported(graph: KnowledgeGraph, tm
             ["'vlid' is neither a split nor a file; nearest: valid", "'tset' is neither a split nor a file;"],
         ),
         ("none+train", ["'none' cannot be combined with anything else"]),
-        ("train,all,none", ["'none' cannot be combined with anything else", "'all' cannot be combined with anything else"]),
+        (
+            "train,all,none",
+            ["'none' cannot be combined with anything else", "'all' cannot be combined with anything else"],
+        ),
         ("+", ["it is empty"]),
         ([], ["it is empty"]),
         ("x" * 5000, ["is neither a split nor a file"]),

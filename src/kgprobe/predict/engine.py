@@ -46,7 +46,6 @@ _AHEAD = 2
 _BATCH, _CELLS = 1024, 1 << 20
 _DEVICE_BATCH, _DEVICE_CELLS = 1 << 14, 1 << 27
 _BYTES_PER_CELL = 32
-
 _MATRIX_BATCH = 512
 _BYTES_PER_SCORE = 24
 """For the scorer's own matrix, a writable copy, and comparisons."""
@@ -86,7 +85,7 @@ def count_embedding(
 
     with ThreadPoolExecutor(workers) as pool:
         try:
-            for table in tables(scorer, task):
+            for table in tables(scorer, task, backend):
                 for sweep, block in _blocks(scorer, task, table, backend, _shape(resources, workers, table)):
                     pending.append((block, pool.submit(sweep.count, block)))
                     collect(most=_AHEAD * workers)
@@ -105,18 +104,20 @@ class CandidateTable:
 
     Attributes:
         queries: The queries.
-        embeddings: The embeddings of all entities for these queries.
-        magnitude: Their magnitudes.
         columns: The entities that are candidates.
+        entities: The embeddings of all entities for these queries.
+        candidates: The embeddings of the candidates on the device of the backend.
+        magnitude: The magnitudes of the candidates, which bound the error of a score.
     """
 
     queries: range
-    embeddings: Singles
-    magnitude: Floats
     columns: Columns
+    entities: Singles
+    candidates: Any
+    magnitude: Floats
 
 
-def tables(scorer: EmbeddingScorer | RelationEmbeddingScorer, task: Task) -> Iterator[CandidateTable]:
+def tables(scorer: EmbeddingScorer | RelationEmbeddingScorer, task: Task, backend: Backend) -> Iterator[CandidateTable]:
     """One table for all queries, or one per relation where candidates depend on the relation."""
     side, entities = task.queries.side, task.graph.num_entities
 
@@ -125,14 +126,18 @@ def tables(scorer: EmbeddingScorer | RelationEmbeddingScorer, task: Task) -> Ite
         embeddings = as_embeddings(values, entities, what)
         return embeddings, _checked_magnitude(embeddings, scorer.similarity, task)
 
+    def table(queries: range, columns: Columns, embeddings: Singles, magnitude: Floats) -> CandidateTable:
+        index = columns.index
+        return CandidateTable(queries, columns, embeddings, backend.to_device(embeddings[index]), magnitude[index])
+
     if isinstance(scorer, RelationEmbeddingScorer):
         for queries, columns in task.runs(apart=True):
             relation = int(task.queries.relation[queries.start])
-            yield CandidateTable(queries, *checked(scorer.candidates_for(side, relation)), columns)
+            yield table(queries, columns, *checked(scorer.candidates_for(side, relation)))
         return
     shared = checked(scorer.candidates(side))
     for queries, columns in task.runs():
-        yield CandidateTable(queries, *shared, columns)
+        yield table(queries, columns, *shared)
 
 
 def _checked_magnitude(embeddings: Singles, similarity: Similarity, task: Task) -> Floats:
@@ -169,10 +174,8 @@ def _blocks(
 ) -> Iterator[tuple[_Sweep, QueryBlock]]:
     """The blocks of queries of a table, which are independent of each other."""
     batch, tile = shape
-    chosen = table.columns.index
-    candidates = _Candidates(table.embeddings, backend.to_device(table.embeddings[chosen]), table.magnitude[chosen])
     for first, queries in _encoded(scorer, task, table):
-        sweep = _Sweep(task, scorer.similarity, backend, candidates, queries, first, tile)
+        sweep = _Sweep(task, scorer.similarity, backend, table, queries, first, tile)
         for start in range(first, first + len(queries), batch):
             yield sweep, QueryBlock(task, table.columns, start, min(start + batch, first + len(queries)))
 
@@ -181,7 +184,7 @@ def _encoded(
     scorer: EmbeddingScorer | RelationEmbeddingScorer, task: Task, table: CandidateTable
 ) -> Iterator[tuple[int, Singles]]:
     """The embeddings of the queries in batches, each with the index of its first query."""
-    dimension = table.embeddings.shape[1]
+    dimension = table.entities.shape[1]
     step = max(1, _ENCODED_AT_ONCE // dimension)
     for start in range(table.queries.start, table.queries.stop, step):
         some = slice(start, min(start + step, table.queries.stop))
@@ -195,21 +198,6 @@ def _encoded(
 
 
 @dataclass(frozen=True, eq=False)
-class _Candidates:
-    """The candidates that some queries share.
-
-    Attributes:
-        embeddings: The embeddings of all entities.
-        on_device: The embeddings of the candidates on the device of the backend.
-        magnitude: Their magnitudes, which bound the error of a score.
-    """
-
-    embeddings: Singles
-    on_device: Any
-    magnitude: Floats
-
-
-@dataclass(frozen=True, eq=False)
 class _Sweep:
     """Counts blocks of queries against their candidates.
 
@@ -217,7 +205,7 @@ class _Sweep:
         task: The task.
         similarity: How embeddings are compared.
         backend: The backend that compares them.
-        candidates: The candidates of the queries.
+        table: The candidates of the queries.
         queries: The embeddings of the queries.
         first: The index of the first of them among all queries of the task.
         tile: Candidates per tile.
@@ -226,7 +214,7 @@ class _Sweep:
     task: Task
     similarity: Similarity
     backend: Backend
-    candidates: _Candidates
+    table: CandidateTable
     queries: Singles
     first: int
     tile: int
@@ -244,8 +232,8 @@ class _Sweep:
         return tally.greater, tally.equal, block.others
 
     def _count_tile(self, block: QueryBlock, tally: _Tally, magnitude: Floats, start: int, stop: int) -> None:
-        scores = self.backend.scores(self.similarity, tally.queries, self.candidates.on_device[start:stop])
-        bounds = self._bounds(tally, magnitude, scores, float(self.candidates.magnitude[start:stop].max()))
+        scores = self.backend.scores(self.similarity, tally.queries, self.table.candidates[start:stop])
+        bounds = self._bounds(tally, magnitude, scores, float(self.table.magnitude[start:stop].max()))
         self.backend.mask(scores, *block.filtered(start, stop))
         above, within = self.backend.count(scores, bounds)
         np.add(tally.greater, above, out=tally.greater)
@@ -291,7 +279,7 @@ class _Tally:
     @classmethod
     def of(cls, sweep: _Sweep, block: QueryBlock, embeddings: Singles) -> _Tally:
         queries = sweep.backend.to_device(embeddings)
-        targets = sweep.backend.to_device(sweep.candidates.embeddings[block.target])
+        targets = sweep.backend.to_device(sweep.table.entities[block.target])
         own = sweep.backend.canonical(sweep.similarity, queries, block.row, targets, np.arange(len(block.target)))
         _refuse_nan(block, block.row, own)
         return cls(sweep, block, queries, own, np.zeros(len(own), np.int64), np.zeros(len(own), np.int64))
@@ -299,7 +287,7 @@ class _Tally:
     def decide(self, which: Ints, column: Ints) -> None:
         """Count pairs of a target and a candidate by their canonical scores."""
         row, sweep = self.block.row[which], self.sweep
-        scores = sweep.backend.canonical(sweep.similarity, self.queries, row, sweep.candidates.on_device, column)
+        scores = sweep.backend.canonical(sweep.similarity, self.queries, row, sweep.table.candidates, column)
         _refuse_nan(self.block, row, scores)
         for counts, pairs in ((self.greater, scores > self.own[which]), (self.equal, scores == self.own[which])):
             np.add(counts, np.bincount(which[pairs], minlength=len(counts)), out=counts)

@@ -27,11 +27,8 @@ FilterChoice: TypeAlias = str | os.PathLike[str] | Sequence[str | os.PathLike[st
 """Splits and files whose triples are filtered; see `KnownFilter.build`."""
 
 _HEAD, _RELATION, _TAIL = range(3)
-
 _SIDES: Mapping[str, tuple[Side, ...]] = {"both": SIDES, "head": ("head",), "tail": ("tail",)}
-
 _WORDS = ("none", "all")
-
 _HASH_ROWS = 1 << 18
 
 _FORMATS = (

@@ -241,9 +241,7 @@ class RelationEmbeddingScorer(Protocol):
 AnyScorer: TypeAlias = Scorer | EmbeddingScorer | RelationEmbeddingScorer
 
 _FLOATS = ("float16", "bfloat16", "float32", "float64")
-
 _TORCH_INTEGERS = ("int8", "int16", "int32", "int64", "uint8")
-
 _INTEGERS = (*_TORCH_INTEGERS, "uint16", "uint32", "uint64")
 
 _EXACT = 2**53

@@ -133,7 +133,9 @@ def test_rows_are_matched_by_the_dictionaries_of_the_data(tmp_path: Path) -> Non
 def test_a_resumed_run_is_noted(tmp_path: Path) -> None:
     _save(tmp_path, "RotatE", double_entity=True, double_relation=False, init_checkpoint="models/before")
     _, _, settings = open_rotate_checkpoint(tmp_path, graph)
-    assert settings["notes"] == ["a resumed run: config.json has the gamma of its own options, not that of the run before"]
+    assert settings["notes"] == [
+        "a resumed run: config.json has the gamma of its own options, not that of the run before"
+    ]
 
 
 def _problems(folder: Path, among: KnowledgeGraph = graph) -> list[str]:

@@ -38,25 +38,11 @@ _NPZ_HEADER = "header"
 """The array of a .npz file that holds the header text."""
 
 _BLOCK_BYTES = 1 << 23
-
 _NPY_HEADERS = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
-
 _LOCAL_HEADER_BYTES = 30
 
-_KINDS = {
-    "F64": "float64",
-    "F32": "float32",
-    "F16": "float16",
-    "BF16": "bfloat16",
-    "I64": "int64",
-    "I32": "int32",
-    "I16": "int16",
-    "I8": "int8",
-    "U64": "uint64",
-    "U32": "uint32",
-    "U16": "uint16",
-    "U8": "uint8",
-    "BOOL": "bool",
+_KINDS = {"F64": "float64", "F32": "float32", "F16": "float16", "BF16": "bfloat16", "BOOL": "bool"} | {
+    f"{code}{bits}": f"{kind}{bits}" for code, kind in (("I", "int"), ("U", "uint")) for bits in (64, 32, 16, 8)
 }
 
 _CODES = {kind: code for code, kind in _KINDS.items()}

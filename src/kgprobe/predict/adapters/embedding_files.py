@@ -41,9 +41,7 @@ if TYPE_CHECKING:
     from kgprobe.graph.knowledge_graph import Labels
 
 ENTITY, RELATION, BIAS = "entity", "relation", "entity_bias"
-
 QUERIES: dict[Side, str] = {"tail": "tail_query", "head": "head_query"}
-
 _SHOWN = 10
 
 _REMEDY = (

@@ -30,7 +30,6 @@ Compose: TypeAlias = Callable[[Side, Floats, Singles, AnyInts], Floats]
 """(side, embeddings of the given entities, table of the relations, their ids) -> embeddings of the queries."""
 
 _BLOCK_NUMBERS = 1 << 20
-
 _LARGEST = float(np.finfo(np.float32).max)
 
 
@@ -114,12 +113,7 @@ class ComposedScorer:
 
 
 def neighbours(rows: NDArray[Any]) -> NDArray[Any]:
-    """Reorder complex numbers from all real parts before all imaginary parts to both parts side by side.
-
-    Example:
-        >>> neighbours(np.array([[1, 2, 10, 20]])).tolist()
-        [[1, 10, 2, 20]]
-    """
+    """Reorder complex numbers from all real parts before all imaginary parts to both parts side by side."""
     real, imaginary = np.split(rows, 2, axis=1)
     return np.stack([real, imaginary], axis=2).reshape(rows.shape)
 

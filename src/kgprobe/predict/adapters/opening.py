@@ -46,12 +46,7 @@ class Model:
 
 @dataclass(frozen=True)
 class FunctionScorer:
-    """The scorer of a function.
-
-    Example:
-        >>> FunctionScorer(lambda side, given, relation: [[0.5, 0.1]]).score("tail", [0], [0])
-        [[0.5, 0.1]]
-    """
+    """The scorer of a function."""
 
     function: ScoreFunction
 
@@ -136,12 +131,7 @@ def _top_k(path: Path, opening: Opening) -> Model:
 
 
 def is_trained(path: Path) -> bool:
-    """Whether a path is the directory of a training run, or one of its checkpoints.
-
-    Example:
-        >>> is_trained(Path("no such file.safetensors"))
-        False
-    """
+    """Whether a path is the directory of a training run, or one of its checkpoints."""
     if path.is_dir():
         return all((path / name).is_file() for name in RUN_FILES)
     if path.suffix != ".safetensors" or not path.is_file():

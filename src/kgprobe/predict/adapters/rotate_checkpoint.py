@@ -26,25 +26,15 @@ if TYPE_CHECKING:
 
 
 CONFIG = "config.json"
-
 FILES = {ENTITY: "entity_embedding.npy", RELATION: "relation_embedding.npy"}
-
 MODELS = ("TransE", "DistMult", "ComplEx", "RotatE")
-
 _EPSILON = 2.0
-
 _PI = 3.14159262358979323846  # the code base has this wrong digit, and its models were trained with it
-
 _DICTIONARY = Layout({"id": True, "label": False}, "id<TAB>label", "\t", lambda line: line.split("\t"))
 
 
 def is_rotate_checkpoint(folder: str | PathLike[str]) -> bool:
-    """Whether a folder has an array file of the RotatE code base.
-
-    Example:
-        >>> is_rotate_checkpoint("no such folder")
-        False
-    """
+    """Whether a folder has an array file of the RotatE code base."""
     return any((Path(folder) / file).exists() for file in FILES.values())
 
 

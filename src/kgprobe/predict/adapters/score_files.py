@@ -23,13 +23,9 @@ TRIPLES = "triples"
 """The optional array of the triples that the rows were computed for."""
 
 FLOATS = ("float16", "bfloat16", "float32", "float64")
-
 INTEGERS = ("int32", "int64")
-
 _GIVEN: dict[Side, int] = {"tail": 0, "head": 2}
-
 _SHOWN = 5
-
 _BLOCK_NUMBERS = 1 << 21
 
 

@@ -15,7 +15,6 @@ from kgprobe.predict.backends.backend import Bounds
 from kgprobe.predict.scorers import Dot, GroupNorm, Similarity, Singles
 
 _CELLS_AT_ONCE = 1 << 26
-
 _COORDINATES_AT_ONCE = 1 << 26
 
 
