@@ -45,14 +45,6 @@ def read_negatives(
 
     Returns:
         The arrays by side; or None, with all problems appended to ``problems``.
-
-    Example:
-        >>> import tempfile
-        >>> ranked = RankedTriples.build(KnowledgeGraph.from_triples(test=[[0, 0, 1], [2, 0, 3]]), sides="tail")
-        >>> path = Path(tempfile.mkdtemp()) / "negatives.npz"
-        >>> np.savez(path, tail_neg=np.array([[2, 3], [0, 1]]))
-        >>> read_negatives(path, ranked, num_entities=4, problems=[])["tail"].tolist()
-        [[2, 3], [0, 1]]
     """
     arrays = _load(path, problems)
     if arrays is None:

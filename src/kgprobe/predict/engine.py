@@ -30,6 +30,8 @@ from kgprobe.predict.scorers import (
 from kgprobe.predict.tasks import Columns, Counts, QueryBlock, QueryCandidates, Task
 from kgprobe.resources import Progress, Resources, single_blas_thread
 
+AnyEmbeddingScorer: TypeAlias = EmbeddingScorer | RelationEmbeddingScorer
+
 Counted: TypeAlias = tuple[Ints, Ints, Ints]
 """For each target of a block: the numbers of greater, equal and all other candidates."""
 
@@ -65,11 +67,7 @@ def count(scorer: AnyScorer, task: Task, resources: Resources, progress: Progres
 
 
 def count_embedding(
-    scorer: EmbeddingScorer | RelationEmbeddingScorer,
-    task: Task,
-    backend: Backend,
-    resources: Resources,
-    progress: Progress,
+    scorer: AnyEmbeddingScorer, task: Task, backend: Backend, resources: Resources, progress: Progress
 ) -> Counts:
     """The counts of all targets by an embedding model, in blocks of queries on all threads."""
     counts = Counts.zeros(len(task.queries.query))
@@ -117,7 +115,7 @@ class CandidateTable:
     magnitude: Floats
 
 
-def tables(scorer: EmbeddingScorer | RelationEmbeddingScorer, task: Task, backend: Backend) -> Iterator[CandidateTable]:
+def tables(scorer: AnyEmbeddingScorer, task: Task, backend: Backend) -> Iterator[CandidateTable]:
     """One table for all queries, or one per relation where candidates depend on the relation."""
     side, entities = task.queries.side, task.graph.num_entities
 
@@ -166,11 +164,7 @@ def _shape(resources: Resources, workers: int, table: CandidateTable) -> tuple[i
 
 
 def _blocks(
-    scorer: EmbeddingScorer | RelationEmbeddingScorer,
-    task: Task,
-    table: CandidateTable,
-    backend: Backend,
-    shape: tuple[int, int],
+    scorer: AnyEmbeddingScorer, task: Task, table: CandidateTable, backend: Backend, shape: tuple[int, int]
 ) -> Iterator[tuple[_Sweep, QueryBlock]]:
     """The blocks of queries of a table, which are independent of each other."""
     batch, tile = shape
@@ -180,9 +174,7 @@ def _blocks(
             yield sweep, QueryBlock(task, table.columns, start, min(start + batch, first + len(queries)))
 
 
-def _encoded(
-    scorer: EmbeddingScorer | RelationEmbeddingScorer, task: Task, table: CandidateTable
-) -> Iterator[tuple[int, Singles]]:
+def _encoded(scorer: AnyEmbeddingScorer, task: Task, table: CandidateTable) -> Iterator[tuple[int, Singles]]:
     """The embeddings of the queries in batches, each with the index of its first query."""
     dimension = table.entities.shape[1]
     step = max(1, _ENCODED_AT_ONCE // dimension)
@@ -199,17 +191,7 @@ def _encoded(
 
 @dataclass(frozen=True, eq=False)
 class _Sweep:
-    """Counts blocks of queries against their candidates.
-
-    Attributes:
-        task: The task.
-        similarity: How embeddings are compared.
-        backend: The backend that compares them.
-        table: The candidates of the queries.
-        queries: The embeddings of the queries.
-        first: The index of the first of them among all queries of the task.
-        tile: Candidates per tile.
-    """
+    """Counts blocks of queries, ``first`` being the index of the first query, in tiles of candidates."""
 
     task: Task
     similarity: Similarity
@@ -258,16 +240,7 @@ class _Sweep:
 
 @dataclass(frozen=True, eq=False)
 class _Tally:
-    """The counts of the targets of a block so far.
-
-    Attributes:
-        sweep: The sweep that counts.
-        block: The targets.
-        queries: The embeddings of their queries on the device of the backend.
-        own: The canonical scores of the targets.
-        greater: Number of better candidates.
-        equal: Number of candidates that tie.
-    """
+    """The counts of the targets of a block so far; ``own`` are the canonical scores of the targets."""
 
     sweep: _Sweep
     block: QueryBlock

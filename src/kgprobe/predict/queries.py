@@ -205,16 +205,7 @@ def _first_rows(triples: npt.NDArray[Any]) -> Ints:
 
 
 def read_triples(path: Path, graph: KnowledgeGraph, problems: list[str]) -> AnyInts | None:
-    r"""Read the triples in a file as ids of the graph; or None, with all problems appended to ``problems``.
-
-    Example:
-        >>> import tempfile
-        >>> graph = KnowledgeGraph.from_triples(entity_labels=["Ada", "Bob"], relation_labels=["knows"])
-        >>> path = Path(tempfile.mkdtemp()) / "more.tsv"
-        >>> _ = path.write_text("Bob\tknows\tAda\n")
-        >>> read_triples(path, graph, []).tolist()
-        [[1, 0, 0]]
-    """
+    r"""Read the triples in a file as ids of the graph; or None, with all problems appended to ``problems``."""
     if path.suffix == ".parquet":
         return _read_ids(path, graph, problems)
     by_ids = path.name.endswith(_OPENKE_ENDINGS)

@@ -143,11 +143,7 @@ def rank(
 
 
 def rank_in(
-    setting: Setting,
-    model: Model,
-    resources: Resources,
-    name: str | None = None,
-    progress: Progress | None = None,
+    setting: Setting, model: Model, resources: Resources, name: str | None = None, progress: Progress | None = None
 ) -> Ranks:
     """Rank a model in a setting; see `rank`."""
     if isinstance(model.scorer, TopKLists):
@@ -181,9 +177,4 @@ def _rank_lists(setting: Setting, lists: TopKLists) -> dict[str, Any]:
     if setting.sets is not None:
         raise UsageError("top-k lists are ranked against all entities", remedy="use candidates='all'")
     found = rank_lists(lists, setting.ranked.triples, setting.ranked.sides, setting.known.known)
-    return {
-        "rank": found.rank,
-        "ties": found.ties,
-        "candidates": found.candidates,
-        "worst_rank": found.worst_rank,
-    }
+    return {name: getattr(found, name) for name in ("rank", "ties", "candidates", "worst_rank")}

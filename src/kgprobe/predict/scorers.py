@@ -249,12 +249,7 @@ _EXACT = 2**53
 
 
 def as_array(values: Any) -> NDArray[Any]:
-    """Convert an array, a list or a torch tensor on any device to NumPy; anything else becomes an array of objects.
-
-    Example:
-        >>> as_array([[1, 2]]).shape
-        (1, 2)
-    """
+    """Convert an array, a list or a torch tensor on any device to NumPy; anything else becomes an array of objects."""
     if _is_tensor(values):
         tensor = values.detach().cpu().resolve_conj().resolve_neg()
         values = (tensor.float() if str(tensor.dtype) == "torch.bfloat16" else tensor).numpy()  # NumPy lacks bfloat16
@@ -292,12 +287,7 @@ def as_matrix(values: Any, rows: int, columns: int | None, what: str, remedy: st
 
 
 def as_embeddings(values: Any, rows: int, what: str, dimension: int | None = None) -> Singles:
-    """Check for embeddings of the expected number and dimension, and convert them to float32.
-
-    Example:
-        >>> as_embeddings([[0.5, 2]], 1, "queries").dtype
-        dtype('float32')
-    """
+    """Check for embeddings of the expected number and dimension, and convert them to float32."""
     with np.errstate(over="ignore"):
         return np.ascontiguousarray(as_array(as_matrix(values, rows, dimension, what)), dtype=np.float32)
 

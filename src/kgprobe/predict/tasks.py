@@ -171,18 +171,7 @@ def _hash(path: Path) -> str:
 
 
 def require_fit(sets: CandidateSets, graph: KnowledgeGraph, ranked: RankedTriples) -> None:
-    """Raise an error unless the candidate sets belong to the ranked triples of the graph.
-
-    Example:
-        >>> graph = KnowledgeGraph.from_triples(test=[[1, 0, 0]])
-        >>> mine = QueryCandidates("mine", {"tail": np.array([[5]])}, np.array([0]))
-        >>> require_fit(mine, graph, RankedTriples.build(graph))
-        Traceback (most recent call last):
-        ...
-        kgprobe.errors.DataError: mine: not candidates for graph
-          - tail: ids outside 0..1 in rows 0 (counted from 0)
-          - none for the head
-    """
+    """Raise an error unless the candidate sets belong to the ranked triples of the graph."""
     sides = sets.lists if isinstance(sets, QueryCandidates) else sets.groups
     problems = []
     if isinstance(sets, QueryCandidates):

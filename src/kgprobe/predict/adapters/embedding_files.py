@@ -60,14 +60,7 @@ class FileSizes:
 
 
 def fit_problems(header: Header, shapes: Shapes, sizes: FileSizes) -> list[str]:
-    """All mismatches between the arrays and the header.
-
-    Example:
-        >>> header = parse_header('{"model": "DistMult"}', [])
-        >>> shapes = {"entity": ((5, 8), "float32"), "relation": ((2, 4), "float32")}
-        >>> fit_problems(header, shapes, FileSizes(entities=6, relations=2))
-        ['entity: 5 rows, but there are 6 entities', 'relation: one row has shape (4,), expected (8,)']
-    """
+    """All mismatches between the arrays and the header."""
     table = header.interaction.tables[0] if header.interaction else ENTITY
     shape = shapes[table][0] if table in shapes else ()
     dimension = shape[1] if len(shape) == 2 else None
@@ -111,12 +104,6 @@ def ids_by_name(what: str, given: Labels, names: Names, problems: list[str]) -> 
         given: Names in the order of the rows.
         names: The names of the graph, each of which must be given once.
         problems: The list to append to.
-
-    Example:
-        >>> import pyarrow as pa
-        >>> names = Names.build("entity", 3, pa.array(["a", None, "c"]))
-        >>> ids_by_name("entities", pa.array(["c", "1", "a"]), names, problems=[]).tolist()
-        [2, 1, 0]
     """
     import pyarrow.compute as pc
 
@@ -311,13 +298,6 @@ def read_table(
         ids: The table row of each stored row, if they are not in order.
         arrange: Brings rows to the layout in which they are compared.
         spare: Number of zero columns to add.
-
-    Example:
-        >>> import tempfile
-        >>> path = tempfile.mkdtemp() + "/entity.npy"
-        >>> np.save(path, np.array([[1.0, 2.0], [3.0, 4.0]]))
-        >>> read_table(open_arrays(path).arrays["entity.npy"], [], ids=np.array([1, 0]), spare=1).tolist()
-        [[3.0, 4.0, 0.0], [1.0, 2.0, 0.0]]
     """
     *inner, last = arrange(np.empty((0, *array.shape[1:]))).shape[1:]
     table = np.zeros((array.shape[0], *inner, last + spare), dtype=np.float32)

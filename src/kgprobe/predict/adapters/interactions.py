@@ -81,12 +81,6 @@ class ComposedScorer:
         heads: The entities as heads [entities, dimension or dimension + 1].
         tails: The entities as tails; for most models the same table.
         relations: The parameters of the relations.
-
-    Example:
-        >>> entities = np.array([[1, 2], [3, 4]], dtype=np.float32)
-        >>> scorer = ComposedScorer(INTERACTIONS["DistMult"], Dot(), 2, entities, entities, entities[:1])
-        >>> scorer.encode_queries("tail", given=np.array([1]), relation=np.array([0])).tolist()
-        [[3.0, 8.0]]
     """
 
     interaction: Interaction
@@ -252,12 +246,7 @@ _COMPARISONS = {
 
 
 def is_number(value: Any) -> bool:
-    """Whether a JSON value is a finite number in the range of float32.
-
-    Example:
-        >>> is_number(12), is_number(float("nan")), is_number(True)
-        (True, False, False)
-    """
+    """Whether a JSON value is a finite number in the range of float32."""
     return type(value) in (int, float) and bool(abs(value) <= _LARGEST)
 
 

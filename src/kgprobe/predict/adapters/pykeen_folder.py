@@ -141,12 +141,7 @@ _TRAINING_ONLY = {"loss", "regularizer", "weight_regularizers"}
 
 
 def scoring_state(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """The tensors of a state dict that the scores depend on.
-
-    Example:
-        >>> list(scoring_state({"entity_representations.0.regularizer.weight": 0, "interaction.core_tensor": 1}))
-        ['interaction.core_tensor']
-    """
+    """The tensors of a state dict that the scores depend on."""
     return {name: tensor for name, tensor in state.items() if not _TRAINING_ONLY & set(name.split("."))}
 
 

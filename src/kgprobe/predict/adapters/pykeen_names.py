@@ -34,13 +34,7 @@ class ModelNames:
 
     @classmethod
     def of(cls, factory: TriplesFactory) -> ModelNames:
-        """The names in the training triples of a model.
-
-        Example:
-            >>> from pykeen.triples import TriplesFactory
-            >>> ModelNames.of(TriplesFactory.from_labeled_triples(np.array([["b", "r", "a"]]))).entities
-            ['a', 'b']
-        """
+        """The names in the training triples of a model."""
         entity, relation = factory.entity_to_id, factory.relation_to_id
         return cls(sorted(entity, key=entity.__getitem__), sorted(relation, key=relation.__getitem__))
 

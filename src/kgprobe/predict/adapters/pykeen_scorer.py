@@ -87,12 +87,7 @@ def embedding_form(interaction: Any, entities: Sequence[Numbers], relations: Seq
 
 
 def as_floats(numbers: Numbers) -> Singles:
-    """Round numbers to float32; a complex number becomes two coordinates, its real and imaginary part.
-
-    Example:
-        >>> as_floats(np.array([[1 + 2j, 3]])).tolist()
-        [[1.0, 2.0, 3.0, 0.0]]
-    """
+    """Round numbers to float32; a complex number becomes two coordinates, its real and imaginary part."""
     with np.errstate(over="ignore"):
         if np.iscomplexobj(numbers):
             return np.ascontiguousarray(numbers, dtype=np.complex64).view(np.float32)
@@ -237,14 +232,7 @@ _FORMS: Mapping[str, tuple[type[np.generic], Build]] = {
 
 
 def bytes_made(compute: Callable[[], Any]) -> int:
-    """The size of all tensors that a computation allocates: an upper bound of its peak memory.
-
-    Example:
-        >>> import torch
-        >>> a = torch.zeros(10)
-        >>> bytes_made(lambda: (a + 1).sum())
-        44
-    """
+    """The size of all tensors that a computation allocates: an upper bound of its peak memory."""
     import torch
     from torch.utils._python_dispatch import TorchDispatchMode
     from torch.utils._pytree import tree_leaves

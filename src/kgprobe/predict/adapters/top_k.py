@@ -113,12 +113,7 @@ class ListRanks:
     unasked: int
 
 
-def rank_lists(
-    lists: TopKLists,
-    triples: Ints,
-    sides: Sequence[Side],
-    known: KnownAnswers | None,
-) -> ListRanks:
+def rank_lists(lists: TopKLists, triples: Ints, sides: Sequence[Side], known: KnownAnswers | None) -> ListRanks:
     """Rank the targets of triples by lists.
 
     Known answers other than the target are removed from a list before positions are counted.
@@ -151,16 +146,7 @@ def rank_lists(
 
 
 class _Asked:
-    """The queries of triples for one side.
-
-    Attributes:
-        side: The side.
-        triples: The triples.
-        lists: The lists of that side.
-        key: The key of each query, as in `SideLists.keys`.
-        target: The entity to be predicted.
-        row: The list of the query, -1 if there is none.
-    """
+    """The queries of triples for one side: their keys, their targets, and their lists (-1 if there is none)."""
 
     def __init__(self, lists: TopKLists, side: Side, triples: Ints) -> None:
         self.side, self.triples, self.lists, self.graph = side, triples, lists.sides[side], lists.graph

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from os import PathLike
@@ -197,16 +197,6 @@ class Ids:
 
     Args:
         names: The names in id order.
-
-    Example:
-        >>> import pyarrow as pa
-        >>> ids = Ids(Names.build("entity", 3, pa.array(["Ada", "Bob", "2"])))
-        >>> ids.of(["Bob", 0, "2"])
-        [1, 0, 2]
-        >>> ids.of(["Bab"])
-        Traceback (most recent call last):
-        ...
-        kgprobe.predict.adapters.top_k_files.LineError: 'Bab' is no known entity (nearest: 'Bob')
     """
 
     def __init__(self, names: Names) -> None:
@@ -284,11 +274,13 @@ def open_top_k(
     try:
         if kind := disguise(file) if file.suffix != ".gz" else None:
             raise DataError(f"{file}: this is {kind}, not a file of top-k lists", remedy=_FORMAT)
-        for number, raw in _lines(file):
-            try:
-                collected.add(number, _decoded(number, raw))
-            except LineError as bad:
-                complaints.add(number, str(bad), raw.decode("utf-8", "backslashreplace").strip())
+        with open_bytes(file) as lines:
+            for number, raw in enumerate(lines, 1):
+                try:
+                    if raw.strip():
+                        collected.add(number, _decoded(number, raw))
+                except LineError as bad:
+                    complaints.add(number, str(bad), raw.decode("utf-8", "backslashreplace").strip())
     except UNREADABLE as error:
         unreadable = [f"{file.name}: cannot be read ({error})"]
     problems = complaints.lines() + unreadable
@@ -299,14 +291,6 @@ def open_top_k(
     return TopKLists(file, graph, {side: collected.lists(side) for side in SIDES}, unlisted)
 
 
-def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
-    """The non-blank lines with their numbers."""
-    with open_bytes(path) as file:
-        for number, raw in enumerate(file, 1):
-            if raw.strip():
-                yield number, raw
-
-
 def _decoded(number: int, raw: bytes) -> str:
     try:
         return raw.decode("utf-8-sig" if number == 1 else "utf-8")
@@ -314,26 +298,14 @@ def _decoded(number: int, raw: bytes) -> str:
         raise LineError(f"not UTF-8 (byte {error.start + 1} is 0x{raw[error.start]:02x})") from None
 
 
-@dataclass(frozen=True, eq=False)
-class _Answers:
-    """The list of one line."""
-
-    number: int
-    entities: Ints
-    levels: Ints
-
-    def same(self, other: _Answers) -> bool:
-        return np.array_equal(self.entities, other.entities) and np.array_equal(self.levels, other.levels)
-
-
 @dataclass
 class _Collected:
-    """The lists that have been read so far, by query."""
+    """The lists that have been read so far, by query: the number of the line, the predictions, and their levels."""
 
     entities: Ids
     relations: Ids
     num_relations: int
-    seen: dict[tuple[Side, int], _Answers] = field(default_factory=dict)
+    seen: dict[tuple[Side, int], tuple[int, Ints, Ints]] = field(default_factory=dict)
 
     def add(self, number: int, text: str) -> None:
         line = parse_line(text)
@@ -343,12 +315,12 @@ class _Collected:
         if len(set(ids.tolist())) < len(ids):
             place = next(place for place in range(len(ids)) if ids[place] in ids[:place])
             raise LineError(f"{line.predictions[place]!r} is predicted twice")
-        answers = _Answers(number, ids, line.levels)
-        first = self.seen.setdefault((line.side, given * self.num_relations + relation), answers)
-        if not first.same(answers):
-            raise LineError(f"line {first.number} has a different list for the same query")
+        query = line.side, given * self.num_relations + relation
+        first, predictions, levels = self.seen.setdefault(query, (number, ids, line.levels))
+        if not (np.array_equal(predictions, ids) and np.array_equal(levels, line.levels)):
+            raise LineError(f"line {first} has a different list for the same query")
 
     def lists(self, side: Side) -> SideLists:
-        own = {key: answers for (asked, key), answers in self.seen.items() if asked == side}
-        parts = [[getattr(answers, name) for answers in own.values()] for name in ("entities", "levels")]
-        return SideLists.build(list(own), *parts)
+        own = [(key, *entry[1:]) for (asked, key), entry in self.seen.items() if asked == side]
+        keys, predictions, levels = zip(*own, strict=True) if own else ((), (), ())
+        return SideLists.build(keys, predictions, levels)
