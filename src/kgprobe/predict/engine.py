@@ -54,7 +54,7 @@ _BYTES_PER_SCORE = 24
 
 
 def count(scorer: AnyScorer, task: Task, resources: Resources, progress: Progress = lambda targets: None) -> Counts:
-    """Count, for each target of the task, the candidates that are better, equal, or there at all.
+    """For each target of the task, the numbers of better, equal and all other candidates.
 
     The result does not depend on the resources. Counts over disjoint ranges of entities add up to those over their
     union.

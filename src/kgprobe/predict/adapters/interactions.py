@@ -144,16 +144,21 @@ def _complex_multiplied(side: Side, given: Floats, relation: Floats) -> Floats:
 
 def _transformed(side: Side, given: Floats, relations: Singles, ids: AnyInts) -> Floats:
     """For the tail h W, for the head W t."""
-    queries = np.zeros_like(given)
-    order = np.argsort(ids, kind="stable")
-    bounds = [*run_starts(ids[order].astype(np.int64)).tolist(), len(order)]
-    for start, stop in pairwise(bounds):
-        rows = order[start:stop]
-        matrix = relations[ids[rows[0]]].astype(np.float64)
-        images = matrix if side == "tail" else matrix.T.copy()
-        # Unlike BLAS, this adds up in the order of the coordinates, whatever the number of rows.
-        queries[rows] = np.einsum("ni,ij->nj", given[rows], images, optimize=False)
-    return queries
+    return relation_product(given, relations if side == "tail" else relations.swapaxes(1, 2), ids)
+
+
+def relation_product(rows: NDArray[Any], matrices: NDArray[Any], relation: AnyInts) -> Floats:
+    """Each row times the matrix of its relation, in float64.
+
+    NumPy's own loops add in the order of the coordinates. The order of BLAS depends on the number of rows.
+    """
+    product = np.empty((len(rows), matrices.shape[2]))
+    wide, order = rows.astype(np.float64, copy=False), np.argsort(relation, kind="stable")
+    for start, stop in pairwise([*run_starts(relation[order].astype(np.int64)).tolist(), len(order)]):
+        some = order[start:stop]
+        matrix = np.ascontiguousarray(matrices[relation[some[0]]], dtype=np.float64)
+        product[some] = np.einsum("ni,ik->nk", wide[some], matrix, optimize=False)
+    return product
 
 
 def _dot(_settings: Settings) -> Similarity:

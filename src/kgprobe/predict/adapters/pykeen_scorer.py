@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from kgprobe.arrays import AnyInts, Floats, Ints, run_starts
+from kgprobe.arrays import AnyInts, Floats, Ints
+from kgprobe.predict.adapters.interactions import relation_product
 from kgprobe.predict.scorers import Dot, GroupNorm, Side, Similarity, Singles
 
 if TYPE_CHECKING:
@@ -44,211 +44,6 @@ _SCORING = (
 
 _TRIED_ENTITIES = 256
 """Number of entities that are scored to measure the memory of a query."""
-
-
-@dataclass(frozen=True, eq=False)
-class EmbeddingForm:
-    """An interaction f(h, r, t) as the similarity of a query and a candidate, on either side.
-
-    Attributes:
-        similarity: The similarity.
-        candidates: The embeddings of all entities as answers on the side.
-        encode: Encodes the queries for the side; relations are those of the model.
-    """
-
-    similarity: Similarity
-    candidates: Mapping[Side, Singles]
-    encode: Mapping[Side, Encoder]
-
-
-def embedding_form(interaction: Any, entities: Sequence[Numbers], relations: Sequence[Numbers]) -> EmbeddingForm | None:
-    """The embedding form of an interaction with these representations; None if there is no exact one.
-
-    Example:
-        >>> from pykeen.nn.modules import TransEInteraction
-        >>> entities, relations = np.float32([[0, 0], [3, 4]]), np.float32([[1, 1]])
-        >>> form = embedding_form(TransEInteraction(p=2), [entities], [relations])
-        >>> form.similarity, form.encode["head"](np.array([1]), np.array([0])).tolist()
-        (GroupNorm(size=None, gamma=0.0), [[2.0, 3.0]])
-        >>> embedding_form(TransEInteraction(p=3), [entities], [relations]) is None
-        True
-    """
-    from pykeen.nn import modules
-
-    while type(interaction) is modules.ClampedInteraction and interaction.clamp_score is None:
-        interaction = interaction.base
-    name = type(interaction).__name__
-    if name not in _FORMS or getattr(modules, name) is not type(interaction):
-        return None
-    number, build = _FORMS[name]
-    if any(array.dtype != number for array in (*entities, *relations)):
-        return None
-    return build(interaction, entities, relations)
-
-
-def as_floats(numbers: Numbers) -> Singles:
-    """Round numbers to float32; a complex number becomes two coordinates, its real and imaginary part."""
-    with np.errstate(over="ignore"):
-        if np.iscomplexobj(numbers):
-            return np.ascontiguousarray(numbers, dtype=np.complex64).view(np.float32)
-        return np.ascontiguousarray(numbers, dtype=np.float32)
-
-
-def _dist_mult(_: Any, entities: Sequence[Numbers], relations: Sequence[Numbers]) -> EmbeddingForm:
-    return _product(Dot(), entities[0], relations[0], entities[0])
-
-
-def _canonical_decomposition(_: Any, entities: Sequence[Numbers], relations: Sequence[Numbers]) -> EmbeddingForm:
-    heads, relation, tails = (part.reshape(len(part), -1) for part in (entities[0], relations[0], entities[1]))
-    return _product(Dot(), heads, relation, tails)
-
-
-def _simple(_: Any, entities: Sequence[Numbers], relations: Sequence[Numbers]) -> EmbeddingForm:
-    """Half the sum of two DistMult scores is one DistMult score of the concatenated embeddings."""
-    both = np.hstack(entities)
-    return _product(Dot(), both, np.float32(0.5) * np.hstack(relations), both)
-
-
-def _rotate(_: Any, entities: Sequence[Numbers], relations: Sequence[Numbers]) -> EmbeddingForm:
-    """PyKEEN takes one norm of all coordinates, where the published RotatE adds up the moduli.
-
-    For heads it multiplies the tail by the conjugate, which is the inverse rotation only if the modulus is 1.
-    """
-    return _product(GroupNorm(size=None), entities[0], relations[0], entities[0])
-
-
-def _product(similarity: Similarity, heads: Numbers, relations: Numbers, tails: Numbers) -> EmbeddingForm:
-    """Queries h * r for tails and t * conj(r) for heads."""
-    return EmbeddingForm(
-        similarity,
-        {"head": as_floats(heads), "tail": as_floats(tails)},
-        {
-            "head": lambda given, relation: _wide(tails[given]) * relations[relation].conj(),
-            "tail": lambda given, relation: _wide(heads[given]) * relations[relation],
-        },
-    )
-
-
-def _trans_e(interaction: Any, entities: Sequence[Numbers], relations: Sequence[Numbers]) -> EmbeddingForm | None:
-    norms = {(1, False): GroupNorm(size=1), (1, True): GroupNorm(size=1), (2, False): GroupNorm(size=None)}
-    similarity = norms.get((interaction.p, interaction.power_norm))
-    if similarity is None:
-        return None
-    vectors, shifts = entities[0], relations[0]
-    return EmbeddingForm(
-        similarity,
-        {"head": as_floats(vectors), "tail": as_floats(vectors)},
-        {
-            "head": lambda given, relation: _wide(vectors[given]) - shifts[relation],
-            "tail": lambda given, relation: _wide(vectors[given]) + shifts[relation],
-        },
-    )
-
-
-def _rescal(_: Any, entities: Sequence[Numbers], relations: Sequence[Numbers]) -> EmbeddingForm:
-    vectors, matrices = entities[0], relations[0]
-    return EmbeddingForm(
-        Dot(),
-        {"head": as_floats(vectors), "tail": as_floats(vectors)},
-        {
-            "head": lambda given, relation: _times(vectors[given], matrices.swapaxes(1, 2), relation),
-            "tail": lambda given, relation: _times(vectors[given], matrices, relation),
-        },
-    )
-
-
-def _tucker(interaction: Any, entities: Sequence[Numbers], relations: Sequence[Numbers]) -> EmbeddingForm | None:
-    """The score is h' M_r t + v_r . t: the core tensor gives M_r, batch normalisation scales it and adds v_r."""
-    vectors, core = entities[0], _wide(interaction.core_tensor.numpy(force=True))
-    if len(relations[0]) * vectors.shape[1] ** 2 * 8 > MOST_MATRIX_BYTES:
-        return None
-    weights = _wide(relations[0])
-    matrices = np.empty((len(weights), len(core), core.shape[2]))
-    for i, plane in enumerate(core):
-        matrices[:, i] = np.einsum("rj,jk->rk", weights, plane)
-    head_scale, head_shift = _normalisation(interaction.head_batch_norm, len(core))
-    scale, shift = _normalisation(interaction.head_relation_batch_norm, len(core))
-    offsets = np.einsum("i,rik->rk", head_shift, matrices) * scale + shift
-    matrices *= head_scale[:, None] * scale
-    # v_r . t is the same for all heads: it is the last coordinate of a head query, which is 1 in every candidate.
-    with_one = np.hstack([vectors, np.ones((len(vectors), 1), dtype=np.float32)])
-
-    def head_queries(given: AnyInts, relation: AnyInts) -> Floats:
-        constant = (_wide(vectors[given]) * offsets[relation]).sum(axis=1, keepdims=True)
-        return np.hstack([_times(vectors[given], matrices.swapaxes(1, 2), relation), constant])
-
-    return EmbeddingForm(
-        Dot(),
-        {"head": with_one, "tail": as_floats(vectors)},
-        {
-            "head": head_queries,
-            "tail": lambda given, relation: _times(vectors[given], matrices, relation) + offsets[relation],
-        },
-    )
-
-
-def _normalisation(layer: Any, dimension: int) -> tuple[Floats, Floats]:
-    """The scale and the shift of batch normalisation in evaluation mode."""
-    if layer is None:
-        return np.ones(dimension), np.zeros(dimension)
-    tensors = (layer.weight, layer.bias, layer.running_mean, layer.running_var)
-    weight, bias, mean, variance = (_wide(tensor.numpy(force=True)) for tensor in tensors)
-    scale = weight / np.sqrt(variance + layer.eps)
-    return scale, bias - mean * scale
-
-
-def _times(vectors: Numbers, matrices: Numbers, relation: AnyInts) -> Floats:
-    """Each row times the matrix of its relation.
-
-    NumPy's own loops add in the order of the coordinates. The order of BLAS depends on the number of rows.
-    """
-    product = np.empty((len(vectors), matrices.shape[2]))
-    wide, order = _wide(vectors), np.argsort(relation, kind="stable")
-    ends = np.append(run_starts(relation[order].astype(np.int64)), len(order))
-    for start, stop in pairwise(ends):
-        rows = order[start:stop]
-        matrix = np.ascontiguousarray(matrices[relation[rows[0]]], dtype=np.float64)
-        product[rows] = np.einsum("ni,ik->nk", wide[rows], matrix)
-    return product
-
-
-def _wide(numbers: Numbers) -> Numbers:
-    """Convert to double precision, in which a product of two of PyKEEN's numbers is exact."""
-    return numbers.astype(np.result_type(numbers, np.float64))
-
-
-Build: TypeAlias = Callable[[Any, Sequence[Numbers], Sequence[Numbers]], EmbeddingForm | None]
-
-_FORMS: Mapping[str, tuple[type[np.generic], Build]] = {
-    "CPInteraction": (np.float32, _canonical_decomposition),
-    "ComplExInteraction": (np.complex64, _dist_mult),
-    "DistMultInteraction": (np.float32, _dist_mult),
-    "RESCALInteraction": (np.float32, _rescal),
-    "RotatEInteraction": (np.complex64, _rotate),
-    "SimplEInteraction": (np.float32, _simple),
-    "TransEInteraction": (np.float32, _trans_e),
-    "TuckERInteraction": (np.float32, _tucker),
-}
-
-
-def bytes_made(compute: Callable[[], Any]) -> int:
-    """The size of all tensors that a computation allocates: an upper bound of its peak memory."""
-    import torch
-    from torch.utils._python_dispatch import TorchDispatchMode
-    from torch.utils._pytree import tree_leaves
-
-    class Tally(TorchDispatchMode):  # type: ignore[no-untyped-call]
-        made: int = 0
-
-        def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-            result = function(*args, **(kwargs or {}))
-            self.made += sum(leaf.nbytes for leaf in tree_leaves(result) if isinstance(leaf, torch.Tensor))
-            return result
-
-    tally = Tally()  # type: ignore[no-untyped-call]
-    with tally:
-        compute()
-    return tally.made
 
 
 def is_pykeen(model: object) -> bool:
@@ -343,6 +138,26 @@ class PykeenScores:
         return scores if self.ids is None else scores[:, torch.from_numpy(self.ids[0]).to(scores.device)]
 
 
+def bytes_made(compute: Callable[[], Any]) -> int:
+    """The size of all tensors that a computation allocates: an upper bound of its peak memory."""
+    import torch
+    from torch.utils._python_dispatch import TorchDispatchMode
+    from torch.utils._pytree import tree_leaves
+
+    class Tally(TorchDispatchMode):  # type: ignore[no-untyped-call]
+        made: int = 0
+
+        def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            result = function(*args, **(kwargs or {}))
+            self.made += sum(leaf.nbytes for leaf in tree_leaves(result) if isinstance(leaf, torch.Tensor))
+            return result
+
+    tally = Tally()  # type: ignore[no-untyped-call]
+    with tally:
+        compute()
+    return tally.made
+
+
 @contextmanager
 def evaluating(model: Model) -> Iterator[None]:
     """Put the model into evaluation mode, without gradients and sigmoid, and restore it afterwards."""
@@ -374,3 +189,173 @@ def _form(model: Model) -> EmbeddingForm | None:
         return None
     arrays = [[part(indices=None).numpy(force=True) for part in parts] for parts in (entities, relations)]
     return embedding_form(model.interaction, *arrays)
+
+
+@dataclass(frozen=True, eq=False)
+class EmbeddingForm:
+    """An interaction f(h, r, t) as the similarity of a query and a candidate, on either side.
+
+    Attributes:
+        similarity: The similarity.
+        candidates: The embeddings of all entities as answers on the side.
+        encode: Encodes the queries for the side; relations are those of the model.
+    """
+
+    similarity: Similarity
+    candidates: Mapping[Side, Singles]
+    encode: Mapping[Side, Encoder]
+
+
+def embedding_form(interaction: Any, entities: Sequence[Numbers], relations: Sequence[Numbers]) -> EmbeddingForm | None:
+    """The embedding form of an interaction with these representations; None if there is no exact one.
+
+    Example:
+        >>> from pykeen.nn.modules import TransEInteraction
+        >>> entities, relations = np.float32([[0, 0], [3, 4]]), np.float32([[1, 1]])
+        >>> form = embedding_form(TransEInteraction(p=2), [entities], [relations])
+        >>> form.similarity, form.encode["head"](np.array([1]), np.array([0])).tolist()
+        (GroupNorm(size=None, gamma=0.0), [[2.0, 3.0]])
+        >>> embedding_form(TransEInteraction(p=3), [entities], [relations]) is None
+        True
+    """
+    from pykeen.nn import modules
+
+    while type(interaction) is modules.ClampedInteraction and interaction.clamp_score is None:
+        interaction = interaction.base
+    name = type(interaction).__name__
+    if name not in _FORMS or getattr(modules, name) is not type(interaction):
+        return None
+    number, build = _FORMS[name]
+    if any(array.dtype != number for array in (*entities, *relations)):
+        return None
+    return build(interaction, entities, relations)
+
+
+def as_floats(numbers: Numbers) -> Singles:
+    """Round numbers to float32; a complex number becomes two coordinates, its real and imaginary part."""
+    with np.errstate(over="ignore"):
+        if np.iscomplexobj(numbers):
+            return np.ascontiguousarray(numbers, dtype=np.complex64).view(np.float32)
+        return np.ascontiguousarray(numbers, dtype=np.float32)
+
+
+def _dist_mult(_: Any, entities: Sequence[Numbers], relations: Sequence[Numbers]) -> EmbeddingForm:
+    return _product(Dot(), entities[0], relations[0], entities[0])
+
+
+def _canonical_decomposition(_: Any, entities: Sequence[Numbers], relations: Sequence[Numbers]) -> EmbeddingForm:
+    heads, relation, tails = (part.reshape(len(part), -1) for part in (entities[0], relations[0], entities[1]))
+    return _product(Dot(), heads, relation, tails)
+
+
+def _simple(_: Any, entities: Sequence[Numbers], relations: Sequence[Numbers]) -> EmbeddingForm:
+    """Half the sum of two DistMult scores is one DistMult score of the concatenated embeddings."""
+    both = np.hstack(entities)
+    return _product(Dot(), both, np.float32(0.5) * np.hstack(relations), both)
+
+
+def _rotate(_: Any, entities: Sequence[Numbers], relations: Sequence[Numbers]) -> EmbeddingForm:
+    """PyKEEN takes one norm of all coordinates, where the published RotatE adds up the moduli.
+
+    For heads it multiplies the tail by the conjugate, which is the inverse rotation only if the modulus is 1.
+    """
+    return _product(GroupNorm(size=None), entities[0], relations[0], entities[0])
+
+
+def _product(similarity: Similarity, heads: Numbers, relations: Numbers, tails: Numbers) -> EmbeddingForm:
+    """Queries h * r for tails and t * conj(r) for heads."""
+    return EmbeddingForm(
+        similarity,
+        {"head": as_floats(heads), "tail": as_floats(tails)},
+        {
+            "head": lambda given, relation: _wide(tails[given]) * relations[relation].conj(),
+            "tail": lambda given, relation: _wide(heads[given]) * relations[relation],
+        },
+    )
+
+
+def _trans_e(interaction: Any, entities: Sequence[Numbers], relations: Sequence[Numbers]) -> EmbeddingForm | None:
+    norms = {(1, False): GroupNorm(size=1), (1, True): GroupNorm(size=1), (2, False): GroupNorm(size=None)}
+    similarity = norms.get((interaction.p, interaction.power_norm))
+    if similarity is None:
+        return None
+    embeddings, shifts = entities[0], relations[0]
+    return EmbeddingForm(
+        similarity,
+        {"head": as_floats(embeddings), "tail": as_floats(embeddings)},
+        {
+            "head": lambda given, relation: _wide(embeddings[given]) - shifts[relation],
+            "tail": lambda given, relation: _wide(embeddings[given]) + shifts[relation],
+        },
+    )
+
+
+def _rescal(_: Any, entities: Sequence[Numbers], relations: Sequence[Numbers]) -> EmbeddingForm:
+    embeddings, matrices = entities[0], relations[0]
+    return EmbeddingForm(
+        Dot(),
+        {"head": as_floats(embeddings), "tail": as_floats(embeddings)},
+        {
+            "head": lambda given, relation: relation_product(embeddings[given], matrices.swapaxes(1, 2), relation),
+            "tail": lambda given, relation: relation_product(embeddings[given], matrices, relation),
+        },
+    )
+
+
+def _tucker(interaction: Any, entities: Sequence[Numbers], relations: Sequence[Numbers]) -> EmbeddingForm | None:
+    """The score is h' M_r t + v_r . t: the core tensor gives M_r, batch normalisation scales it and adds v_r."""
+    embeddings, core = entities[0], _wide(interaction.core_tensor.numpy(force=True))
+    if len(relations[0]) * embeddings.shape[1] ** 2 * 8 > MOST_MATRIX_BYTES:
+        return None
+    weights = _wide(relations[0])
+    matrices = np.empty((len(weights), len(core), core.shape[2]))
+    for i, plane in enumerate(core):
+        matrices[:, i] = np.einsum("rj,jk->rk", weights, plane)
+    head_scale, head_shift = _normalisation(interaction.head_batch_norm, len(core))
+    scale, shift = _normalisation(interaction.head_relation_batch_norm, len(core))
+    offsets = np.einsum("i,rik->rk", head_shift, matrices) * scale + shift
+    matrices *= head_scale[:, None] * scale
+    # v_r . t is the same for all heads: it is the last coordinate of a head query, which is 1 in every candidate.
+    with_one = np.hstack([embeddings, np.ones((len(embeddings), 1), dtype=np.float32)])
+
+    def head_queries(given: AnyInts, relation: AnyInts) -> Floats:
+        constant = (_wide(embeddings[given]) * offsets[relation]).sum(axis=1, keepdims=True)
+        return np.hstack([relation_product(embeddings[given], matrices.swapaxes(1, 2), relation), constant])
+
+    return EmbeddingForm(
+        Dot(),
+        {"head": with_one, "tail": as_floats(embeddings)},
+        {
+            "head": head_queries,
+            "tail": lambda given, relation: relation_product(embeddings[given], matrices, relation) + offsets[relation],
+        },
+    )
+
+
+def _normalisation(layer: Any, dimension: int) -> tuple[Floats, Floats]:
+    """The scale and the shift of batch normalisation in evaluation mode."""
+    if layer is None:
+        return np.ones(dimension), np.zeros(dimension)
+    tensors = (layer.weight, layer.bias, layer.running_mean, layer.running_var)
+    weight, bias, mean, variance = (_wide(tensor.numpy(force=True)) for tensor in tensors)
+    scale = weight / np.sqrt(variance + layer.eps)
+    return scale, bias - mean * scale
+
+
+def _wide(numbers: Numbers) -> Numbers:
+    """Convert to double precision, in which a product of two of PyKEEN's numbers is exact."""
+    return numbers.astype(np.result_type(numbers, np.float64))
+
+
+Build: TypeAlias = Callable[[Any, Sequence[Numbers], Sequence[Numbers]], EmbeddingForm | None]
+
+_FORMS: Mapping[str, tuple[type[np.generic], Build]] = {
+    "CPInteraction": (np.float32, _canonical_decomposition),
+    "ComplExInteraction": (np.complex64, _dist_mult),
+    "DistMultInteraction": (np.float32, _dist_mult),
+    "RESCALInteraction": (np.float32, _rescal),
+    "RotatEInteraction": (np.complex64, _rotate),
+    "SimplEInteraction": (np.float32, _simple),
+    "TransEInteraction": (np.float32, _trans_e),
+    "TuckERInteraction": (np.float32, _tucker),
+}
