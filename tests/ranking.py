@@ -101,7 +101,7 @@ def matrix(graph: KnowledgeGraph, seed: int, levels: int = 5) -> Matrix:
 
 
 def graph_of(seed: int, entities: int = 12, relations: int = 3, facts: int = 60) -> KnowledgeGraph:
-    """A small graph with self-loops, repeated test facts, and test facts that training knows."""
+    """A small graph with self-loops, repeated test triples, and test triples that training knows."""
     rng = np.random.default_rng(seed)
 
     def drawn(n: int) -> NDArray[np.int64]:
@@ -130,17 +130,17 @@ def relation_sets(graph: KnowledgeGraph, seed: int) -> tuple[RelationCandidates,
     return sets, lambda triple, side: set(np.flatnonzero(kept[side][triple[1]]).tolist())
 
 
-def query_sets(facts: RankedTriples, entities: int, seed: int) -> tuple[QueryCandidates, Allowed]:
-    """A few entities for each fact that was given, perhaps several times; and what is allowed."""
+def query_sets(ranked: RankedTriples, entities: int, seed: int) -> tuple[QueryCandidates, Allowed]:
+    """A few entities for each triple that was given, perhaps several times; and what is allowed."""
     rng = np.random.default_rng(seed)
-    lists = {side: rng.integers(0, entities, (len(facts.given), 5)) for side in SIDES}
-    place = {tuple(triple): row for row, triple in reversed(list(enumerate(facts.given.tolist())))}
-    sets = QueryCandidates("drawn", lists, facts.rows)
+    lists = {side: rng.integers(0, entities, (len(ranked.given), 5)) for side in SIDES}
+    place = {tuple(triple): row for row, triple in reversed(list(enumerate(ranked.given.tolist())))}
+    sets = QueryCandidates("drawn", lists, ranked.rows)
     return sets, lambda triple, side: set(lists[side][place[triple]].tolist())
 
 
 def score(similarity: Similarity, query: Sequence[float], candidate: Sequence[float]) -> float:
-    """The score of record, from its definition: float64 in the order of the coordinates, rounded to float32."""
+    """The canonical score, from its definition: float64 in the order of the coordinates, rounded to float32."""
     pairs = [(float(q), float(e)) for q, e in zip(query, candidate, strict=True)]
     total = 0.0
     if isinstance(similarity, Dot):
@@ -174,7 +174,7 @@ def brute_force(
     filtered: tuple[str, ...] = ("train", "valid", "test"),
     allowed: Allowed | None = None,
 ) -> Rows:
-    """The rank, ties and candidates of every test fact on either side, by loops."""
+    """The rank, ties and candidates of every test triple on either side, by loops."""
     known = {tuple(triple) for split in filtered for triple in graph.triples(split).tolist()}
     asked: dict[tuple[Side, int, int], list[float]] = {}
     found: Rows = {}
@@ -187,8 +187,8 @@ def brute_force(
             others = set(range(graph.num_entities)) if allowed is None else allowed((head, relation, tail), side)
             greater = equal = candidates = 0
             for entity in others - {target}:
-                fact = (given, relation, entity) if side == "tail" else (entity, relation, given)
-                if fact not in known:
+                triple = (given, relation, entity) if side == "tail" else (entity, relation, given)
+                if triple not in known:
                     candidates += 1
                     greater += scores[entity] > scores[target]
                     equal += scores[entity] == scores[target]
@@ -205,16 +205,16 @@ def counted(
     sets: CandidateSets | None = None,
 ) -> Rows:
     """The same from the engine, with an backend of choice."""
-    facts, known = RankedTriples.build(graph), KnownFilter.build(graph, filtered)
+    ranked, known = RankedTriples.build(graph), KnownFilter.build(graph, filtered)
     count: Any = count_embedding if isinstance(model, EmbeddingScorer | RelationEmbeddingScorer) else count_matrix
     found: Rows = {}
-    for side in facts.sides:
-        queries = facts.queries(side)
+    for side in ranked.sides:
+        queries = ranked.queries(side)
         counts = Counts.zeros(len(queries.query))
         for entities in resources.ranges(graph.num_entities):
             task = Task(graph, queries, known, sets, entities)
             counts = counts + count(model, task, backend, resources, lambda targets: None)
-        rows = zip(facts.triples[queries.triple].tolist(), counts.rank, counts.equal, counts.candidates, strict=True)
+        rows = zip(ranked.triples[queries.triple].tolist(), counts.rank, counts.equal, counts.candidates, strict=True)
         found |= {(*triple, side): (float(r), int(t), int(c)) for triple, r, t, c in rows}
     return found
 

@@ -57,7 +57,7 @@ def test_queries_are_encoded_some_at_a_time(chunk: int, backend: str, monkeypatc
 
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("most", [1, 3, 10, 64])
-def test_unclear_pairs_are_settled_some_at_a_time(most: int, backend: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_undecided_pairs_are_decided_some_at_a_time(most: int, backend: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(engine, "_UNDECIDED_AT_ONCE", most)
     for kind, similarity in (("zero", Dot()), ("huge", Dot()), ("duplicated", GroupNorm(3)), ("permuted", Dot())):
         model = vectors(kind, similarity, GRAPH, 6, seed=2)
@@ -320,6 +320,6 @@ def test_the_table_of_a_relation_is_done_with_when_the_next_is_asked_for() -> No
 
     model.candidates_for = candidates_for  # type: ignore[method-assign]
     rank(model, GRAPH, sides="tail", resources=Resources(threads=2, batch=1), progress=progress)
-    facts = {tuple(triple) for triple in GRAPH.triples("test").tolist()}
-    assert asked == [(r, sum(relation < r for _, relation, _ in facts)) for r, _ in asked]
+    triples = {tuple(triple) for triple in GRAPH.triples("test").tolist()}
+    assert asked == [(r, sum(relation < r for _, relation, _ in triples)) for r, _ in asked]
     assert len(asked) == 3

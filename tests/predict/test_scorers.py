@@ -1,4 +1,4 @@
-"""Scores of record, by the loops of their definitions."""
+"""Canonical scores, by the loops of their definitions."""
 
 import math
 from typing import Any

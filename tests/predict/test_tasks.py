@@ -59,9 +59,9 @@ GRAPH = graph_of(seed=31)
 
 
 def task_of(graph: KnowledgeGraph, side: str = "tail", wanted: str | None = None, **options: object) -> Task:
-    facts = RankedTriples.build(graph)
+    ranked = RankedTriples.build(graph)
     whole = {"sets": None, "entities": range(graph.num_entities)} | options
-    return Task(graph, facts.queries(side), KnownFilter.build(graph, wanted), **whole)  # type: ignore[arg-type]
+    return Task(graph, ranked.queries(side), KnownFilter.build(graph, wanted), **whole)  # type: ignore[arg-type]
 
 
 ranges = st.tuples(st.integers(0, 9), st.integers(0, 9)).map(lambda ends: range(min(ends), max(ends)))

@@ -63,10 +63,10 @@ def scores(scorer, side):
 def test_one_line_is_enough(tmp_path, make, name, settings, inverse):
     model = make(name, inverse=inverse, entities=3, relations=2, **settings)
     save_for_ranking(model, None, tmp_path)
-    found, scorer, facts = open_pykeen(tmp_path, GRAPH)
+    found, scorer, metadata = open_pykeen(tmp_path, GRAPH)
     assert found == name
-    assert facts["create_inverse_triples"] is inverse
-    assert json.loads(json.dumps(facts)) == facts
+    assert metadata["create_inverse_triples"] is inverse
+    assert json.loads(json.dumps(metadata)) == metadata
     for side in ("head", "tail"):
         assert np.array_equal(scores(scorer, side), scores(scorer_of(model), side))
 
@@ -89,8 +89,8 @@ def test_after_the_pipeline(tmp_path):
     assert "model_kwargs" in caught.value.remedy
     assert not list((tmp_path / "without").iterdir())
     save_for_ranking(result.model, result.training, tmp_path / "with", result.configuration["model_kwargs"])
-    _, scorer, facts = open_pykeen(tmp_path / "with", GRAPH)
-    assert facts["model_kwargs"]["embedding_dim"] == 5
+    _, scorer, metadata = open_pykeen(tmp_path / "with", GRAPH)
+    assert metadata["model_kwargs"]["embedding_dim"] == 5
     backwards = np.array([2, 1, 0])  # PyKEEN numbers a, b, c; the graph c, b, a
     wanted = scorer_of(result.model).score("tail", backwards[GIVEN], 1 - RELATION)[:, backwards.tolist()]
     assert torch.equal(scorer.score("tail", GIVEN, RELATION), wanted)
@@ -207,17 +207,17 @@ def test_nothing_of_a_pickle_runs_unless_it_is_trusted(tmp_path):
 
 
 def test_a_trusted_pickle(folder_saved, result):
-    name, scorer, facts = open_pykeen(folder_saved, GRAPH, trust_pickle=True)
+    name, scorer, metadata = open_pykeen(folder_saved, GRAPH, trust_pickle=True)
     assert name == "ComplEx"
     assert same_vectors(scorer, result.model)
-    assert facts["parameters"] == result.model.num_parameters
-    assert json.loads(json.dumps(facts)) == facts
+    assert metadata["parameters"] == result.model.num_parameters
+    assert json.loads(json.dumps(metadata)) == metadata
 
 
 def test_the_safe_way_into_the_same_folder(folder_saved, result):
     save_for_ranking(result.model, result.training, folder_saved)
-    name, scorer, facts = open_pykeen(folder_saved, GRAPH)
-    assert (name, facts["model_kwargs"]) == ("ComplEx", {"embedding_dim": 4})
+    name, scorer, metadata = open_pykeen(folder_saved, GRAPH)
+    assert (name, metadata["model_kwargs"]) == ("ComplEx", {"embedding_dim": 4})
     assert same_vectors(scorer, result.model)
 
 

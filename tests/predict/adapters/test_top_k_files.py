@@ -215,7 +215,7 @@ def test_the_same_list_twice_is_once(write: Write, people: KnowledgeGraph) -> No
         {**ADA, "predictions": [["Bob", 1], ["Cy", 1]]},
         {**ADA, "tail": "Di", "side": "tail", "predictions": []},
     ],
-    ids=["order", "length", "ties", "fact"],
+    ids=["order", "length", "ties", "triple"],
 )
 def test_two_lists_for_one_query_are_refused(other: dict[str, Any], write: Write, people: KnowledgeGraph) -> None:
     (problem,) = refused(write([ADA, other]), people).problems

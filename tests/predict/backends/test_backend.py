@@ -46,10 +46,10 @@ def test_scores_are_those_of_all_pairs(backend: Backend, similarity: Similarity,
         for column in range(0, candidates, 97):
             exact = score(similarity, queries[row], table[column]) - gamma
             assert found[row, column] == pytest.approx(exact, rel=1e-4, abs=1e-3)
-    record = similarity.canonical(np.repeat(queries, candidates, axis=0), np.tile(table, (rows, 1))).reshape(
+    canonical = similarity.canonical(np.repeat(queries, candidates, axis=0), np.tile(table, (rows, 1))).reshape(
         found.shape
     )
-    np.testing.assert_allclose(found, record - np.float32(gamma), rtol=1e-4, atol=1e-3)
+    np.testing.assert_allclose(found, canonical - np.float32(gamma), rtol=1e-4, atol=1e-3)
     assert found.dtype == np.float32
 
 
@@ -140,7 +140,7 @@ def test_what_is_masked_is_neither_above_nor_within(backend: Backend) -> None:
     assert backend.count(scores, everything)[1].tolist() == [3, 4, 2]
 
 
-def test_what_is_silent_is_within_infinite_bounds(backend: Backend) -> None:
+def test_what_is_cleared_is_within_infinite_bounds(backend: Backend) -> None:
     scores = backend.copy_of(np.float32([[np.nan, np.inf, 1], [2, 3, 4], [-np.inf, np.nan, np.nan]]))
     backend.clear_rows(scores, np.array([0, 2]))
     everything = Bounds(np.arange(3), np.full(3, -np.inf, np.float32), np.full(3, np.inf, np.float32))
@@ -156,7 +156,7 @@ def test_rows_that_hold_nan(backend: Backend) -> None:
 
 @pytest.mark.parametrize("similarity", SIMILARITIES, ids=str)
 @pytest.mark.parametrize("kind", TABLES)
-def test_scores_of_record_are_those_of_the_loop_bit_for_bit(
+def test_canonical_scores_are_those_of_the_loop_bit_for_bit(
     backend: Backend, kind: str, similarity: Similarity, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(backend_module, "_CELLS_AT_ONCE", 100)
@@ -202,7 +202,7 @@ def test_the_order_of_a_sum_of_norms_shows(backend: Backend, size: int | None) -
     assert max(map(abs, expected)) < 1e-12
 
 
-def test_scores_of_record_in_many_dimensions(backend: Backend) -> None:
+def test_canonical_scores_in_many_dimensions(backend: Backend) -> None:
     for dimension in (1, 2, 2002):
         for similarity in (Dot(), GroupNorm(1), GroupNorm(dimension, 3.0)):
             queries, table = drawn("cancelling", 3, 3, dimension)
@@ -212,7 +212,7 @@ def test_scores_of_record_in_many_dimensions(backend: Backend) -> None:
             assert found.tolist() == [score(similarity, q, e) for q, e in zip(queries, table, strict=True)]
 
 
-def test_no_pairs_have_no_scores_of_record(backend: Backend) -> None:
+def test_no_pairs_have_no_canonical_scores(backend: Backend) -> None:
     queries, table = drawn("random", 3, 4, 6)
     nothing = np.empty(0, dtype=np.int64)
     for similarity in SIMILARITIES:
@@ -259,7 +259,7 @@ def test_part_of_the_bounds() -> None:
     assert (part.row.tolist(), part.low.tolist(), part.high.tolist()) == ([3, 0], [3, 1], [6, 4])
 
 
-def test_a_device_has_its_arithmetic(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_device_has_its_backend(monkeypatch: pytest.MonkeyPatch) -> None:
     assert type(backend_for()) is NumbaBackend
     assert type(backend_for("torch:cpu")) is TorchBackend
     monkeypatch.setattr(module, "find_spec", lambda name: None)
