@@ -50,96 +50,6 @@ _REMEDY = (
 )
 
 
-@dataclass(frozen=True)
-class FileSizes:
-    """Expected numbers of entities, relations and ranked triples; None for any."""
-
-    entities: int | None = None
-    relations: int | None = None
-    triples: int | None = None
-
-
-def fit_problems(header: Header, shapes: Shapes, sizes: FileSizes) -> list[str]:
-    """All mismatches between the arrays and the header."""
-    table = header.interaction.tables[0] if header.interaction else ENTITY
-    shape = shapes[table][0] if table in shapes else ()
-    dimension = shape[1] if len(shape) == 2 else None
-    problems = spec_problems(_specs(header, sizes, dimension), shapes)
-    if not header.interaction and not shapes.keys() & set(QUERIES.values()):
-        problems.append(f"no array {' and no array '.join(map(repr, QUERIES.values()))}")
-    return problems + (_dimension_problems(header, table, shape) if shape else [])
-
-
-def _specs(header: Header, sizes: FileSizes, dimension: int | None) -> Iterator[ArraySpec]:
-    embedding = None if dimension is None else (dimension,)
-    tables = header.interaction.tables if header.interaction else (ENTITY,)
-    yield from (ArraySpec(name, "entities", sizes.entities, embedding) for name in dict.fromkeys(tables))
-    if isinstance(header.similarity, Dot):
-        yield ArraySpec(BIAS, "entities", sizes.entities, (), needed=False)
-    if header.interaction:
-        shape = None if dimension is None else header.interaction.relation_shape(dimension)
-        yield ArraySpec(RELATION, "relations", sizes.relations, shape)
-    else:
-        yield from (
-            ArraySpec(name, "triples to rank", sizes.triples, embedding, needed=False) for name in QUERIES.values()
-        )
-        yield ArraySpec(TRIPLES, "triples to rank", sizes.triples, (3,), INTEGERS, needed=False)
-
-
-def _dimension_problems(header: Header, table: str, shape: tuple[int, ...]) -> list[str]:
-    if len(shape) != 2:
-        return [f"{table}: shape {shape}, expected [entities, dimension]"]
-    dimension, interaction = shape[1], header.interaction
-    if interaction and interaction.complex_numbers and dimension % 2:
-        return [f"{table}: {dimension} coordinates, but {interaction.name} has as many imaginary as real parts"]
-    problem = header.similarity.problem(dimension)
-    return [] if problem is None else [f"{table}: {problem}"]
-
-
-def ids_by_name(what: str, given: Labels, names: Names, problems: list[str]) -> AnyInts | None:
-    """The id of each given name; or None, with all problems appended to ``problems``.
-
-    Args:
-        what: The name of the list in messages.
-        given: Names in the order of the rows.
-        names: The names of the graph, each of which must be given once.
-        problems: The list to append to.
-    """
-    import pyarrow.compute as pc
-
-    own = given.cast(names.names.type)
-    ids, counts = names.ids(own), own.value_counts()
-    complaints = {
-        "names that the graph does not have, or has more than once": own.filter(ids < 0).unique(),
-        "names given more than once": counts.field("values").filter(pc.greater(counts.field("counts"), 1)),
-        "names of the graph that are not given": names.names.filter(pc.invert(pc.is_in(names.names, value_set=own))),
-    }
-    wrong = [f"{what}: {_listed(some, kind)}" for kind, some in complaints.items() if len(some)]
-    problems += wrong
-    return None if wrong else ids.astype(np.int64)
-
-
-def _listed(names: Labels, kind: str) -> str:
-    shown = ", ".join(map(repr, names.slice(0, _SHOWN).to_pylist()))
-    more = f" and {len(names) - _SHOWN:,} more" if len(names) > _SHOWN else ""
-    return f"{len(names):,} {kind}: {shown}{more}"
-
-
-@dataclass(eq=False)
-class QueryEmbeddings:
-    """The embedding scorer of queries that were computed by another program."""
-
-    similarity: Similarity
-    entities: Singles
-    rows: QueryRows
-
-    def encode_queries(self, side: Side, given: AnyInts, relation: AnyInts) -> Singles:
-        return self.rows.find(side, given, relation)
-
-    def candidates(self, side: Side) -> Singles:
-        return self.entities
-
-
 def is_embeddings(path: str | PathLike[str]) -> bool:
     """Whether a file is an embedding file: one of arrays, but not of scores."""
     return Path(path).suffix in WRITERS and Path(path).is_file() and not is_scores(path)
@@ -267,6 +177,21 @@ def _compared(
     return QueryEmbeddings(similarity, _candidates(file.arrays[ENTITY], bias, unchanged, entities, problems), rows)
 
 
+@dataclass(eq=False)
+class QueryEmbeddings:
+    """The embedding scorer of queries that were computed by another program."""
+
+    similarity: Similarity
+    entities: Singles
+    rows: QueryRows
+
+    def encode_queries(self, side: Side, given: AnyInts, relation: AnyInts) -> Singles:
+        return self.rows.find(side, given, relation)
+
+    def candidates(self, side: Side) -> Singles:
+        return self.entities
+
+
 def _bias(file: ArrayFile, ids: AnyInts | None, problems: list[str]) -> Singles:
     """The bias of the entities as a column; no columns if there is none."""
     if BIAS not in file.arrays:
@@ -314,3 +239,78 @@ def read_table(
             f"{spans(bad, most=10)} (counted from 0)"
         )
     return table
+
+
+def ids_by_name(what: str, given: Labels, names: Names, problems: list[str]) -> AnyInts | None:
+    """The id of each given name; or None, with all problems appended to ``problems``.
+
+    Args:
+        what: The name of the list in messages.
+        given: Names in the order of the rows.
+        names: The names of the graph, each of which must be given once.
+        problems: The list to append to.
+    """
+    import pyarrow.compute as pc
+
+    own = given.cast(names.names.type)
+    ids, counts = names.ids(own), own.value_counts()
+    complaints = {
+        "names that the graph does not have, or has more than once": own.filter(ids < 0).unique(),
+        "names given more than once": counts.field("values").filter(pc.greater(counts.field("counts"), 1)),
+        "names of the graph that are not given": names.names.filter(pc.invert(pc.is_in(names.names, value_set=own))),
+    }
+    wrong = [f"{what}: {_listed(some, kind)}" for kind, some in complaints.items() if len(some)]
+    problems += wrong
+    return None if wrong else ids.astype(np.int64)
+
+
+def _listed(names: Labels, kind: str) -> str:
+    shown = ", ".join(map(repr, names.slice(0, _SHOWN).to_pylist()))
+    more = f" and {len(names) - _SHOWN:,} more" if len(names) > _SHOWN else ""
+    return f"{len(names):,} {kind}: {shown}{more}"
+
+
+@dataclass(frozen=True)
+class FileSizes:
+    """Expected numbers of entities, relations and ranked triples; None for any."""
+
+    entities: int | None = None
+    relations: int | None = None
+    triples: int | None = None
+
+
+def fit_problems(header: Header, shapes: Shapes, sizes: FileSizes) -> list[str]:
+    """All mismatches between the arrays and the header."""
+    table = header.interaction.tables[0] if header.interaction else ENTITY
+    shape = shapes[table][0] if table in shapes else ()
+    dimension = shape[1] if len(shape) == 2 else None
+    problems = spec_problems(_specs(header, sizes, dimension), shapes)
+    if not header.interaction and not shapes.keys() & set(QUERIES.values()):
+        problems.append(f"no array {' and no array '.join(map(repr, QUERIES.values()))}")
+    return problems + (_dimension_problems(header, table, shape) if shape else [])
+
+
+def _specs(header: Header, sizes: FileSizes, dimension: int | None) -> Iterator[ArraySpec]:
+    embedding = None if dimension is None else (dimension,)
+    tables = header.interaction.tables if header.interaction else (ENTITY,)
+    yield from (ArraySpec(name, "entities", sizes.entities, embedding) for name in dict.fromkeys(tables))
+    if isinstance(header.similarity, Dot):
+        yield ArraySpec(BIAS, "entities", sizes.entities, (), needed=False)
+    if header.interaction:
+        shape = None if dimension is None else header.interaction.relation_shape(dimension)
+        yield ArraySpec(RELATION, "relations", sizes.relations, shape)
+    else:
+        yield from (
+            ArraySpec(name, "triples to rank", sizes.triples, embedding, needed=False) for name in QUERIES.values()
+        )
+        yield ArraySpec(TRIPLES, "triples to rank", sizes.triples, (3,), INTEGERS, needed=False)
+
+
+def _dimension_problems(header: Header, table: str, shape: tuple[int, ...]) -> list[str]:
+    if len(shape) != 2:
+        return [f"{table}: shape {shape}, expected [entities, dimension]"]
+    dimension, interaction = shape[1], header.interaction
+    if interaction and interaction.complex_numbers and dimension % 2:
+        return [f"{table}: {dimension} coordinates, but {interaction.name} has as many imaginary as real parts"]
+    problem = header.similarity.problem(dimension)
+    return [] if problem is None else [f"{table}: {problem}"]

@@ -29,58 +29,75 @@ _SHOWN = 5
 _BLOCK_NUMBERS = 1 << 21
 
 
-@dataclass(frozen=True)
-class ArraySpec:
-    """The specification of an array in a file.
-
-    Attributes:
-        name: Its name.
-        of: What its rows are for, in messages.
-        rows: The expected number of rows; None for any.
-        shape: The expected shape of one row; None for any.
-        kinds: The allowed types of numbers.
-        needed: Whether the array is required.
-    """
-
-    name: str
-    of: str
-    rows: int | None
-    shape: tuple[int, ...] | None
-    kinds: tuple[str, ...] = FLOATS
-    needed: bool = True
-
-    def problems(self, shape: tuple[int, ...], kind: str) -> list[str]:
-        """Why an array of this shape and kind does not fit."""
-        found = []
-        if kind not in self.kinds:
-            pickled = "pickled Python objects, which are never loaded; save it as plain numbers:"
-            what = pickled if kind == "object" else f"{kind}, expected"
-            found.append(f"{self.name}: holds {what} {', '.join(self.kinds[:-1])} or {self.kinds[-1]}")
-        if not shape:
-            found.append(f"{self.name}: a single value, expected one row for each of the {self.of}")
-        elif self.rows is not None and shape[0] != self.rows:
-            found.append(f"{self.name}: {shape[0]:,} rows, but there are {self.rows:,} {self.of}")
-        if shape and self.shape is not None and shape[1:] != self.shape:
-            found.append(f"{self.name}: one row has shape {shape[1:]}, expected {self.shape}")
-        return found
+def is_scores(path: str | PathLike[str]) -> bool:
+    """Whether a file has an array of scores for a side, or a folder has such a file."""
+    place = Path(path)
+    if place.is_dir():
+        return any((place / f"{side}.npy").exists() for side in SIDES)
+    return place.is_file() and not array_names(place).isdisjoint(SIDES)
 
 
-def spec_problems(specs: Iterable[ArraySpec], shapes: Shapes) -> list[str]:
-    """All arrays that are missing, not expected, or do not fit.
+def open_scores(
+    path: str | PathLike[str], graph: KnowledgeGraph, triples: AnyInts
+) -> tuple[str, AnyScorer, dict[str, Any]]:
+    """Open a score file for the ranked triples of a graph.
+
+    The file (.npz or .safetensors), or a folder of .npy files, has arrays "tail", "head" or both: row i has the scores
+    of all entities in the order of their ids, as the tail or as the head of triple i. Uncompressed files are memory
+    mapped. An array "triples" [n, 3], if present, must equal the ranked triples.
+
+    Returns:
+        The name of the model, its scorer, and its metadata.
+
+    Raises:
+        DataError: The arrays are damaged, do not fit the graph or the triples, or differ for the same query.
 
     Example:
-        >>> spec_problems(
-        ...     [ArraySpec("tail", "triples", 3, (9,)), ArraySpec("head", "triples", 3, (9,))],
-        ...     {"tail": ((2, 9), "complex64"), "heads": ((3, 9), "float32")},
-        ... )
-        ["no array 'head'", "array 'heads' is not expected; nearest: head", 'tail: holds complex64, expected ...]
+        >>> import tempfile
+        >>> from kgprobe.graph import KnowledgeGraph
+        >>> graph = KnowledgeGraph.from_triples(train=[[0, 0, 1]], test=[[1, 0, 0]])
+        >>> path = Path(tempfile.mkdtemp()) / "mine.npz"
+        >>> np.savez(path, tail=np.array([[0.9, 0.1]]))
+        >>> name, scorer, settings = open_scores(path, graph, graph.triples("test"))
+        >>> name, scorer.score("tail", np.array([1]), np.array([0])).tolist()
+        ('mine', [[0.9, 0.1]])
     """
-    known = {spec.name: spec for spec in specs}
-    return [
-        *(f"no array {name!r}" for name, spec in known.items() if spec.needed and name not in shapes),
-        *(f"array {name!r} is not expected{nearest(name, known)}" for name in shapes if name not in known),
-        *(problem for name, spec in known.items() if name in shapes for problem in spec.problems(*shapes[name])),
-    ]
+    file = _open_folder(Path(path)) if Path(path).is_dir() else open_arrays(path)
+    sides = [side for side in SIDES if side in file.arrays]
+    specs = [ArraySpec(side, "triples to rank", len(triples), (graph.num_entities,), needed=False) for side in SIDES]
+    specs.append(ArraySpec(TRIPLES, "triples to rank", len(triples), (3,), INTEGERS, needed=False))
+    problems = spec_problems(specs, file.shapes)
+    if not sides:
+        problems.append(f"no scores: neither an array {' nor an array '.join(map(repr, SIDES))}")
+    if not problems and TRIPLES in file.arrays:
+        problems += triple_mismatch(file.arrays[TRIPLES].whole(), triples)
+    if not problems:
+        readers = {side: RowReader(side, graph.num_entities, file.arrays[side].rows) for side in sides}
+        rows = QueryRows.of_triples(file.path, triples, graph.num_relations, readers, problems)
+    if problems:
+        raise DataError(
+            f"{path}: not the scores of {graph.name}",
+            problems,
+            "each ranked triple needs one row, with a score for every entity of the graph",
+        )
+    return file.path.stem, StoredScores(rows), {"source": file.path.name}
+
+
+def _open_folder(folder: Path) -> ArrayFile:
+    files = {name: folder / f"{name}.npy" for name in (*SIDES, TRIPLES)}
+    return ArrayFile(
+        folder, {name: open_arrays(file).arrays[file.name] for name, file in files.items() if file.exists()}
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class StoredScores:
+    """A scorer that reads the scores of the queries from a file when they are needed."""
+
+    rows: QueryRows
+
+    def score(self, side: Side, given: AnyInts, relation: AnyInts) -> NDArray[Any]:
+        return self.rows.find(side, given, relation)
 
 
 @dataclass(frozen=True, eq=False)
@@ -172,72 +189,55 @@ def triple_mismatch(stored: NDArray[Any], triples: AnyInts) -> list[str]:
     return [f"triples: differ from the ranked ones in rows {listed} (counted from 0)"] if len(rows) else []
 
 
-@dataclass(frozen=True, eq=False)
-class StoredScores:
-    """A scorer that reads the scores of the queries from a file when they are needed."""
+@dataclass(frozen=True)
+class ArraySpec:
+    """The specification of an array in a file.
 
-    rows: QueryRows
+    Attributes:
+        name: Its name.
+        of: What its rows are for, in messages.
+        rows: The expected number of rows; None for any.
+        shape: The expected shape of one row; None for any.
+        kinds: The allowed types of numbers.
+        needed: Whether the array is required.
+    """
 
-    def score(self, side: Side, given: AnyInts, relation: AnyInts) -> NDArray[Any]:
-        return self.rows.find(side, given, relation)
+    name: str
+    of: str
+    rows: int | None
+    shape: tuple[int, ...] | None
+    kinds: tuple[str, ...] = FLOATS
+    needed: bool = True
+
+    def problems(self, shape: tuple[int, ...], kind: str) -> list[str]:
+        """Why an array of this shape and kind does not fit."""
+        found = []
+        if kind not in self.kinds:
+            pickled = "pickled Python objects, which are never loaded; save it as plain numbers:"
+            what = pickled if kind == "object" else f"{kind}, expected"
+            found.append(f"{self.name}: holds {what} {', '.join(self.kinds[:-1])} or {self.kinds[-1]}")
+        if not shape:
+            found.append(f"{self.name}: a single value, expected one row for each of the {self.of}")
+        elif self.rows is not None and shape[0] != self.rows:
+            found.append(f"{self.name}: {shape[0]:,} rows, but there are {self.rows:,} {self.of}")
+        if shape and self.shape is not None and shape[1:] != self.shape:
+            found.append(f"{self.name}: one row has shape {shape[1:]}, expected {self.shape}")
+        return found
 
 
-def is_scores(path: str | PathLike[str]) -> bool:
-    """Whether a file has an array of scores for a side, or a folder has such a file."""
-    place = Path(path)
-    if place.is_dir():
-        return any((place / f"{side}.npy").exists() for side in SIDES)
-    return place.is_file() and not array_names(place).isdisjoint(SIDES)
-
-
-def open_scores(
-    path: str | PathLike[str], graph: KnowledgeGraph, triples: AnyInts
-) -> tuple[str, AnyScorer, dict[str, Any]]:
-    """Open a score file for the ranked triples of a graph.
-
-    The file (.npz or .safetensors), or a folder of .npy files, has arrays "tail", "head" or both: row i has the scores
-    of all entities in the order of their ids, as the tail or as the head of triple i. Uncompressed files are memory
-    mapped. An array "triples" [n, 3], if present, must equal the ranked triples.
-
-    Returns:
-        The name of the model, its scorer, and its metadata.
-
-    Raises:
-        DataError: The arrays are damaged, do not fit the graph or the triples, or differ for the same query.
+def spec_problems(specs: Iterable[ArraySpec], shapes: Shapes) -> list[str]:
+    """All arrays that are missing, not expected, or do not fit.
 
     Example:
-        >>> import tempfile
-        >>> from kgprobe.graph import KnowledgeGraph
-        >>> graph = KnowledgeGraph.from_triples(train=[[0, 0, 1]], test=[[1, 0, 0]])
-        >>> path = Path(tempfile.mkdtemp()) / "mine.npz"
-        >>> np.savez(path, tail=np.array([[0.9, 0.1]]))
-        >>> name, scorer, settings = open_scores(path, graph, graph.triples("test"))
-        >>> name, scorer.score("tail", np.array([1]), np.array([0])).tolist()
-        ('mine', [[0.9, 0.1]])
+        >>> spec_problems(
+        ...     [ArraySpec("tail", "triples", 3, (9,)), ArraySpec("head", "triples", 3, (9,))],
+        ...     {"tail": ((2, 9), "complex64"), "heads": ((3, 9), "float32")},
+        ... )
+        ["no array 'head'", "array 'heads' is not expected; nearest: head", 'tail: holds complex64, expected ...]
     """
-    file = _open_folder(Path(path)) if Path(path).is_dir() else open_arrays(path)
-    sides = [side for side in SIDES if side in file.arrays]
-    specs = [ArraySpec(side, "triples to rank", len(triples), (graph.num_entities,), needed=False) for side in SIDES]
-    specs.append(ArraySpec(TRIPLES, "triples to rank", len(triples), (3,), INTEGERS, needed=False))
-    problems = spec_problems(specs, file.shapes)
-    if not sides:
-        problems.append(f"no scores: neither an array {' nor an array '.join(map(repr, SIDES))}")
-    if not problems and TRIPLES in file.arrays:
-        problems += triple_mismatch(file.arrays[TRIPLES].whole(), triples)
-    if not problems:
-        readers = {side: RowReader(side, graph.num_entities, file.arrays[side].rows) for side in sides}
-        rows = QueryRows.of_triples(file.path, triples, graph.num_relations, readers, problems)
-    if problems:
-        raise DataError(
-            f"{path}: not the scores of {graph.name}",
-            problems,
-            "each ranked triple needs one row, with a score for every entity of the graph",
-        )
-    return file.path.stem, StoredScores(rows), {"source": file.path.name}
-
-
-def _open_folder(folder: Path) -> ArrayFile:
-    files = {name: folder / f"{name}.npy" for name in (*SIDES, TRIPLES)}
-    return ArrayFile(
-        folder, {name: open_arrays(file).arrays[file.name] for name, file in files.items() if file.exists()}
-    )
+    known = {spec.name: spec for spec in specs}
+    return [
+        *(f"no array {name!r}" for name, spec in known.items() if spec.needed and name not in shapes),
+        *(f"array {name!r} is not expected{nearest(name, known)}" for name in shapes if name not in known),
+        *(problem for name, spec in known.items() if name in shapes for problem in spec.problems(*shapes[name])),
+    ]

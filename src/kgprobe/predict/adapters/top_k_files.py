@@ -49,6 +49,140 @@ class LineError(ValueError):
     """A problem with a line."""
 
 
+def open_top_k(
+    path: str | PathLike[str], graph: KnowledgeGraph, unlisted: Unlisted | str = Unlisted.unknown
+) -> TopKLists:
+    r"""Read top-k lists, one query per line.
+
+    A line is a JSON object: ``relation``, ``predictions`` and either ``head`` (to predict the tail) or ``tail`` (to
+    predict the head); or both and the predicted ``side``. Predictions are names, best first, or ``[name, score]``, or
+    ``{"entity": name, "score": score}``; predictions with equal scores tie. A text is a label of the graph (an id if
+    the graph has no labels), a number is an id. The file may be compressed (.gz).
+
+    Args:
+        path: The file.
+        graph: The graph.
+        unlisted: How candidates that a list leaves out are ranked; see `TopKLists`.
+
+    Raises:
+        DataError: Some lines are not valid; all of them are named.
+
+    Example:
+        >>> import tempfile
+        >>> graph = KnowledgeGraph.from_triples(entity_labels=["Ada", "Bob", "Cy"], relation_labels=["knows"])
+        >>> path = Path(tempfile.mkdtemp()) / "predictions.jsonl"
+        >>> _ = path.write_text('{"head": "Ada", "relation": "knows", "predictions": ["Cy", "Bob"]}\n')
+        >>> lists = open_top_k(path, graph)
+        >>> len(lists), lists.sides["tail"].entities.tolist()
+        (1, [2, 1])
+    """
+    file, unlisted = Path(path), Unlisted(unlisted)
+    collected = _Collected(Ids(Names.entities(graph)), Ids(Names.relations(graph)), graph.num_relations)
+    complaints = Complaints(file.name)
+    unreadable: list[str] = []
+    try:
+        if kind := disguise(file) if file.suffix != ".gz" else None:
+            raise DataError(f"{file}: this is {kind}, not a file of top-k lists", remedy=_FORMAT)
+        with open_bytes(file) as lines:
+            for number, raw in enumerate(lines, 1):
+                try:
+                    if raw.strip():
+                        collected.add(number, _decoded(number, raw))
+                except LineError as bad:
+                    complaints.add(number, str(bad), raw.decode("utf-8", "backslashreplace").strip())
+    except UNREADABLE as error:
+        unreadable = [f"{file.name}: cannot be read ({error})"]
+    problems = complaints.lines() + unreadable
+    if not problems and not collected.seen:
+        problems = [f"{file.name}: empty"]
+    if problems:
+        raise DataError(f"{file}: these lists cannot be used", problems, _FORMAT)
+    return TopKLists(file, graph, {side: collected.lists(side) for side in SIDES}, unlisted)
+
+
+def _decoded(number: int, raw: bytes) -> str:
+    try:
+        return raw.decode("utf-8-sig" if number == 1 else "utf-8")
+    except UnicodeDecodeError as error:
+        raise LineError(f"not UTF-8 (byte {error.start + 1} is 0x{raw[error.start]:02x})") from None
+
+
+@dataclass
+class _Collected:
+    """The lists that have been read so far, by query: the number of the line, the predictions, and their levels."""
+
+    entities: Ids
+    relations: Ids
+    num_relations: int
+    seen: dict[tuple[Side, int], tuple[int, Ints, Ints]] = field(default_factory=dict)
+
+    def add(self, number: int, text: str) -> None:
+        line = parse_line(text)
+        given, *_ = self.entities.of([line.given, *([] if line.target is None else [line.target])])
+        (relation,) = self.relations.of([line.relation])
+        ids = np.array(self.entities.of(line.predictions), dtype=np.int64)
+        if len(set(ids.tolist())) < len(ids):
+            place = next(place for place in range(len(ids)) if ids[place] in ids[:place])
+            raise LineError(f"{line.predictions[place]!r} is predicted twice")
+        query = line.side, given * self.num_relations + relation
+        first, predictions, levels = self.seen.setdefault(query, (number, ids, line.levels))
+        if not (np.array_equal(predictions, ids) and np.array_equal(levels, line.levels)):
+            raise LineError(f"line {first} has a different list for the same query")
+
+    def lists(self, side: Side) -> SideLists:
+        own = [(key, *entry[1:]) for (asked, key), entry in self.seen.items() if asked == side]
+        keys, predictions, levels = zip(*own, strict=True) if own else ((), (), ())
+        return SideLists.build(keys, predictions, levels)
+
+
+class Ids:
+    """Looks up the ids of entities or relations.
+
+    Args:
+        names: The names in id order.
+    """
+
+    def __init__(self, names: Names) -> None:
+        self._names, self._size = names, len(names.names)
+        self._suggestions = 0
+
+    def of(self, names: Sequence[Name]) -> list[int]:
+        """The id of each name.
+
+        Raises:
+            LineError: Some names are unknown or ambiguous.
+        """
+        ids = [self._id(name) for name in names]
+        if -1 in ids:
+            unknown = [name for name, found in zip(names, ids, strict=True) if found < 0]
+            more = f" and {len(unknown) - _SHOWN:,} more" if len(unknown) > _SHOWN else ""
+            raise LineError(", ".join(self._problem(name) for name in unknown[:_SHOWN]) + more)
+        return ids
+
+    def _id(self, name: Name) -> int:
+        if isinstance(name, int):
+            return name if 0 <= name < self._size else -1
+        return self._by_name.get(name, -1)
+
+    @cached_property
+    def _by_name(self) -> dict[str, int]:
+        """The id of each name, -1 if it is ambiguous."""
+        texts = self._names.names
+        return dict(zip(texts.to_pylist(), self._names.ids(texts).tolist(), strict=True))
+
+    def _problem(self, name: Name) -> str:
+        if isinstance(name, int):
+            return f"{name} is outside the {self._names.kind} ids 0..{self._size - 1}"
+        return f"{self._names.problem(name)}{self._nearest(name)}"
+
+    def _nearest(self, name: str) -> str:
+        if self._size > _FEW or self._suggestions == _SUGGESTIONS or name in self._by_name:
+            return ""
+        self._suggestions += 1
+        near = difflib.get_close_matches(name, self._by_name, n=1)
+        return f" (nearest: {near[0]!r})" if near else ""
+
+
 @dataclass(frozen=True, eq=False)
 class TopKLine:
     """A query and its predictions.
@@ -190,137 +324,3 @@ def _levels(scores: Sequence[Any]) -> Ints:
 def _short(value: Any) -> str:
     text = repr(value)
     return text if len(text) <= 40 else text[:37] + "..."
-
-
-class Ids:
-    """Looks up the ids of entities or relations.
-
-    Args:
-        names: The names in id order.
-    """
-
-    def __init__(self, names: Names) -> None:
-        self._names, self._size = names, len(names.names)
-        self._suggestions = 0
-
-    def of(self, names: Sequence[Name]) -> list[int]:
-        """The id of each name.
-
-        Raises:
-            LineError: Some names are unknown or ambiguous.
-        """
-        ids = [self._id(name) for name in names]
-        if -1 in ids:
-            unknown = [name for name, found in zip(names, ids, strict=True) if found < 0]
-            more = f" and {len(unknown) - _SHOWN:,} more" if len(unknown) > _SHOWN else ""
-            raise LineError(", ".join(self._problem(name) for name in unknown[:_SHOWN]) + more)
-        return ids
-
-    def _id(self, name: Name) -> int:
-        if isinstance(name, int):
-            return name if 0 <= name < self._size else -1
-        return self._by_name.get(name, -1)
-
-    @cached_property
-    def _by_name(self) -> dict[str, int]:
-        """The id of each name, -1 if it is ambiguous."""
-        texts = self._names.names
-        return dict(zip(texts.to_pylist(), self._names.ids(texts).tolist(), strict=True))
-
-    def _problem(self, name: Name) -> str:
-        if isinstance(name, int):
-            return f"{name} is outside the {self._names.kind} ids 0..{self._size - 1}"
-        return f"{self._names.problem(name)}{self._nearest(name)}"
-
-    def _nearest(self, name: str) -> str:
-        if self._size > _FEW or self._suggestions == _SUGGESTIONS or name in self._by_name:
-            return ""
-        self._suggestions += 1
-        near = difflib.get_close_matches(name, self._by_name, n=1)
-        return f" (nearest: {near[0]!r})" if near else ""
-
-
-def open_top_k(
-    path: str | PathLike[str], graph: KnowledgeGraph, unlisted: Unlisted | str = Unlisted.unknown
-) -> TopKLists:
-    r"""Read top-k lists, one query per line.
-
-    A line is a JSON object: ``relation``, ``predictions`` and either ``head`` (to predict the tail) or ``tail`` (to
-    predict the head); or both and the predicted ``side``. Predictions are names, best first, or ``[name, score]``, or
-    ``{"entity": name, "score": score}``; predictions with equal scores tie. A text is a label of the graph (an id if
-    the graph has no labels), a number is an id. The file may be compressed (.gz).
-
-    Args:
-        path: The file.
-        graph: The graph.
-        unlisted: How candidates that a list leaves out are ranked; see `TopKLists`.
-
-    Raises:
-        DataError: Some lines are not valid; all of them are named.
-
-    Example:
-        >>> import tempfile
-        >>> graph = KnowledgeGraph.from_triples(entity_labels=["Ada", "Bob", "Cy"], relation_labels=["knows"])
-        >>> path = Path(tempfile.mkdtemp()) / "predictions.jsonl"
-        >>> _ = path.write_text('{"head": "Ada", "relation": "knows", "predictions": ["Cy", "Bob"]}\n')
-        >>> lists = open_top_k(path, graph)
-        >>> len(lists), lists.sides["tail"].entities.tolist()
-        (1, [2, 1])
-    """
-    file, unlisted = Path(path), Unlisted(unlisted)
-    collected = _Collected(Ids(Names.entities(graph)), Ids(Names.relations(graph)), graph.num_relations)
-    complaints = Complaints(file.name)
-    unreadable: list[str] = []
-    try:
-        if kind := disguise(file) if file.suffix != ".gz" else None:
-            raise DataError(f"{file}: this is {kind}, not a file of top-k lists", remedy=_FORMAT)
-        with open_bytes(file) as lines:
-            for number, raw in enumerate(lines, 1):
-                try:
-                    if raw.strip():
-                        collected.add(number, _decoded(number, raw))
-                except LineError as bad:
-                    complaints.add(number, str(bad), raw.decode("utf-8", "backslashreplace").strip())
-    except UNREADABLE as error:
-        unreadable = [f"{file.name}: cannot be read ({error})"]
-    problems = complaints.lines() + unreadable
-    if not problems and not collected.seen:
-        problems = [f"{file.name}: empty"]
-    if problems:
-        raise DataError(f"{file}: these lists cannot be used", problems, _FORMAT)
-    return TopKLists(file, graph, {side: collected.lists(side) for side in SIDES}, unlisted)
-
-
-def _decoded(number: int, raw: bytes) -> str:
-    try:
-        return raw.decode("utf-8-sig" if number == 1 else "utf-8")
-    except UnicodeDecodeError as error:
-        raise LineError(f"not UTF-8 (byte {error.start + 1} is 0x{raw[error.start]:02x})") from None
-
-
-@dataclass
-class _Collected:
-    """The lists that have been read so far, by query: the number of the line, the predictions, and their levels."""
-
-    entities: Ids
-    relations: Ids
-    num_relations: int
-    seen: dict[tuple[Side, int], tuple[int, Ints, Ints]] = field(default_factory=dict)
-
-    def add(self, number: int, text: str) -> None:
-        line = parse_line(text)
-        given, *_ = self.entities.of([line.given, *([] if line.target is None else [line.target])])
-        (relation,) = self.relations.of([line.relation])
-        ids = np.array(self.entities.of(line.predictions), dtype=np.int64)
-        if len(set(ids.tolist())) < len(ids):
-            place = next(place for place in range(len(ids)) if ids[place] in ids[:place])
-            raise LineError(f"{line.predictions[place]!r} is predicted twice")
-        query = line.side, given * self.num_relations + relation
-        first, predictions, levels = self.seen.setdefault(query, (number, ids, line.levels))
-        if not (np.array_equal(predictions, ids) and np.array_equal(levels, line.levels)):
-            raise LineError(f"line {first} has a different list for the same query")
-
-    def lists(self, side: Side) -> SideLists:
-        own = [(key, *entry[1:]) for (asked, key), entry in self.seen.items() if asked == side]
-        keys, predictions, levels = zip(*own, strict=True) if own else ((), (), ())
-        return SideLists.build(keys, predictions, levels)
