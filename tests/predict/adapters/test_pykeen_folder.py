@@ -168,7 +168,7 @@ def folder_saved(result, tmp_path):
 
 def refusal(folder, **settings):
     with pytest.raises(DataError) as caught:
-        open_pykeen(folder_saved, GRAPH, **settings)
+        open_pykeen(folder, GRAPH, **settings)
     return caught.value
 
 
@@ -331,7 +331,7 @@ def test_the_example_of_the_remedy_is_good(tmp_path):
     ],
 )
 def test_bad_settings(tmp_path, content, problems):
-    with pytest.raises(DataError, match=r"kgprobe\.json: the settings") as caught:
+    with pytest.raises(DataError, match=r"kgprobe\.json: invalid settings") as caught:
         read(tmp_path, content)
     assert len(caught.value.problems) == len(problems)
     assert all(wanted in said for wanted, said in zip(problems, caught.value.problems, strict=True))
@@ -343,7 +343,7 @@ def test_a_file_that_is_missing_or_not_text(tmp_path):
         ModelSettings.read(tmp_path / "kgprobe.json")
     assert caught.value.problems == ["it is missing"]
     (tmp_path / "kgprobe.json").write_bytes(b"\xff\xfe")
-    with pytest.raises(DataError, match="cannot be used"):
+    with pytest.raises(DataError, match="invalid settings"):
         ModelSettings.read(tmp_path / "kgprobe.json")
 
 

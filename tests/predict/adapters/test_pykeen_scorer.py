@@ -209,15 +209,12 @@ def model_forms(request, make, inverse_forms):
 
 
 def every_query(model):
-    given, relation = np.divmod(
-        np.arange(model_forms.num_entities * model_forms.num_real_relations), model_forms.num_real_relations
-    )
-    return given, relation
+    return np.divmod(np.arange(model.num_entities * model.num_real_relations), model.num_real_relations)
 
 
 def exact_scores(model, side, given, relation):
     """The model's own scores, in double precision."""
-    precise = copy.deepcopy(model_forms).double()
+    precise = copy.deepcopy(model).double()
     with torch.no_grad():
         if side == "tail":
             return precise.predict_t(torch.tensor(np.stack([given, relation], axis=1))).numpy()
