@@ -1,4 +1,4 @@
-"""What the engine counts: candidate sets, tasks, blocks of queries, and counts that add up over disjoint entities."""
+"""Candidate sets, ranking tasks, blocks of queries, and counts that add up over disjoint sets of entities."""
 
 from __future__ import annotations
 

@@ -273,7 +273,7 @@ def test_a_trusted_pickle_that_is_truncated(folder_saved, kept):
 
 def test_a_trusted_pickle_of_something_else(folder_saved):
     torch.save({"a": 1}, folder_saved / "trained_model.pkl")
-    assert refusal(folder_saved, trust_pickle=True).problems == ["it holds a dict"]
+    assert refusal(folder_saved, trust_pickle=True).problems == ["it contains a dict"]
 
 
 def test_another_graph(folder_saved, result):

@@ -135,10 +135,8 @@ def _unpickled(folder: Path, trusted: bool) -> Model:
 
     path = folder / PICKLE_FILE
     if not path.is_file():
-        where = (
-            "no such folder" if not folder.is_dir() else f"none of {', '.join((*STATE_FILES, PICKLE_FILE))} is there"
-        )
-        raise DataError(f"{folder}: no PyKEEN model", [where], SAFE_WAY)
+        absent = f"none of {', '.join((*STATE_FILES, PICKLE_FILE))} is there"
+        raise DataError(f"{folder}: no PyKEEN model", [absent if folder.is_dir() else "no such folder"], SAFE_WAY)
     if not trusted:
         problem = f"{PICKLE_FILE} is a pickle: loading it can run any code that its author put there"
         trust = "or, if you made the file yourself, load it with trust_pickle=True"
@@ -148,7 +146,7 @@ def _unpickled(folder: Path, trusted: bool) -> Model:
     except Exception as error:  # a pickle can fail in any way
         raise DataError(f"{path}: cannot be loaded", [f"{type(error).__name__}: {error}"], SAFE_WAY) from None
     if not is_pykeen(model):
-        raise DataError(f"{path}: not a PyKEEN model", [f"it holds a {type(model).__name__}"])
+        raise DataError(f"{path}: not a PyKEEN model", [f"it contains a {type(model).__name__}"])
     return model
 
 

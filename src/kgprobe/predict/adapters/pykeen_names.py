@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from pykeen.models import Model
     from pykeen.triples import TriplesFactory
 
+FOLDER = "training_triples"
+_HEADER = ["id", "label"]
+
 
 @dataclass(frozen=True)
 class ModelNames:
@@ -58,11 +61,11 @@ def scorer_for(model: Model, graph: KnowledgeGraph, names: ModelNames | None = N
         >>> bool((scorer.candidates("tail")[0] == scorer_of(model).candidates("tail")[1]).all())
         True
     """
-    numbers = [
+    sizes = [
         ("entities", model.num_entities, graph.num_entities),
         ("relations", model.num_real_relations, graph.num_relations),
     ]
-    problems = [f"the model has {own:,} {kind}, the graph {there:,}" for kind, own, there in numbers if own != there]
+    problems = [f"the model has {own:,} {kind}, the graph {there:,}" for kind, own, there in sizes if own != there]
     entities = relations = None
     if names is not None:
         entities = _own_ids("entities", names.entities, graph.entity_labels, problems)
@@ -103,10 +106,6 @@ def _listed(what: str, labels: Labels, ids: AnyInts) -> list[str]:
     )
     more = f", and those of the ids {spans(ids[SHOWN:].tolist())}" if len(ids) > SHOWN else ""
     return [f"{len(ids):,} {what}: {shown}{more}"]
-
-
-FOLDER = "training_triples"
-_HEADER = ["id", "label"]
 
 
 def read_names(directory: Path) -> ModelNames | None:
