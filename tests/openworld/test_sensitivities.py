@@ -213,7 +213,7 @@ def test_the_sides_and_the_split_are_those_asked_for() -> None:
     assert AnswerCounts.of_graph(graph, sides="head").known.tolist() == [1.0]
     valid = AnswerCounts.of_graph(graph, split="valid", sides="head")
     assert (valid.known.tolist(), valid.candidates.tolist()) == ([2.0], [8.0])
-    with pytest.raises(UsageError, match="as asked"):
+    with pytest.raises(UsageError, match="invalid sides"):
         sensitivity(graph, 0.1, sides="left")
 
 
