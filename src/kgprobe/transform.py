@@ -273,11 +273,11 @@ def _refuse_nan(alpha: float) -> None:
 
 
 @dataclass(frozen=True)
-class Hits(Transformer):
+class TopK(Transformer):
     """1 for a rank of at most k, else 0.
 
     Example:
-        >>> Hits(5)(np.array([1.0, 5.0, 5.5]), np.array([9.0, 9.0, 9.0])).tolist()
+        >>> TopK(5)(np.array([1.0, 5.0, 5.5]), np.array([9.0, 9.0, 9.0])).tolist()
         [1.0, 1.0, 0.0]
     """
 

@@ -10,7 +10,7 @@ from kgprobe.aggregate import Surface, surface
 from kgprobe.aggregate.surfaces import Powers
 from kgprobe.errors import DataError, UsageError
 from kgprobe.metrics import evaluate, scores
-from kgprobe.metrics.popularity_metrics import Probe
+from kgprobe.metrics.popularity_metrics import PROBE
 from kgprobe.ranks import RankFile, Ranks
 from support import random_ranks, tables, take, with_columns
 
@@ -46,7 +46,7 @@ ROBUST = [0.0, 0.4, 1.0, -0.5, -2.0]
 
 
 def point_by_point(source, alphas, betas, *, tie="mean", **eps):
-    metrics = [Probe(alpha=a, beta=b, **eps) for a in alphas for b in betas]
+    metrics = [PROBE(alpha=a, beta=b, **eps) for a in alphas for b in betas]
     values = evaluate(source, metrics, tie=tie)
     return np.array([values[str(metric)] for metric in metrics]).reshape(len(alphas), len(betas))
 

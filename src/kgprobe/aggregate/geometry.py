@@ -40,7 +40,7 @@ class Geometry:
         The introduction's models, with ranks [1, 2, 50] and [2, 2, 5]: MRR prefers the first, Hits@5 the second.
 
         >>> from kgprobe.aggregate.weights import Uniform
-        >>> from kgprobe.transform import Hits, Power
+        >>> from kgprobe.transform import TopK, Power
         >>> def value(rank, transformer):
         ...     ranks = Ranks.from_columns(
         ...         head=[0, 1, 2], relation=[0, 0, 0], tail=[3, 4, 5], side=["tail"] * 3,
@@ -49,7 +49,7 @@ class Geometry:
         ...     return round(Geometry.of(ranks, transformer, Uniform()).value, 2)
         >>> value([1, 2, 50], Power(1)), value([2, 2, 5], Power(1))
         (0.51, 0.4)
-        >>> value([1, 2, 50], Hits(5)), value([2, 2, 5], Hits(5))
+        >>> value([1, 2, 50], TopK(5)), value([2, 2, 5], TopK(5))
         (0.67, 1.0)
     """
 

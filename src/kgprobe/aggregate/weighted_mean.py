@@ -99,11 +99,11 @@ def tied_score(transformer: Transformer, ranks: Ranks, tie: Tie) -> Floats:
     Example:
         Two candidates share the top. Hits@1 of their mean rank 1.5 is 0; on average it is one half.
 
-        >>> from kgprobe.transform import Hits
+        >>> from kgprobe.transform import TopK
         >>> top = Ranks.from_columns(
         ...     head=[0], relation=[0], tail=[1], side=["tail"], rank=[1.5], ties=[1], candidates=[9]
         ... )
-        >>> [tied_score(Hits(1), top, tie).item() for tie in (Tie.mean, Tie.expected)]
+        >>> [tied_score(TopK(1), top, tie).item() for tie in (Tie.mean, Tie.expected)]
         [0.0, 0.5]
     """
     if tie is not Tie.expected:

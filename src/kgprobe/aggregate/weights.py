@@ -63,7 +63,7 @@ class CandidateWeight(Weighting):
     """Every query counts as much as it has wrong candidates, as in Tiwari et al. (2021).
 
     Args:
-        in_log: Multiply by the log of the candidate count (see `NormalisedWMR`).
+        in_log: Multiply by the log of the candidate count (see `nWMR`).
     """
 
     in_log: bool = False

@@ -18,7 +18,7 @@ from kgprobe.decision.influence import ScoreLine
 from kgprobe.decision.maps import PAPER_ALPHAS, PAPER_BETAS, SAME, roots, samples
 from kgprobe.errors import DataError
 from kgprobe.graph import KnowledgeGraph
-from kgprobe.metrics.popularity_metrics import Probe
+from kgprobe.metrics.popularity_metrics import PROBE
 from kgprobe.resources import Progress
 
 
@@ -302,7 +302,7 @@ def decide(
         0.3946 behind (95 % interval 0.3576 to 0.4294). sharp is ahead for alpha -0.116 to 1 (even below).
     """
     lineup = line_up(models, graph=graph)
-    metric = Probe(alpha=alpha, beta=beta)
+    metric = PROBE(alpha=alpha, beta=beta)
     found = compare_models(
         lineup,
         [metric],

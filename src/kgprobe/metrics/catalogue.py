@@ -11,7 +11,7 @@ from typing import Any
 
 from kgprobe.errors import UsageError
 from kgprobe.metrics.metric import Metric
-from kgprobe.metrics.popularity_metrics import AdjustedProbe, Probe, RawProbe, StratHits, StratMRR, ZProbe
+from kgprobe.metrics.popularity_metrics import APROBE, PROBE, rawPROBE, StratHits, StratMRR, ZPROBE
 from kgprobe.metrics.rank_metrics import (
     AMR,
     AMRI,
@@ -22,43 +22,43 @@ from kgprobe.metrics.rank_metrics import (
     IMR,
     MR,
     MRR,
-    PMRR,
+    pMRR,
     WMR,
     ZMR,
     ZMRR,
-    AdjustedHits,
-    HitsAtK,
+    AHits,
+    Hits,
     IMedianRank,
-    LogMRR,
+    logMRR,
     MADRank,
     MedianRank,
-    NormalisedWMR,
+    nWMR,
     StdRank,
     VarRank,
     ZHits,
 )
 
 METRICS: tuple[type[Metric], ...] = (
-    Probe,
-    RawProbe,
-    AdjustedProbe,
-    ZProbe,
+    PROBE,
+    rawPROBE,
+    APROBE,
+    ZPROBE,
     MRR,
-    HitsAtK,
+    Hits,
     MR,
     MedianRank,
     GMR,
     HMR,
-    PMRR,
-    LogMRR,
+    pMRR,
+    logMRR,
     StratMRR,
     StratHits,
     WMR,
-    NormalisedWMR,
+    nWMR,
     AMR,
     AMRI,
     AMRR,
-    AdjustedHits,
+    AHits,
     ZMR,
     ZMRR,
     ZHits,
@@ -84,7 +84,7 @@ def usage(metric: type[Metric]) -> str:
     """How a metric is written, with its defaults.
 
     Example:
-        >>> usage(HitsAtK), usage(PMRR)
+        >>> usage(Hits), usage(pMRR)
         ('Hits@10', 'pMRR(p=1)')
     """
     return str(metric())

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 from kgprobe.aggregate import PopularityWeight, StratumWeight, Weighting
 from kgprobe.errors import UsageError
 from kgprobe.metrics.metric import Facts, IndexMetric, MeanMetric, ZMetric, check_number
-from kgprobe.metrics.rank_metrics import MRR, HitsAtK
+from kgprobe.metrics.rank_metrics import MRR, Hits
 from kgprobe.transform import AffinePower, Power, Transformer
 
 PAPER = "PROBE"
@@ -20,7 +20,7 @@ OURS = "kgprobe"
 
 
 @dataclass(frozen=True)
-class Probe(MeanMetric):
+class PROBE(MeanMetric):
     """The paper's metric: rescaled power of the rank (sharpness alpha), weighted by unpopularity (robustness beta).
 
     ``beta`` sets both exponents; ``beta_e`` and ``beta_r`` set that of the entity and of the relation alone.
@@ -28,7 +28,7 @@ class Probe(MeanMetric):
     the paper's aggregation equation is not applied again, as in its inner-product form and its published tables.
 
     Example:
-        >>> str(Probe(alpha=0.5, beta=0.4)), str(Probe(alpha=1, beta_e=0.2))
+        >>> str(PROBE(alpha=0.5, beta=0.4)), str(PROBE(alpha=1, beta_e=0.2))
         ('PROBE(alpha=0.5,beta=0.4)', 'PROBE(alpha=1,beta_e=0.2,beta_r=0)')
     """
 
@@ -87,7 +87,7 @@ class Probe(MeanMetric):
 
 
 @dataclass(frozen=True)
-class RawProbe(Probe):
+class rawPROBE(PROBE):
     """PROBE without the rescaling: the mean of ``rank ** -alpha``. MRR at alpha 1, MR at alpha -1."""
 
     name: ClassVar[str] = "rawPROBE"
@@ -106,7 +106,7 @@ class RawProbe(Probe):
 
 
 @dataclass(frozen=True)
-class AdjustedProbe(IndexMetric, Probe):
+class APROBE(IndexMetric, PROBE):
     """PROBE on the scale on which random ranks are worth 0 and perfect ones 1.
 
     The chance level of PROBE depends on alpha and on every query's own candidate count (0.5 at alpha -1, near 0 at
@@ -119,7 +119,7 @@ class AdjustedProbe(IndexMetric, Probe):
 
 
 @dataclass(frozen=True)
-class ZProbe(ZMetric, Probe):
+class ZPROBE(ZMetric, PROBE):
     """PROBE in standard deviations from chance, with the exact variance of independent random ranks."""
 
     name: ClassVar[str] = "ZPROBE"
@@ -152,7 +152,7 @@ class StratMRR(MRR):
 
 
 @dataclass(frozen=True)
-class StratHits(HitsAtK):
+class StratHits(Hits):
     """Stratified Hits@k: weights as in `StratMRR`."""
 
     name: ClassVar[str] = "StratHits"

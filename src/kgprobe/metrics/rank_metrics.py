@@ -21,7 +21,7 @@ from kgprobe.metrics.metric import (
     ZMetric,
     check_number,
 )
-from kgprobe.transform import AffinePower, Hits, Identity, InverseLog, Log, Power, Transformer
+from kgprobe.transform import AffinePower, TopK, Identity, InverseLog, Log, Power, Transformer
 
 BORDES = "Bordes et al. 2013"
 
@@ -120,7 +120,7 @@ class HMR(MRR):
 
 
 @dataclass(frozen=True)
-class HitsAtK(MeanMetric):
+class Hits(MeanMetric):
     """Share of the queries whose target is among the first k."""
 
     name: ClassVar[str] = "Hits"
@@ -137,11 +137,11 @@ class HitsAtK(MeanMetric):
     @property
     def transformer(self) -> Transformer:
         """Inside the first k or not."""
-        return Hits(self.k)
+        return TopK(self.k)
 
 
 @dataclass(frozen=True)
-class PMRR(MeanMetric):
+class pMRR(MeanMetric):
     """Mean of ``rank ** -p``: a less sharp MRR for p below 1."""
 
     name: ClassVar[str] = "pMRR"
@@ -161,7 +161,7 @@ class PMRR(MeanMetric):
 
 
 @dataclass(frozen=True)
-class LogMRR(MeanMetric):
+class logMRR(MeanMetric):
     """Mean of ``ln 2 / ln(1 + rank)``."""
 
     name: ClassVar[str] = "logMRR"
@@ -320,7 +320,7 @@ class AMRR(IndexMetric):
 
 
 @dataclass(frozen=True)
-class AdjustedHits(IndexMetric, HitsAtK):
+class AHits(IndexMetric, Hits):
     """Hits@k on the scale on which chance is 0 and perfection 1."""
 
     name: ClassVar[str] = "AHits"
@@ -357,7 +357,7 @@ class ZMRR(ZMetric):
 
 
 @dataclass(frozen=True)
-class ZHits(ZMetric, HitsAtK):
+class ZHits(ZMetric, Hits):
     """Hits@k in standard deviations from chance."""
 
     name: ClassVar[str] = "ZHits"
@@ -394,7 +394,7 @@ class WMR(MeanMetric):
 
 
 @dataclass(frozen=True)
-class NormalisedWMR(MeanMetric):
+class nWMR(MeanMetric):
     """``1 - ln WMR / ln WMR_worst``, where WMR_worst has every target last: 1 is perfect, 0 the worst.
 
     The PROBE paper credits a normalised WMR with a fixed optimum and pessimum but defines none. This one is on the

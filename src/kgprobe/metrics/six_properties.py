@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from kgprobe.arrays import Floats
 from kgprobe.metrics.evaluation import scores
 from kgprobe.metrics.metric import Metric, spelled
-from kgprobe.metrics.popularity_metrics import Probe, StratMRR
-from kgprobe.metrics.rank_metrics import AMRI, MR, MRR, PMRR, HitsAtK, NormalisedWMR
+from kgprobe.metrics.popularity_metrics import PROBE, StratMRR
+from kgprobe.metrics.rank_metrics import AMRI, MR, MRR, pMRR, Hits, nWMR
 from kgprobe.ranks import Ranks
 from kgprobe.ranks.schema import POPULARITY
 
@@ -236,19 +236,19 @@ def _subject(table: Table, verb: str) -> str:
 _TABLE: dict[type[Metric], str] = {
     MR: "yes no  no  no  no  no",
     MRR: "yes no  yes no  no  no",
-    HitsAtK: "yes yes no  no  yes no",
-    PMRR: "yes no  yes no  yes no",
+    Hits: "yes yes no  no  yes no",
+    pMRR: "yes no  yes no  yes no",
     StratMRR: "yes no  yes no  no  no",
-    NormalisedWMR: "yes yes yes yes no  no",
+    nWMR: "yes yes yes yes no  no",
     AMRI: "yes yes yes yes no  no",
-    Probe: "yes yes yes yes yes yes",
+    PROBE: "yes yes yes yes yes yes",
 }
 
 _REASONS: dict[tuple[type[Metric], Property], str] = {
-    (HitsAtK, Property.fixed_pessimum): (
+    (Hits, Property.fixed_pessimum): (
         "with at most K candidates even the last one is a hit; the claim needs more than K candidates everywhere"
     ),
-    (HitsAtK, Property.sharpness): (
+    (Hits, Property.sharpness): (
         "K moves only the ranks between the old and the new K, all others score as before; "
         "the paper's text, unlike its table, names p-MRR alone"
     ),
@@ -256,7 +256,7 @@ _REASONS: dict[tuple[type[Metric], Property], str] = {
         "a quotient of two sums over all queries: beside others, a rank costs the same whatever the query's own "
         "candidates. The mean of the single queries' indices, 2 PROBE(alpha=-1) - 1, is size-aware"
     ),
-    (NormalisedWMR, Property.candidate_size): (
+    (nWMR, Property.candidate_size): (
         "its weights grow with E faster than its scores: beside others, a rank costs more in the larger set, not "
         "less. (The paper gives no definition of this metric; here it is 1 - ln WMR / ln WMR_worst)"
     ),
