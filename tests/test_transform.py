@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from kgprobe.transform import (
     _GREGORY,
     AffinePower,
-    TopK,
     Identity,
     InverseLog,
     Log,
     Power,
+    TopK,
     Transformer,
     mean_over_range,
 )

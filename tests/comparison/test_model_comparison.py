@@ -9,8 +9,9 @@ from clustered import SMOOTH, lineup, mean_family, model
 from kgprobe.comparison import line_up
 from kgprobe.comparison.estimator_families import estimator_family
 from kgprobe.comparison.estimators import estimator
-from kgprobe.comparison.model_comparison import Hypotheses, Plan, about_the_method, about_these_runs, compare_models
+from kgprobe.comparison.model_comparison import Hypotheses, about_the_method, about_these_runs, compare_models
 from kgprobe.comparison.permutation_tests import benjamini_hochberg, holm
+from kgprobe.comparison.results import ComparisonSettings
 from kgprobe.errors import UsageError
 from kgprobe.metrics import parse, scores
 from kgprobe.metrics.rank_metrics import MRR
@@ -242,7 +243,7 @@ def test_published_models_come_apart_where_the_paper_says(data):
         assert blunt[other].p < 0.05
 
 
-PLAN = Plan(level=0.95, replicates=999, permutations=200, seed=0)
+PLAN = ComparisonSettings(replicates=999, permutations=200)
 
 SETS = 1000
 
@@ -315,7 +316,7 @@ def test_intervals_of_differences_hold_and_an_effect_is_found():
 def test_with_many_clusters_all_ways_agree(metric):
     """Bootstrap-t, percentiles and the normal theory are the same where there is no skewness left."""
     asked = question(lineup(4000, 2), metric)
-    (answer,) = about_these_runs([asked], Plan(0.9, 4000, 100, 0))
+    (answer,) = about_these_runs([asked], ComparisonSettings(level=0.9, replicates=4000, permutations=100))
     for contrast, interval in zip(asked.contrasts(), answer.intervals, strict=True):
         error = math.sqrt(np.square(contrast.influence()).sum())
         assert interval.trusted

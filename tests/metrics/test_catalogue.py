@@ -99,7 +99,7 @@ def test_commas_outside_parentheses_separate_metrics():
     assert parse_all("PROBE(alpha=1,beta=0.4), MRR,Hits@3") == [PROBE(1, 0.4), MRR(), Hits(3)]
     with pytest.raises(UsageError, match=r"'PROBE\(alpha=1,beta=0' is not the name"):
         parse_all("PROBE(alpha=1,beta=0")
-    with pytest.raises(UsageError, match="2 metrics cannot be read"):
+    with pytest.raises(UsageError, match="2 metrics are invalid"):
         parse_all("MRR,,MMR")
 
 
@@ -150,7 +150,7 @@ def test_the_nearest_names_are_suggested(text, near):
 
 
 def test_all_bad_names_are_reported_at_once():
-    with pytest.raises(UsageError, match="3 metrics cannot be read") as caught:
+    with pytest.raises(UsageError, match="3 metrics are invalid") as caught:
         evaluate(random_ranks(2), ["MMR", "MRR", "Hits@x", "PROBE(alpha=?)"])
     text = str(caught.value)
     assert all(part in text for part in ("MMR", "did you mean", "Hits@x", "PROBE(alpha=?)"))

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from kgprobe.metrics import evaluate, scores
 from kgprobe.metrics.rank_metrics import weighted_median
-from kgprobe.transform import AffinePower, TopK, Identity, Power
+from kgprobe.transform import AffinePower, Identity, Power, TopK
 from support import random_ranks, tables, with_columns
 
 RANKS = with_columns(random_ranks(3), rank=[1.0, 2.5, 4.0], ties=[0, 1, 0], candidates=[4, 10, 5])

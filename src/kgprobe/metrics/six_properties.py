@@ -15,7 +15,7 @@ from kgprobe.arrays import Floats
 from kgprobe.metrics.evaluation import scores
 from kgprobe.metrics.metric import Metric, spelled
 from kgprobe.metrics.popularity_metrics import PROBE, StratMRR
-from kgprobe.metrics.rank_metrics import AMRI, MR, MRR, pMRR, Hits, nWMR
+from kgprobe.metrics.rank_metrics import AMRI, MR, MRR, Hits, nWMR, pMRR
 from kgprobe.ranks import Ranks
 from kgprobe.ranks.schema import POPULARITY
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from kgprobe.arrays import Floats
+from kgprobe.arrays import Floats, natural
 from kgprobe.errors import DataError, UsageError
 from kgprobe.metrics import Metric
 from kgprobe.metrics.metric import spelled
@@ -20,7 +20,7 @@ from kgprobe.metrics.popularity_metrics import PROBE
 from kgprobe.metrics.rank_metrics import pMRR
 from kgprobe.openworld.bench_points import Collector, Points
 from kgprobe.openworld.consistency import Consistency, PairCounts, consistency
-from kgprobe.openworld.world import OPEN_WORLD_METRICS, natural
+from kgprobe.openworld.world import OPEN_WORLD_METRICS
 from kgprobe.openworld.world_ranks import RankPair
 from kgprobe.resources import Progress
 

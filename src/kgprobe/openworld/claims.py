@@ -13,7 +13,7 @@ import numpy as np
 from kgprobe.arrays import Floats
 from kgprobe.openworld.expected_scores import Removed, Unlearned, chance_level, expected, expected_where_candidates_vary
 from kgprobe.openworld.lemmas import alpha_derivative, paper_alpha_derivative, paper_derivative, sign_term
-from kgprobe.transform import AffinePower, TopK, Identity, InverseLog, Log, Power, Transformer
+from kgprobe.transform import AffinePower, Identity, InverseLog, Log, Power, TopK, Transformer
 
 Place = tuple[int, ...]
 

@@ -11,11 +11,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from kgprobe.aggregate import Statistic, Sums
 from kgprobe.arrays import Floats, Ints, distinct, sum_by
 from kgprobe.errors import DataError, UsageError
 from kgprobe.graph import KnowledgeGraph
 from kgprobe.metrics import Metric, parse_all
-from kgprobe.metrics.metric import MeanMetric, Statistic, Sums
+from kgprobe.metrics.metric import MeanMetric
 from kgprobe.openworld.expected_scores import (
     Expectation,
     Unknown,
