@@ -10,8 +10,7 @@ from kgprobe.comparison import line_up
 from kgprobe.comparison.estimator_families import estimator_family
 from kgprobe.comparison.estimators import estimator
 from kgprobe.comparison.model_comparison import Hypotheses, about_the_method, about_these_runs, compare_models
-from kgprobe.comparison.permutation_tests import benjamini_hochberg, holm
-from kgprobe.comparison.results import ComparisonSettings
+from kgprobe.comparison.results import ComparisonSettings, benjamini_hochberg, holm
 from kgprobe.errors import UsageError
 from kgprobe.metrics import parse, scores
 from kgprobe.metrics.rank_metrics import MRR
@@ -216,8 +215,8 @@ def test_too_few_permutations_for_so_many_tests_are_said():
     given = lineup(30, 3)
     few = compare_models(given, METRICS, by=["relation"], **FEW)
     assert few.remarks == [
-        "27 differences, 400 permutations: adjusted by Holm, no p value can be below 0.067; "
-        "2,700 permutations would allow 0.01"
+        "With 27 differences and 400 permutations, no p-value adjusted by Holm can be below 0.067; "
+        "2,700 permutations would allow 0.01."
     ]
     assert compare_models(given, "MRR", **FEW).remarks == []
     assert compare_models(lineup(30, 3, runs=2), METRICS, by=["relation"], **FEW).remarks == []

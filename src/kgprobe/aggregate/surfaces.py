@@ -76,7 +76,7 @@ def surface(
         >>> surface(ranks, [1.0, 0.0], [0.0, 1.0]).round(4).tolist()
         [[0.6875, 0.4886], [0.7847, 0.6476]]
     """
-    alpha, beta, tie = _axis("alphas", alphas), _axis("betas", betas), Tie(tie)
+    alpha, beta, tie = grid_axis("alphas", alphas), grid_axis("betas", betas), Tie(tie)
     if not np.isfinite(beta).all():
         raise UsageError("betas must be finite")
     refuse_intervals(ranks)
@@ -98,7 +98,8 @@ def surface(
     return result
 
 
-def _axis(name: str, values: ArrayLike) -> Floats:
+def grid_axis(name: str, values: ArrayLike) -> Floats:
+    """The values of an axis as a one-dimensional array; anything but numbers is refused."""
     try:
         axis = np.atleast_1d(np.asarray(values, dtype=np.float64))
     except (TypeError, ValueError):

@@ -127,7 +127,7 @@ def scores(
     validate(ranks, graph)
     table = ranks if graph is None else ranks.with_popularity(graph.popularity)
     parsed = parse_all(metrics)
-    to_settle = [found for metric in parsed if (found := _to_settle(metric))]
+    to_settle = [moderate for metric in parsed if (moderate := _to_settle(metric))]
     groupings = parse_groupings(by)
     ends = tuple(End) if "worst_rank" in table.column_names else (End.best,)
     if len(ends) > 1:

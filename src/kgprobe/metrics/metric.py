@@ -142,7 +142,7 @@ class MeanMetric(Metric):
 class RatioMetric(MeanMetric):
     """The mean score divided by its expectation for random ranks."""
 
-    statistics = (Statistic.score, Statistic.chance_mean)
+    statistics: ClassVar[tuple[Statistic, ...]] = (Statistic.score, Statistic.chance_mean)
 
     @property
     def needs_alternatives(self) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from kgprobe.aggregate import PopularityWeight, StratumWeight, Weighting
 from kgprobe.errors import UsageError
@@ -86,7 +86,7 @@ class rawPROBE(PROBE):  # noqa: N801 (the name in the grammar)
     """PROBE without the rescaling: the mean of ``rank ** -alpha``. MRR at alpha 1, MR at alpha -1."""
 
     name = "rawPROBE"
-    synonyms = ("raw probe", "raw_probe")
+    synonyms: ClassVar[tuple[str, ...]] = ("raw probe", "raw_probe")
     facts = Facts("PROBE with the raw transformer", 0, math.inf, True, PAPER)
 
     @property
@@ -107,7 +107,7 @@ class APROBE(IndexMetric, PROBE):
     """
 
     name = "APROBE"
-    synonyms = ("adjusted probe", "adjusted_probe")
+    synonyms: ClassVar[tuple[str, ...]] = ("adjusted probe", "adjusted_probe")
     facts = Facts("Chance-adjusted PROBE", -math.inf, 1, True, OURS)
 
 
@@ -116,7 +116,7 @@ class ZPROBE(ZMetric, PROBE):
     """PROBE in standard deviations from chance, with the exact variance of independent random ranks."""
 
     name = "ZPROBE"
-    synonyms = ("z probe", "z_probe")
+    synonyms: ClassVar[tuple[str, ...]] = ("z probe", "z_probe")
     facts = Facts("z-scored PROBE", -math.inf, math.inf, True, OURS)
 
 
@@ -143,7 +143,7 @@ class StratMRR(_Stratified, MRR):
     """
 
     name = "StratMRR"
-    synonyms = ("strat-mrr", "strat_mrr", "stratified mrr")
+    synonyms: ClassVar[tuple[str, ...]] = ("strat-mrr", "strat_mrr", "stratified mrr")
     facts = Facts("Stratified mean reciprocal rank", 0, 1, True, MOHAMED)
 
 
@@ -152,7 +152,7 @@ class StratHits(_Stratified, Hits):
     """Stratified Hits@k: weights as in `StratMRR`."""
 
     name = "StratHits"
-    synonyms = ("strat-hits", "strat_hits", "stratified hits")
+    synonyms: ClassVar[tuple[str, ...]] = ("strat-hits", "strat_hits", "stratified hits")
     facts = Facts("Stratified hits at k", 0, 1, True, MOHAMED)
 
     def __post_init__(self) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -35,7 +36,7 @@ class MR(MeanMetric):
     """Arithmetic mean of the ranks."""
 
     name = "MR"
-    synonyms = ("mean rank", "mean_rank", "arithmetic_mean_rank")
+    synonyms: ClassVar[tuple[str, ...]] = ("mean rank", "mean_rank", "arithmetic_mean_rank")
     facts = Facts("Mean rank", 1, math.inf, False, BORDES)
     transformer = Identity()
 
@@ -45,7 +46,7 @@ class IMR(MR):
     """One over the mean rank."""
 
     name = "IMR"
-    synonyms = ("iamr", "inverse_arithmetic_mean_rank", "inverse mean rank")
+    synonyms: ClassVar[tuple[str, ...]] = ("iamr", "inverse_arithmetic_mean_rank", "inverse mean rank")
     facts = Facts("Inverse mean rank", 0, 1, True, HOYT)
 
     def finish(self, sums: Sums) -> Floats:
@@ -57,7 +58,7 @@ class GMR(MeanMetric):
     """Geometric mean of the ranks. Under ``tie="expected"`` it is the exponential of the expected mean log."""
 
     name = "GMR"
-    synonyms = ("geometric mean rank", "geometric_mean_rank")
+    synonyms: ClassVar[tuple[str, ...]] = ("geometric mean rank", "geometric_mean_rank")
     facts = Facts("Geometric mean rank", 1, math.inf, False, HOYT)
     transformer = Log()
 
@@ -70,7 +71,7 @@ class IGMR(GMR):
     """One over the geometric mean rank."""
 
     name = "IGMR"
-    synonyms = ("inverse geometric mean rank", "inverse_geometric_mean_rank")
+    synonyms: ClassVar[tuple[str, ...]] = ("inverse geometric mean rank", "inverse_geometric_mean_rank")
     facts = Facts("Inverse geometric mean rank", 0, 1, True, HOYT)
 
     def finish(self, sums: Sums) -> Floats:
@@ -82,7 +83,7 @@ class MRR(MeanMetric):
     """Arithmetic mean of the reciprocal ranks."""
 
     name = "MRR"
-    synonyms = ("mean reciprocal rank", "mean_reciprocal_rank", "inverse_harmonic_mean_rank")
+    synonyms: ClassVar[tuple[str, ...]] = ("mean reciprocal rank", "mean_reciprocal_rank", "inverse_harmonic_mean_rank")
     facts = Facts("Mean reciprocal rank", 0, 1, True, VOORHEES)
     transformer = Power(1.0)
 
@@ -92,7 +93,7 @@ class HMR(MRR):
     """Harmonic mean of the ranks: one over the MRR."""
 
     name = "HMR"
-    synonyms = ("harmonic mean rank", "harmonic_mean_rank")
+    synonyms: ClassVar[tuple[str, ...]] = ("harmonic mean rank", "harmonic_mean_rank")
     facts = Facts("Harmonic mean rank", 1, math.inf, False, HOYT)
 
     def finish(self, sums: Sums) -> Floats:
@@ -104,7 +105,7 @@ class Hits(MeanMetric):
     """Share of the queries whose target is among the first k."""
 
     name = "Hits"
-    synonyms = ("h", "hits_at", "h_at")
+    synonyms: ClassVar[tuple[str, ...]] = ("h", "hits_at", "h_at")
     facts = Facts("Hits at k", 0, 1, True, BORDES)
     cutoff = True
     k: int = 10
@@ -124,7 +125,7 @@ class pMRR(MeanMetric):  # noqa: N801 (the name in the grammar)
     """Mean of ``rank ** -p``: a less sharp MRR for p below 1."""
 
     name = "pMRR"
-    synonyms = ("p-mrr", "p_mrr")
+    synonyms: ClassVar[tuple[str, ...]] = ("p-mrr", "p_mrr")
     facts = Facts("Power mean reciprocal rank", 0, 1, True, YANG)
     p: float = 1.0
 
@@ -143,7 +144,7 @@ class logMRR(MeanMetric):  # noqa: N801 (the name in the grammar)
     """Mean of ``ln 2 / ln(1 + rank)``."""
 
     name = "logMRR"
-    synonyms = ("log-mrr", "log_mrr")
+    synonyms: ClassVar[tuple[str, ...]] = ("log-mrr", "log_mrr")
     facts = Facts("Logarithmic mean reciprocal rank", 0, 1, True, YANG)
     transformer = InverseLog()
 
@@ -156,7 +157,7 @@ class MedianRank(DistributionMetric):
     """
 
     name = "MedianRank"
-    synonyms = ("median", "median rank", "median_rank")
+    synonyms: ClassVar[tuple[str, ...]] = ("median", "median rank", "median_rank")
     facts = Facts("Median rank", 1, math.inf, False, HOYT)
 
     def of_distribution(self, rank: Floats, weight: Floats) -> Floats:
@@ -168,7 +169,7 @@ class IMedianRank(MedianRank):
     """One over the median rank."""
 
     name = "IMedianRank"
-    synonyms = ("inverse_median_rank", "inverse median rank")
+    synonyms: ClassVar[tuple[str, ...]] = ("inverse_median_rank", "inverse median rank")
     facts = Facts("Inverse median rank", 0, 1, True, HOYT)
 
     def of_distribution(self, rank: Floats, weight: Floats) -> Floats:
@@ -180,7 +181,7 @@ class VarRank(DistributionMetric):
     """Variance of the ranks (divided by their number, or by the sum of weights)."""
 
     name = "VarRank"
-    synonyms = ("variance", "var", "rank_var")
+    synonyms: ClassVar[tuple[str, ...]] = ("variance", "var", "rank_var")
     facts = Facts("Variance of the ranks", 0, math.inf, False, PYKEEN, monotone=False)
 
     def of_distribution(self, rank: Floats, weight: Floats) -> Floats:
@@ -194,7 +195,7 @@ class StdRank(VarRank):
     """Standard deviation of the ranks: the root of their variance."""
 
     name = "StdRank"
-    synonyms = ("standard_deviation", "std", "rank_std")
+    synonyms: ClassVar[tuple[str, ...]] = ("standard_deviation", "std", "rank_std")
     facts = Facts("Standard deviation of the ranks", 0, math.inf, False, PYKEEN, monotone=False)
 
     def of_distribution(self, rank: Floats, weight: Floats) -> Floats:
@@ -210,7 +211,7 @@ class MADRank(DistributionMetric):
     """
 
     name = "MADRank"
-    synonyms = ("median_absolute_deviation", "mad", "rank_mad")
+    synonyms: ClassVar[tuple[str, ...]] = ("median_absolute_deviation", "mad", "rank_mad")
     facts = Facts("Median absolute deviation of the ranks", 0, math.inf, False, PYKEEN, monotone=False)
 
     def of_distribution(self, rank: Floats, weight: Floats) -> Floats:
@@ -246,7 +247,7 @@ class AMR(RatioMetric):
     """Mean rank divided by the mean rank expected of random ranks: 1 is chance, lower is better."""
 
     name = "AMR"
-    synonyms = ("aamr", "adjusted mean rank", "adjusted_arithmetic_mean_rank")
+    synonyms: ClassVar[tuple[str, ...]] = ("aamr", "adjusted mean rank", "adjusted_arithmetic_mean_rank")
     facts = Facts("Adjusted mean rank", 0, 2, False, BERRENDORF)
     transformer = Identity()
 
@@ -256,7 +257,7 @@ class AMRI(IndexMetric):
     """Mean rank, rescaled so that chance is 0 and perfect ranks are 1: a quotient of means over all queries."""
 
     name = "AMRI"
-    synonyms = ("aamri", "adjusted mean rank index", "adjusted_arithmetic_mean_rank_index")
+    synonyms: ClassVar[tuple[str, ...]] = ("aamri", "adjusted mean rank index", "adjusted_arithmetic_mean_rank_index")
     facts = Facts("Adjusted mean rank index", -1, 1, True, BERRENDORF)
     transformer = Identity()
 
@@ -266,7 +267,7 @@ class AMRR(IndexMetric):
     """MRR, rescaled so that chance is 0 and perfect ranks are 1."""
 
     name = "AMRR"
-    synonyms = (
+    synonyms: ClassVar[tuple[str, ...]] = (
         "adjusted mrr",
         "adjusted_mean_reciprocal_rank",
         "aihmr",
@@ -281,7 +282,7 @@ class AHits(IndexMetric, Hits):
     """Hits@k, rescaled so that chance is 0 and perfect ranks are 1."""
 
     name = "AHits"
-    synonyms = ("ahk", "ah", "ah_at", "ahits_at", "adjusted hits", "adjusted_hits_at")
+    synonyms: ClassVar[tuple[str, ...]] = ("ahk", "ah", "ah_at", "ahits_at", "adjusted hits", "adjusted_hits_at")
     facts = Facts("Adjusted hits at k", -math.inf, 1, True, HOYT)
 
 
@@ -290,7 +291,7 @@ class ZMR(ZMetric):
     """Mean rank in standard deviations from chance; larger is better."""
 
     name = "ZMR"
-    synonyms = ("z mean rank", "zamr", "z_arithmetic_mean_rank")
+    synonyms: ClassVar[tuple[str, ...]] = ("z mean rank", "zamr", "z_arithmetic_mean_rank")
     facts = Facts("z-scored mean rank", -math.inf, math.inf, True, HOYT)
     transformer = Identity()
 
@@ -300,7 +301,7 @@ class ZMRR(ZMetric):
     """MRR in standard deviations from chance."""
 
     name = "ZMRR"
-    synonyms = ("z mrr", "zihmr", "z_inverse_harmonic_mean_rank")
+    synonyms: ClassVar[tuple[str, ...]] = ("z mrr", "zihmr", "z_inverse_harmonic_mean_rank")
     facts = Facts("z-scored mean reciprocal rank", -math.inf, math.inf, True, HOYT)
     transformer = Power(1.0)
 
@@ -310,7 +311,7 @@ class ZHits(ZMetric, Hits):
     """Hits@k in standard deviations from chance."""
 
     name = "ZHits"
-    synonyms = ("zahk", "z hits", "z_hits_at", "z_hits")
+    synonyms: ClassVar[tuple[str, ...]] = ("zahk", "z hits", "z_hits_at", "z_hits")
     facts = Facts("z-scored hits at k", -math.inf, math.inf, True, HOYT)
 
 
@@ -319,7 +320,7 @@ class WMR(GMR):
     """Weighted geometric mean rank: the weight of a query is its number of wrong candidates, E - 1."""
 
     name = "WMR"
-    synonyms = ("wgmr", "weighted geometric mean rank")
+    synonyms: ClassVar[tuple[str, ...]] = ("wgmr", "weighted geometric mean rank")
     facts = Facts("Weighted geometric mean rank", 1, math.inf, False, TIWARI)
     weighting = CandidateWeight()
     needs_alternatives = True
@@ -334,7 +335,7 @@ class nWMR(MeanMetric):  # noqa: N801 (the name in the grammar)
     """
 
     name = "nWMR"
-    synonyms = ("normalised wmr", "normalized wmr", "wmr-bar")
+    synonyms: ClassVar[tuple[str, ...]] = ("normalised wmr", "normalized wmr", "wmr-bar")
     facts = Facts("Normalised weighted geometric mean rank", 0, 1, True, TIWARI)
     transformer = AffinePower(0.0)
     weighting = CandidateWeight(in_log=True)
