@@ -1,11 +1,13 @@
 import random
 import re
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import kgprobe as kp
 from kgprobe.errors import UsageError
 from kgprobe.metrics import METRICS, evaluate, parse, parse_all
 from kgprobe.metrics.catalogue import CITATIONS, reference_page, usage
@@ -189,3 +191,14 @@ def test_every_metric_has_a_section() -> None:
 
 def test_every_reference_is_cited_in_full_and_no_other() -> None:
     assert {metric.facts.reference for metric in METRICS} == set(CITATIONS)
+
+
+@pytest.mark.parametrize("kind", METRICS, ids=lambda kind: kind.name)
+def test_a_class_has_the_name_of_the_grammar_and_makes_what_parse_makes(kind):
+    assert kind.__name__ == kind.name in kp.metrics.__all__
+    assert getattr(kp.metrics, kind.name) is kind
+    made = [kind(), *(kind(**{field.name: 3 if field.name == "k" else 0.25}) for field in fields(kind))]
+    for metric in made:
+        assert kp.parse(str(metric)) == metric
+        assert hash(kp.parse(str(metric))) == hash(metric)
+    assert len(set(made)) >= len(fields(kind))  # the parameters make a difference

@@ -208,14 +208,7 @@ class _Kernel:
 
 
 class Powers:
-    """``base ** exponents[k]`` for many bases; over even steps each row is the previous one times a common factor.
-
-    Example:
-        >>> out = np.empty((3, 1))
-        >>> Powers(np.array([0.0, 1.0, 2.0])).fill(np.log([3.0]), out)
-        >>> out.ravel().round(12).tolist()
-        [1.0, 3.0, 9.0]
-    """
+    """``base ** exponents[k]`` for many bases; over even steps each row is the previous one times a common factor."""
 
     def __init__(self, exponents: Floats) -> None:
         self.exponents = exponents

@@ -222,12 +222,7 @@ class Extremes:
     values: frozenset[float] = frozenset()
 
     def joined(self, column: Floats) -> Extremes:
-        """The extremes of this column and of all before.
-
-        Example:
-            >>> sorted(Extremes().joined(np.array([0.5, 0.0, 0.7])).joined(np.array([0.2])).values)
-            [0.0, 0.2, 0.7]
-        """
+        """The extremes of this column and of all before."""
         if column.size == 0:
             return self
         low, high = column.min(), column.max()
@@ -248,12 +243,6 @@ class SettledWeight:
         weighting: The weighting.
         reference: The reference rows.
         needs_alternatives: Whether queries with a single candidate were left out.
-
-    Example:
-        >>> reference = {"entity_popularity": np.array([0.1, 0.4])}
-        >>> settled = SettledWeight(PopularityWeight(1.0, 0.0), reference)
-        >>> settled({"entity_popularity": np.array([0.3])}).round(12).tolist()
-        [0.5]
     """
 
     weighting: Weighting

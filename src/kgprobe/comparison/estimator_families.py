@@ -172,23 +172,7 @@ class StepFamily(EstimatorFamily):
 
 
 def estimator_family(estimators: Sequence[Estimator]) -> EstimatorFamily:
-    """One metric of several models on the same clusters.
-
-    Example:
-        >>> from kgprobe.comparison.lineup import line_up
-        >>> from kgprobe.comparison.estimators import estimator
-        >>> from kgprobe.metrics import parse
-        >>> from kgprobe.ranks import Ranks
-        >>> ranks = Ranks.from_columns(
-        ...     head=[0, 1], relation=[0, 0], tail=[1, 2], side=["tail"] * 2, rank=[1, 2], candidates=[9, 9]
-        ... )
-        >>> lineup = line_up({"mine": ranks})
-        >>> mine = estimator_family([estimator(lineup, "mine", parse("MRR"), clusters=lineup.clusters())])
-        >>> mine.estimate.tolist(), mine.influence.tolist()
-        ([0.75], [[0.125], [-0.125]])
-        >>> mine.finish(np.array([[2.0, 0.0]]) @ mine.kept.rows(slice(None))).values.tolist()
-        [[1.0]]
-    """
+    """One metric of several models on the same clusters."""
     kind = SmoothFamily if all(estimator.smooth for estimator in estimators) else StepFamily
     return kind(estimators)
 
@@ -203,20 +187,6 @@ def bootstrap(
         replicates: The number of bootstrap draws.
         seed: The seed of the random generator.
         progress: Called with the number of new draws.
-
-    Example:
-        >>> from kgprobe.comparison.estimators import estimator
-        >>> from kgprobe.comparison.lineup import line_up
-        >>> from kgprobe.metrics import parse
-        >>> from kgprobe.ranks import Ranks
-        >>> ranks = Ranks.from_columns(
-        ...     head=[0, 1], relation=[0, 0], tail=[1, 2], side=["tail"] * 2, rank=[1, 2], candidates=[9, 9]
-        ... )
-        >>> lineup = line_up({"mine": ranks})
-        >>> mrr = estimator_family([estimator(lineup, "mine", parse("MRR"), clusters=lineup.clusters())])
-        >>> (made,) = bootstrap([mrr], replicates=1000)
-        >>> np.unique(made.values).tolist()
-        [0.5, 0.75, 1.0]
     """
     kinds = [family.kept for family in families]
     at_once = max(1, _KEPT_CELLS // (replicates * max((kind.width for kind in kinds), default=1)))

@@ -164,18 +164,6 @@ class Estimator:
         queries: The number of evaluated queries.
         effective: The effective number of queries, (sum w)^2 / sum w^2; for a difference, the smaller of the two.
         effective_clusters: The effective number of clusters.
-
-    Example:
-        >>> from kgprobe.comparison.lineup import line_up
-        >>> from kgprobe.metrics import parse
-        >>> from kgprobe.ranks import Ranks
-        >>> ranks = Ranks.from_columns(
-        ...     head=[0, 0], relation=[0, 0], tail=[1, 2], side=["tail"] * 2, rank=[1, 2], candidates=[9, 9]
-        ... )
-        >>> lineup = line_up({"mine": ranks})
-        >>> mrr = estimator(lineup, "mine", parse("MRR"), clusters=lineup.clusters("triple"))
-        >>> mrr.estimate, mrr.value(np.array([[3.0, 1.0]]) @ mrr.columns).tolist()
-        (0.75, [0.875])
     """
 
     parts: tuple[Part, ...]
@@ -252,30 +240,14 @@ class Estimator:
 def estimator(
     lineup: Lineup, model: str, metric: Metric, *, clusters: Clusters, tie: Tie | str = Tie.mean
 ) -> Estimator:
-    """The mean of a metric over the training runs of a model.
-
-    Args:
-        lineup: The models.
-        model: One of them.
-        metric: The metric.
-        clusters: The clusters of queries.
-        tie: How ties are scored.
-    """
+    """The mean of a metric over the training runs of a model."""
     return estimators(lineup, model, metric, cells=whole(clusters), tie=tie)[0]
 
 
 def estimators(
     lineup: Lineup, model: str, metric: Metric, *, cells: GroupCells, tie: Tie | str = Tie.mean
 ) -> list[Estimator]:
-    """The mean of a metric over the training runs, for each group of queries; weights are those in the whole table.
-
-    Args:
-        lineup: The models.
-        model: One of them.
-        metric: The metric.
-        cells: The groups, and the clusters of each.
-        tie: How ties are scored.
-    """
+    """The mean of a metric over the training runs, for each group of queries; weights are those in the whole table."""
     made = [part_of(run, metric, cells.clusters, Tie(tie)) for run in lineup.runs[model]]
     weights = [weight for _, weight in made]
     by_cell = [sum_by(cells.clusters.codes, weight, cells.clusters.count) for weight in weights]
@@ -317,13 +289,7 @@ def condensed(full: Estimator) -> Estimator:
 
 
 def joined(tables: Sequence[Any]) -> tuple[Floats, list[Ints]]:
-    """All distinct columns of the tables, and the positions of each table's columns among them.
-
-    Example:
-        >>> columns, places = joined([np.array([[1.0, 5.0]]), np.array([[1.0, 6.0]])])
-        >>> columns.tolist(), [place.tolist() for place in places]
-        ([[1.0, 5.0, 6.0]], [[0, 1], [0, 2]])
-    """
+    """All distinct columns of the tables, and the positions of each table's columns among them."""
     kept: dict[bytes, int] = {}
     columns: list[Floats] = []
     places = []

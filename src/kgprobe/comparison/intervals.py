@@ -189,12 +189,7 @@ def bootstrap_interval(
 
 
 def clipped(low: float, high: float, limits: tuple[float, float]) -> tuple[float, float]:
-    """Both ends, clipped to the limits.
-
-    Example:
-        >>> clipped(-0.1, 0.2, (0.0, 1.0))
-        (0.0, 0.2)
-    """
+    """Both ends, clipped to the limits."""
     return min(max(low, limits[0]), limits[1]), min(max(high, limits[0]), limits[1])
 
 

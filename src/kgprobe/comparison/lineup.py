@@ -285,17 +285,7 @@ def whole(clusters: Clusters) -> GroupCells:
 
 
 def grouped(lineup: Lineup, by: str | Iterable[str], clusters: Clusters) -> GroupCells:
-    """The groups of a line-up, with the clusters of each.
-
-    Example:
-        >>> ranks = Ranks.from_columns(
-        ...     head=[0, 0], relation=[0, 0], tail=[1, 1], side=["tail", "head"], rank=[1, 2], candidates=[9, 9]
-        ... )
-        >>> lineup = line_up({"mine": ranks})
-        >>> found = grouped(lineup, ["side"], lineup.clusters("triple"))
-        >>> [(group.name, group.queries.tolist(), group.cells) for group in found.groups]
-        [({'side': 'head'}, [1], slice(0, 1, None)), ({'side': 'tail'}, [0], slice(1, 2, None))]
-    """
+    """The groups of a line-up, with the clusters of each."""
     found = groups(lineup, by)
     if len(found) == 1:
         return GroupCells(clusters, [Group(*found[0], slice(0, clusters.count))])

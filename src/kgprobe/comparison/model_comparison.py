@@ -37,23 +37,25 @@ from kgprobe.metrics import Metric, parse_all
 from kgprobe.resources import Progress
 
 
-def wrong_numbers(*, level: Any, seed: Any, **counts: tuple[Any, int]) -> Iterator[str]:
-    """Check numeric arguments; one sentence for each problem.
+def wrong_settings(lineup: Lineup, *, seeds: str, level: Any, seed: Any, **counts: tuple[Any, int]) -> Iterator[str]:
+    """Check the arguments of a comparison; one sentence for each problem.
 
     Args:
+        lineup: The models.
+        seeds: ``fixed`` or ``random``.
         level: Between 0 and 1.
         seed: A whole number of at least 0.
         counts: Other whole numbers by name, each with its smallest allowed value.
-
-    Example:
-        >>> list(wrong_numbers(level=0.95, seed=-1, replicates=(1000, 100)))
-        ['seed must be a whole number, at least 0, not -1']
     """
     if not isinstance(level, Real) or not 0 < float(level) < 1:
         yield f"level must be between 0 and 1, not {_shown(level)}"
     for name, (given, least) in {**counts, "seed": (seed, 0)}.items():
         if not isinstance(given, Integral) or int(given) < least:
             yield f"{name} must be a whole number, at least {least}, not {_shown(given)}"
+    if seeds not in _SEEDS:
+        yield f"seeds can be {' or '.join(_SEEDS)}, not '{seeds}'"
+    if seeds == "random" and lineup.single_runs:
+        yield f"random seeds need two runs of {', '.join(lineup.single_runs)}"
 
 
 def _shown(value: Any) -> str:
@@ -303,19 +305,11 @@ _SEEDS = {"fixed": about_these_runs, "random": about_the_method}
 
 
 def _check(settings: ComparisonSettings, lineup: Lineup, metrics: Sequence[Metric]) -> None:
-    single = lineup.single_runs
     counts = {"replicates": (settings.replicates, 100), "permutations": (settings.permutations, 1)}
-    problems = [*wrong_numbers(level=settings.level, seed=settings.seed, **counts)]
-    problems += [
-        problem
-        for wrong, problem in (
-            (not metrics, "metrics is empty"),
-            (settings.pairs not in _PAIRS, f"pairs can be {' or '.join(_PAIRS)}, not '{settings.pairs}'"),
-            (settings.seeds not in _SEEDS, f"seeds can be {' or '.join(_SEEDS)}, not '{settings.seeds}'"),
-            (settings.seeds == "random" and single, f"random seeds need two runs of {', '.join(single)}"),
-        )
-        if wrong
-    ]
+    problems = [] if metrics else ["metrics is empty"]
+    if settings.pairs not in _PAIRS:
+        problems.append(f"pairs can be {' or '.join(_PAIRS)}, not '{settings.pairs}'")
+    problems += wrong_settings(lineup, seeds=settings.seeds, level=settings.level, seed=settings.seed, **counts)
     if problems:
         raise UsageError("invalid arguments of the comparison", problems)
 

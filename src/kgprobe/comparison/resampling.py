@@ -145,14 +145,7 @@ Reduction = ColumnSums | DrawFunction
 
 
 def side_by_side(kinds: Sequence[Reduction], clusters: int) -> Callable[[Floats], Floats]:
-    """Several reductions as one function of draws [draws, clusters]; their results are columns in the given order.
-
-    Example:
-        >>> first = DrawFunction(1, lambda draws: draws[:, :1])
-        >>> both = side_by_side([first, ColumnSums(2, lambda rows: 2 * np.eye(2)[rows])], 2)
-        >>> both(np.array([[5.0, 7.0]])).tolist()
-        [[5.0, 10.0, 14.0]]
-    """
+    """Several reductions as one function of draws [draws, clusters]; their results are columns in the given order."""
     tables = [kind for kind in kinds if isinstance(kind, ColumnSums)]
     width = sum(table.width for table in tables)
     block = max(1, _BLOCK_CELLS // max(width, 1))
@@ -175,13 +168,7 @@ def side_by_side(kinds: Sequence[Reduction], clusters: int) -> Callable[[Floats]
 
 
 def parted(kept: Floats, kinds: Sequence[Reduction]) -> Iterator[Floats]:
-    """Split the result of `side_by_side` into the results of each reduction.
-
-    Example:
-        >>> one, two = DrawFunction(1, lambda draws: draws), DrawFunction(2, lambda draws: draws)
-        >>> [part.tolist() for part in parted(np.array([[5.0, 6.0, 7.0]]), [one, two])]
-        [[[5.0]], [[6.0, 7.0]]]
-    """
+    """Split the result of `side_by_side` into the results of each reduction."""
     ends = np.cumsum([kind.width for kind in kinds])
     return (kept[:, end - kind.width : end] for kind, end in zip(kinds, ends, strict=True))
 

@@ -24,18 +24,7 @@ _FEW_RUNS = 5
 
 @dataclass(frozen=True)
 class ComparisonSettings:
-    """The settings of a comparison.
-
-    Attributes:
-        cluster: What the queries of a cluster share: ``triple``, ``relation``, ``entity`` or ``query``.
-        level: The level of the confidence intervals.
-        replicates: The number of bootstrap draws.
-        permutations: The number of random swaps of two models.
-        seeds: ``fixed``: about these training runs; ``random``: about the method, any training run of it.
-        pairs: ``all`` pairs of models, or the ``best`` of each metric against the others.
-        tie: How ties are scored.
-        seed: The seed of the random generator.
-    """
+    """The settings of a comparison; see `compare_models`."""
 
     cluster: str = "triple"
     level: float = 0.95

@@ -69,17 +69,6 @@ def reach(
         point: Both parameters of the point.
         limits: The range of the axis to search; widened to contain the point.
         tie: How ties are scored.
-
-    Example:
-        >>> from kgprobe.comparison.lineup import line_up
-        >>> from kgprobe.ranks import Ranks
-        >>> def ranks(*rank):
-        ...     return Ranks.from_columns(
-        ...         head=[0, 1], relation=[0, 0], tail=[1, 2], side=["tail"] * 2, rank=rank, candidates=[100, 100]
-        ...     )
-        >>> lineup = line_up({"sharp": ranks(1, 80), "even": ranks(4, 5)})
-        >>> print(reach(lineup, "sharp", "alpha", {"alpha": 1.0, "beta": 0.0}, (-1.0, 1.0), "mean"))
-        alpha 0.311 to 1 (even below)
     """
     here, low, high = point[axis], min(limits[0], point[axis]), max(limits[1], point[axis])
     line = ScoreLine(lineup, tie, **{name: value for name, value in point.items() if name != axis})

@@ -57,17 +57,7 @@ class ModelSurface:
 def model_surface(
     lineup: Lineup, model: str, alphas: ArrayLike, betas: ArrayLike, *, tie: Tie | str = Tie.mean
 ) -> ModelSurface:
-    """PROBE of one model of a line-up over a grid.
-
-    Example:
-        >>> from kgprobe.comparison.lineup import line_up
-        >>> from kgprobe.ranks import Ranks
-        >>> ranks = Ranks.from_columns(
-        ...     head=[0, 0], relation=[0, 0], tail=[1, 1], side=["head", "tail"], rank=[1, 2], candidates=[5, 5]
-        ... )
-        >>> model_surface(line_up({"mine": ranks}), "mine", [1.0, 0.0], [0.0]).mean.round(4).tolist()
-        [[0.6875], [0.7847]]
-    """
+    """PROBE of one model of a line-up over a grid."""
     found = [surface(run, alphas, betas, tie=tie) for run in lineup.runs[model]]
     return ModelSurface(
         runs=np.stack([np.asarray(grid) for grid in found]),
@@ -191,16 +181,6 @@ class Influences:
         clusters: The clusters of queries.
         popular: Whether any beta other than 0 will be used.
         tie: How ties are scored.
-
-    Example:
-        >>> from kgprobe.comparison.lineup import line_up
-        >>> ranks = Ranks.from_columns(
-        ...     head=[0, 0], relation=[0, 0], tail=[1, 2], side=["tail"] * 2, rank=[1, 3], candidates=[3, 3]
-        ... )
-        >>> lineup = line_up({"mine": ranks})
-        >>> influences = Influences(lineup, lineup.clusters("triple"), popular=False)
-        >>> [table[:, 0, 0].tolist() for _, _, table in influences.tables(np.array([1.0]), np.array([0.0]))]
-        [[0.25, -0.25]]
     """
 
     def __init__(self, lineup: Lineup, clusters: Clusters, *, popular: bool, tie: Tie | str = Tie.mean) -> None:

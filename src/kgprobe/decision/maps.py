@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -15,7 +14,7 @@ from kgprobe.aggregate.surfaces import grid_axis
 from kgprobe.arrays import Flags, Floats, Ints
 from kgprobe.comparison.intervals import FEWEST_QUERIES
 from kgprobe.comparison.lineup import Lineup, Models, line_up
-from kgprobe.comparison.model_comparison import wrong_numbers
+from kgprobe.comparison.model_comparison import wrong_settings
 from kgprobe.decision.bands import SeedVariance, band_width, covariances, variances_of_differences, widened
 from kgprobe.decision.influence import Influences, ScoreLine, model_surface, roots, samples
 from kgprobe.errors import UsageError
@@ -270,7 +269,8 @@ def decision_map(
     lineup = line_up(models, graph=graph)
     grid = _axis("alphas", alphas), _axis("betas", betas)
     seeds = seeds or lineup.usual_seeds
-    _check(lineup, seeds, wrong_numbers(level=level, seed=seed, replicates=(replicates, 1)))
+    if problems := list(wrong_settings(lineup, seeds=seeds, level=level, seed=seed, replicates=(replicates, 1))):
+        raise UsageError("invalid arguments of the decision map", problems)
     found = [model_surface(lineup, model, *grid, tie=tie) for model in lineup.models]
     influences = Influences(lineup, lineup.clusters(cluster), popular=bool(grid[1].any()), tie=tie)
     variance = variances_of_differences(covariances(influences, *grid))
@@ -320,17 +320,6 @@ def map_band(
         betas: Popularity-bias robustness, in the same way.
         level: The confidence level.
         popular: Whether popularity is known; without it, the plane is the line at beta 0.
-
-    Example:
-        >>> from kgprobe.ranks import Ranks
-        >>> def ranks(rank):
-        ...     n = len(rank)
-        ...     return Ranks.from_columns(
-        ...         head=range(n), relation=[0] * n, tail=[0] * n, side=["tail"] * n, rank=rank, candidates=[100] * n
-        ...     )
-        >>> lineup = line_up({"one": ranks([1, 2, 3, 4] * 50), "other": ranks([3, 1, 4, 1] * 50)})
-        >>> 1.96 < map_band(lineup, popular=False) < 4
-        True
     """
     plane = _axis("alphas", alphas), _axis("betas", betas if popular else 0.0)
     influences = Influences(lineup, lineup.clusters(), popular=popular, tie=Tie.mean)
@@ -344,26 +333,12 @@ def _axis(name: str, values: ArrayLike) -> Floats:
     return axis
 
 
-def _check(lineup: Lineup, seeds: str, wrong: Iterable[str]) -> None:
-    problems = [*wrong]
-    if seeds not in ("random", "fixed"):
-        problems.append(f"seeds can be fixed or random, not '{seeds}'")
-    if seeds == "random" and lineup.single_runs:
-        problems.append(f"random seeds need two runs of {', '.join(lineup.single_runs)}")
-    if problems:
-        raise UsageError("invalid arguments of the decision map", problems)
-
-
 def not_dominated(scores: Floats, same: float = 0.0) -> Flags:
     """The Pareto-optimal rows: no other row is at least as high everywhere and higher somewhere.
 
     Args:
         scores: One row for each model, one column for each (alpha, beta).
         same: Numbers that differ by no more are equal.
-
-    Example:
-        >>> not_dominated(np.array([[1.0, 0.0], [0.0, 1.0], [0.0, 0.5]])).tolist()
-        [True, True, False]
     """
     kept = np.ones(len(scores), dtype=bool)
     for i, own in enumerate(scores):
@@ -374,13 +349,7 @@ def not_dominated(scores: Floats, same: float = 0.0) -> Flags:
 
 
 def curves(alphas: Floats, betas: Floats, difference: Floats) -> list[Floats]:
-    """The curves along which a difference [alphas, betas] is 0: arrays [points, 2] of alpha and beta.
-
-    Example:
-        >>> alphas, betas = np.array([-1.0, 0.0, 1.0]), np.array([0.0, 0.8])
-        >>> [line.tolist() for line in curves(alphas, betas, np.array([[1.0, 1.0], [1.0, 1.0], [-3.0, -1.0]]))]
-        [[[0.25, 0.0], [0.5, 0.8]]]
-    """
+    """The curves along which a difference [alphas, betas] is 0: arrays [points, 2] of alpha and beta."""
     try:
         from contourpy import contour_generator
     except ImportError:

@@ -10,41 +10,17 @@ from dataclasses import fields
 from typing import Any
 
 from kgprobe.errors import UsageError
+from kgprobe.metrics import popularity_metrics as popularity
+from kgprobe.metrics import rank_metrics as rank
 from kgprobe.metrics.metric import Metric
-from kgprobe.metrics.popularity_metrics import APROBE, PROBE, ZPROBE, StratHits, StratMRR, rawPROBE
-from kgprobe.metrics.rank_metrics import (
-    AMR,
-    AMRI,
-    AMRR,
-    GMR,
-    HMR,
-    IGMR,
-    IMR,
-    MR,
-    MRR,
-    WMR,
-    ZMR,
-    ZMRR,
-    AHits,
-    Hits,
-    IMedianRank,
-    MADRank,
-    MedianRank,
-    StdRank,
-    VarRank,
-    ZHits,
-    logMRR,
-    nWMR,
-    pMRR,
-)
 
 # In the order of the reference table: the metrics that are reported most come first.
 METRICS: tuple[type[Metric], ...] = (
-    *(PROBE, rawPROBE, APROBE, ZPROBE),
-    *(MRR, Hits, MR, MedianRank, GMR, HMR),
-    *(pMRR, logMRR, StratMRR, StratHits, WMR, nWMR),
-    *(AMR, AMRI, AMRR, AHits, ZMR, ZMRR, ZHits),
-    *(IMR, IGMR, IMedianRank, VarRank, StdRank, MADRank),
+    *(popularity.PROBE, popularity.rawPROBE, popularity.APROBE, popularity.ZPROBE),
+    *(rank.MRR, rank.Hits, rank.MR, rank.MedianRank, rank.GMR, rank.HMR, rank.pMRR, rank.logMRR),
+    *(popularity.StratMRR, popularity.StratHits, rank.WMR, rank.nWMR),
+    *(rank.AMR, rank.AMRI, rank.AMRR, rank.AHits, rank.ZMR, rank.ZMRR, rank.ZHits),
+    *(rank.IMR, rank.IGMR, rank.IMedianRank, rank.VarRank, rank.StdRank, rank.MADRank),
 )
 
 _FORM = re.compile(r"(?P<name>[^@()=,]+?)_?(?:@(?P<at>[^()]*))?(?:\((?P<inside>[^()]*)\))?")
@@ -61,7 +37,7 @@ def usage(metric: type[Metric]) -> str:
     """The name of a metric with its default parameters.
 
     Example:
-        >>> usage(Hits), usage(pMRR)
+        >>> usage(rank.Hits), usage(rank.pMRR)
         ('Hits@10', 'pMRR(p=1)')
     """
     return str(metric())
@@ -195,13 +171,7 @@ CITATIONS = {
 
 
 def reference_row(metric: type[Metric]) -> dict[str, Any]:
-    """The declared facts of a metric, as a flat row.
-
-    Example:
-        >>> from kgprobe.metrics.rank_metrics import MRR
-        >>> reference_row(MRR)["range"], reference_row(MRR)["better"]
-        ('[0, 1]', 'higher')
-    """
+    """The declared facts of a metric, as a flat row."""
     example = metric()
     return {
         "metric": usage(metric),
@@ -217,12 +187,7 @@ def reference_row(metric: type[Metric]) -> dict[str, Any]:
 
 
 def reference_page() -> str:
-    """The metric reference of the documentation, in Markdown.
-
-    Example:
-        >>> reference_page().splitlines()[0]
-        '# Metric reference'
-    """
+    """The metric reference of the documentation, in Markdown."""
     columns = ["metric", "meaning", "range", "better", "reference"]
     lines = [
         "# Metric reference",

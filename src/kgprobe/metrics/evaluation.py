@@ -164,15 +164,7 @@ def _to_settle(metric: Metric) -> tuple[Weighting, bool] | None:
 
 
 def between(best: Score, worst: Score) -> Score:
-    """The score of ranks that are intervals, from the scores at their best and at their worst ends.
-
-    Example:
-        >>> from kgprobe.metrics.rank_metrics import MRR
-        >>> ends = [Score(MRR(), v, v, v, None, 1, 10, 10.0, 0, 3) for v in (0.5, 0.25)]
-        >>> score = between(*ends)
-        >>> score.value, score.low, score.high
-        (nan, 0.25, 0.5)
-    """
+    """The score of ranks that are intervals, from the scores at their best and at their worst ends."""
     monotone = best.metric.facts.monotone
     if not best.intervals or (monotone and best.value == worst.value):
         return best

@@ -40,12 +40,7 @@ class Facts:
 
     @property
     def range(self) -> str:
-        """The interval of possible values, closed where the end is finite.
-
-        Example:
-            >>> Facts("Mean rank", 1, math.inf, False, "").range
-            '[1, inf)'
-        """
+        """The interval of possible values, closed where the end is finite."""
         left, right = "(" if math.isinf(self.low) else "[", ")" if math.isinf(self.high) else "]"
         return f"{left}{self.low:g}, {self.high:g}{right}"
 
