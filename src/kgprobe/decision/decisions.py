@@ -18,7 +18,7 @@ from kgprobe.decision.influence import ScoreLine, roots, samples
 from kgprobe.decision.maps import PAPER_ALPHAS, PAPER_BETAS, SAME
 from kgprobe.errors import DataError
 from kgprobe.graph import KnowledgeGraph
-from kgprobe.metrics.popularity_metrics import PROBE
+from kgprobe.metrics import parse
 from kgprobe.resources import Progress
 
 
@@ -289,7 +289,7 @@ def decide(
         below).
     """
     lineup = line_up(models, graph=graph)
-    metric = PROBE(alpha=alpha, beta=beta)
+    metric = parse(f"PROBE(alpha={alpha},beta={beta})")
     found = compare_models(
         lineup,
         [metric],

@@ -128,7 +128,7 @@ def scores(
     table = ranks if graph is None else ranks.with_popularity(graph.popularity)
     parsed = parse_all(metrics)
     to_settle = [moderate for metric in parsed if (moderate := _to_settle(metric))]
-    groupings = parse_groupings(by)
+    groupings = parse_groupings(by) if by else []
     ends = tuple(End) if "worst_rank" in table.column_names else (End.best,)
     if len(ends) > 1:
         _refuse_by_rank([*(grouping.name for grouping in groupings), weight])
@@ -156,11 +156,12 @@ def _refuse_by_rank(columns: Iterable[str | None]) -> None:
 
 
 def _to_settle(metric: Metric) -> tuple[Weighting, bool] | None:
+    needs_alternatives = metric.needs_alternatives
     weighting = metric.weighting if isinstance(metric, MeanMetric) else None
     if not isinstance(weighting, PopularityWeight) or not weighting.columns:
         return None
     moderate = max(abs(weighting.beta_e), abs(weighting.beta_r)) <= _MODERATE_BETA
-    return (weighting, metric.needs_alternatives) if moderate else None
+    return (weighting, needs_alternatives) if moderate else None
 
 
 def between(best: Score, worst: Score) -> Score:
