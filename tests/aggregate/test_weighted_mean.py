@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kgprobe.aggregate import Geometry, KeyedSums, Sums, Tie, surface, tied_rank, tied_score
-from kgprobe.aggregate.weights import query_weights
+from kgprobe.aggregate.weights import table_weights
 from kgprobe.arrays import distinct, sum_by
 from kgprobe.comparison import line_up
 from kgprobe.comparison.estimators import estimator
@@ -206,7 +206,7 @@ def test_an_unknown_policy_is_answered_with_the_known_ones():
 def test_the_weighted_mean_is_one_in_evaluate_surface_geometry_comparison_and_decision(alpha, beta, tie):
     ranks, metric, tie = random_ranks(300, smallest=1), PROBE(alpha=alpha, beta=beta), Tie(tie)
     counted = ranks.candidates > 1
-    weights = query_weights(ranks, metric.weighting, counted)
+    weights = table_weights(ranks, metric.weighting, counted)
     sums = Sums.of(tied_score(metric.transformer, ranks, tie), weights)
     pairs = zip(weights[counted], tied_score(metric.transformer, ranks, tie)[counted], strict=True)
     assert sums.mean == pytest.approx(math.fsum(w * s for w, s in pairs) / math.fsum(weights), rel=1e-14)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from kgprobe.aggregate.weighted_mean import Sums
-from kgprobe.aggregate.weights import Weighting, query_weights
+from kgprobe.aggregate.weights import Weighting, table_weights
 from kgprobe.arrays import Floats
 from kgprobe.ranks import Ranks, refuse_intervals
 from kgprobe.transform import Transformer
@@ -62,7 +62,7 @@ class Geometry:
         """The vectors of a rank table; a candidate-aware score leaves out queries with a single candidate."""
         refuse_intervals(ranks)
         counted = (ranks.candidates > 1) | (not transformer.candidate_aware)
-        weights = query_weights(ranks, weighting, counted)[counted]
+        weights = table_weights(ranks, weighting, counted)[counted]
         return cls(transformer(ranks.rank[counted], ranks.candidates[counted]), weights / weights.sum())
 
     @property

@@ -207,7 +207,7 @@ def read_column(ranks: Ranks, column: str, counted: Flags | slice = slice(None))
     return values
 
 
-def query_weights(ranks: Ranks, weighting: Weighting, counted: Flags) -> Floats:
+def table_weights(ranks: Ranks, weighting: Weighting, counted: Flags) -> Floats:
     """The weight of every query of a table; 0 where it is not counted."""
     weights = np.zeros(len(ranks))
     columns = {name: read_column(ranks, name, counted) for name in weighting.columns}

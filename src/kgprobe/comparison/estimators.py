@@ -16,7 +16,7 @@ import numpy as np
 
 from kgprobe.aggregate import Sums, Tie, tied_rank
 from kgprobe.aggregate.weighted_mean import query_values, weighted
-from kgprobe.aggregate.weights import query_weights
+from kgprobe.aggregate.weights import table_weights
 from kgprobe.arrays import Floats, Ints, distinct, sum_by
 from kgprobe.comparison.lineup import Clusters, GroupCells, Lineup, whole
 from kgprobe.errors import UsageError
@@ -121,7 +121,7 @@ def part_of(ranks: Ranks, metric: Metric, clusters: Clusters, tie: Tie) -> tuple
 
 def _mean_part(ranks: Ranks, metric: MeanMetric, clusters: Clusters, tie: Tie) -> tuple[Part, Floats]:
     counted = (ranks.candidates > 1) | (not metric.needs_alternatives)
-    weight = query_weights(ranks, metric.weighting, counted)
+    weight = table_weights(ranks, metric.weighting, counted)
     values = query_values(ranks, tie)
     amounts = {"weight": weight}
     for statistic in metric.statistics:
