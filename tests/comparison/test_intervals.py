@@ -242,7 +242,7 @@ def test_no_variation_is_a_point_that_is_not_trusted():
         0.5, 0.0, np.full(100, 0.5), np.zeros(100), evidence=IntervalEvidence.of(500, 500, np.zeros(500), np.ones(500))
     )
     assert (found.low, found.high, found.trusted) == (0.5, 0.5, False)
-    assert "all clusters are alike" in found.remark
+    assert "all clusters have the same score" in found.remark
 
 
 @pytest.mark.parametrize(
@@ -252,7 +252,7 @@ def test_no_variation_is_a_point_that_is_not_trusted():
         (IntervalEvidence(5000, 11, 9), "the effective number of clusters is 11, below 100"),
         (
             IntervalEvidence(5000, 2000, 4.2, 101.0),
-            "most of the variation comes from a few clusters of queries, as if there were 20 and not 2,000",
+            "most of the variance comes from a few clusters of queries, as if there were 20 instead of 2,000",
         ),
         (IntervalEvidence(200, 100, 10, 5.0), None),
         (IntervalEvidence(200, 100), None),

@@ -89,7 +89,7 @@ def test_what_is_no_models_is_refused(ask, wrong):
 
 def test_a_name_is_no_graph():
     for ask in (line_up, compare, decision_map):
-        with pytest.raises(UsageError, match="'umls' is no graph"):
+        with pytest.raises(UsageError, match="'umls' is not a graph"):
             ask({"mine": model(6, 1)}, graph="umls")
 
 

@@ -233,7 +233,7 @@ def test_popularity_is_needed_only_where_beta_is_not_0() -> None:
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        ({"level": 1.0}, "the level must be between 0 and 1, not 1"),
+        ({"level": 1.0}, "level must be between 0 and 1, not 1"),
         ({"seeds": "few"}, "seeds can be fixed or random, not 'few'"),
         ({"seeds": "random"}, "random seeds need two runs of m0, m1"),
         ({"replicates": 0}, "replicates must be a whole number, at least 1, not 0"),
