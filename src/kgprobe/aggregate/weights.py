@@ -264,16 +264,20 @@ def settle(ranks: Ranks | RankFile, weightings: Iterable[tuple[Weighting, bool]]
         ranks: A table, or a file, which is streamed.
         weightings: Each with a flag: whether queries with a single candidate are left out.
     """
-    wanted = list(weightings)
-    found = {(weighting.columns, alone): dict.fromkeys(weighting.columns, Extremes()) for weighting, alone in wanted}
-    for batch in ranks.batches() if wanted else ():
+    weightings = list(weightings)
+    found = {
+        (weighting.columns, alone): dict.fromkeys(weighting.columns, Extremes()) for weighting, alone in weightings
+    }
+    for batch in ranks.batches() if weightings else ():
         several = batch.candidates > 1
         for (_, needs_alternatives), extremes in found.items():
             counted = several if needs_alternatives and not several.all() else slice(None)
             extremes.update(
                 {column: old.joined(read_column(batch, column, counted)) for column, old in extremes.items()}
             )
-    return [SettledWeight(weighting, _corners(found[weighting.columns, alone]), alone) for weighting, alone in wanted]
+    return [
+        SettledWeight(weighting, _corners(found[weighting.columns, alone]), alone) for weighting, alone in weightings
+    ]
 
 
 def _corners(extremes: dict[str, Extremes]) -> Columns:

@@ -81,12 +81,12 @@ class EstimatorFamily(ABC):
 
     @property
     @abstractmethod
-    def kept(self) -> Reduction:
+    def reduction(self) -> Reduction:
         """What to compute of each draw of clusters."""
 
     @abstractmethod
-    def finish(self, kept: Floats) -> Replicates:
-        """The replicates, from the results of `kept`."""
+    def finish(self, reduced: Floats) -> Replicates:
+        """The replicates, from the results of `reduction`."""
 
 
 class SmoothFamily(EstimatorFamily):
@@ -107,7 +107,7 @@ class SmoothFamily(EstimatorFamily):
         self._ratio = total / total[0] if total[0] else np.zeros(len(total))
 
     @property
-    def kept(self) -> Reduction:
+    def reduction(self) -> Reduction:
         """Sums of columns, and of the products of each pair of columns."""
         return ColumnSums(int(self.columns.shape[1]) + len(self._left), self._design)
 
@@ -126,13 +126,13 @@ class SmoothFamily(EstimatorFamily):
         pairs *= basis[:, self._right]
         return design
 
-    def finish(self, kept: Floats) -> Replicates:
+    def finish(self, reduced: Floats) -> Replicates:
         width = self.columns.shape[1]
-        sums, pairs = kept[:, :width], kept[:, width:]
-        squares = np.empty((len(kept), width, width))
+        sums, pairs = reduced[:, :width], reduced[:, width:]
+        squares = np.empty((len(reduced), width, width))
         squares[:, self._left, self._right] = pairs
         squares[:, self._right, self._left] = pairs
-        values = np.empty((len(kept), len(self.estimators)))
+        values = np.empty((len(reduced), len(self.estimators)))
         gradient = np.zeros((*values.shape, width))
         with np.errstate(invalid="ignore", divide="ignore", over="ignore"):  # a replicate may have no weight at all
             for i, (estimator, own) in enumerate(zip(self.condensed, self.reads, strict=True)):
@@ -160,15 +160,15 @@ class StepFamily(EstimatorFamily):
         super().__init__(narrowed(estimators))
 
     @property
-    def kept(self) -> Reduction:
+    def reduction(self) -> Reduction:
         """The value of every model: sums for every rank would take too much memory."""
         return DrawFunction(len(self.estimators), self._values)
 
     def _values(self, counts: Floats) -> Floats:
         return np.stack([estimator.value(counts @ estimator.columns) for estimator in self.estimators], axis=1)
 
-    def finish(self, kept: Floats) -> Replicates:
-        return Replicates(kept, None)
+    def finish(self, reduced: Floats) -> Replicates:
+        return Replicates(reduced, None)
 
 
 def estimator_family(estimators: Sequence[Estimator]) -> EstimatorFamily:
@@ -188,15 +188,15 @@ def bootstrap(
         seed: The seed of the random generator.
         progress: Called with the number of new draws.
     """
-    kinds = [family.kept for family in families]
+    kinds = [family.reduction for family in families]
     at_once = max(1, _KEPT_CELLS // (replicates * max((kind.width for kind in kinds), default=1)))
     for start in range(0, len(families), at_once):
         batch, own = families[start : start + at_once], kinds[start : start + at_once]
         clusters = batch[0].clusters
         reported = progress if start == 0 else None
         reduce = side_by_side(own, clusters)
-        kept = gathered(resampled, reduce, clusters=clusters, total=replicates, seed=seed, progress=reported)
-        yield from (family.finish(part) for family, part in zip(batch, parted(kept, own), strict=True))
+        reduced = gathered(resampled, reduce, clusters=clusters, total=replicates, seed=seed, progress=reported)
+        yield from (family.finish(part) for family, part in zip(batch, parted(reduced, own), strict=True))
 
 
 def narrowed(estimators: Sequence[Estimator]) -> list[Estimator]:
@@ -213,8 +213,8 @@ def narrowed(estimators: Sequence[Estimator]) -> list[Estimator]:
     if isinstance(parts[0].metric, MADRank):  # distances reach from any median to any end
         far = max(_hull(halves)[1] - low, high - _hull(halves)[0])
         low, high = low - far, high + far
-    kept = iter([part.within(low, high) for part in parts])
-    return [replace(one, parts=tuple(next(kept) for _ in one.parts)) for one in estimators]
+    narrow = iter([part.within(low, high) for part in parts])
+    return [replace(one, parts=tuple(next(narrow) for _ in one.parts)) for one in estimators]
 
 
 def _ends(part: DistributionPart) -> tuple[Ends, Ends]:

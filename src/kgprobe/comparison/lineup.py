@@ -216,14 +216,14 @@ def _in_one_order(runs: RunTables, common: bool) -> dict[str, tuple[Ranks, ...]]
     holders = np.bincount(np.concatenate(codes))
     if not common and (holders < len(every)).any():
         raise _different(runs, codes, holders)
-    wanted = codes[0][holders[codes[0]] == len(every)]
-    if not len(wanted):
+    shared = codes[0][holders[codes[0]] == len(every)]
+    if not len(shared):
         raise DataError("the models have no query in common", remedy="check that the files are of the same graph")
     row_of = np.empty(len(holders), dtype=np.int64)
 
     def reordered(run: Ranks, own: Ints) -> Ranks:
         row_of[own] = np.arange(len(own))
-        return run.take(row_of[wanted])
+        return run.take(row_of[shared])
 
     rows = iter(codes)
     return {model: tuple(reordered(run, next(rows)) for run in own) for model, own in runs.items()}

@@ -64,16 +64,16 @@ def permutation_tests(
         _SmoothSwaps(family, own) if isinstance(family, SmoothFamily) else _StepSwaps(family, own)
         for family, own in zip(families, pairs, strict=True)
     ]
-    kinds = [one.kept for one in swaps]
-    keep = side_by_side(kinds, clusters)
+    kinds = [one.reduction for one in swaps]
+    reduce = side_by_side(kinds, clusters)
     exact = clusters < 63 and 1 << clusters <= permutations
-    kept = (
-        keep(every_flip(clusters))
+    reduced = (
+        reduce(every_flip(clusters))
         if exact
-        else gathered(flipped, keep, clusters=clusters, total=permutations, seed=seed, progress=progress)
+        else gathered(flipped, reduce, clusters=clusters, total=permutations, seed=seed, progress=progress)
     )
     others = 0 if exact else 1
-    return [one.p_values(part, others) for one, part in zip(swaps, parted(kept, kinds), strict=True)]
+    return [one.p_values(part, others) for one, part in zip(swaps, parted(reduced, kinds), strict=True)]
 
 
 class _Swaps(ABC):
@@ -82,9 +82,9 @@ class _Swaps(ABC):
     def __init__(self, family: EstimatorFamily, pairs: Sequence[Pair]) -> None:
         self.estimators, self.pairs = family.estimators, pairs
 
-    def p_values(self, kept: Floats, others: int) -> Floats:
+    def p_values(self, reduced: Floats, others: int) -> Floats:
         """The share of differences that are as large as the observed one; ``others`` such differences are added."""
-        pairs = zip(self.differences(kept), self.pairs, strict=True)
+        pairs = zip(self.differences(reduced), self.pairs, strict=True)
         return np.array([self._share(differences, pair, others) for differences, pair in pairs])
 
     def _share(self, differences: Floats, pair: Pair, others: int) -> float:
@@ -98,12 +98,12 @@ class _Swaps(ABC):
 
     @property
     @abstractmethod
-    def kept(self) -> Reduction:
+    def reduction(self) -> Reduction:
         """What to compute of each row of signs."""
 
     @abstractmethod
-    def differences(self, kept: Floats) -> Iterator[Floats]:
-        """The differences of every pair, from the results of `kept`."""
+    def differences(self, reduced: Floats) -> Iterator[Floats]:
+        """The differences of every pair, from the results of `reduction`."""
 
 
 class _SmoothSwaps(_Swaps):
@@ -112,19 +112,19 @@ class _SmoothSwaps(_Swaps):
         self.family = family
 
     @property
-    def kept(self) -> Reduction:
+    def reduction(self) -> Reduction:
         """The signed sums of all columns."""
         return ColumnSums(int(self.family.columns.shape[1]), self.family.columns.__getitem__)
 
-    def differences(self, kept: Floats) -> Iterator[Floats]:
+    def differences(self, reduced: Floats) -> Iterator[Floats]:
         for pair in self.pairs:
             first, second = (self.family.condensed[i] for i in pair)
             places = [self.family.reads[i] for i in pair]
             partners = _partners(first, second)
-            difference = np.zeros(len(kept))
+            difference = np.zeros(len(reduced))
             for one, other in partners:
                 own, its = first.reads[one], second.reads[other]
-                moved = kept[:, places[0][own]] - kept[:, places[1][its]]
+                moved = reduced[:, places[0][own]] - reduced[:, places[1][its]]
                 total = first.sums[own] + second.sums[its]
                 difference += first.parts[one].value((total + moved) / 2)
                 difference -= second.parts[other].value((total - moved) / 2)
@@ -139,7 +139,7 @@ class _StepSwaps(_Swaps):
         self.spread = [[_spread(part, ranks) for part in parts] for parts in by_model]
 
     @property
-    def kept(self) -> Reduction:
+    def reduction(self) -> Reduction:
         """The differences of all pairs: sums for every rank would take too much memory."""
         return DrawFunction(len(self.pairs), self._differences)
 
@@ -158,8 +158,8 @@ class _StepSwaps(_Swaps):
             difference += a.value((total + moved) / 2) - b.value((total - moved) / 2)
         return difference / len(partners)
 
-    def differences(self, kept: Floats) -> Iterator[Floats]:
-        return iter(kept.T)
+    def differences(self, reduced: Floats) -> Iterator[Floats]:
+        return iter(reduced.T)
 
 
 def _partners(first: Estimator, second: Estimator) -> list[Pair]:
