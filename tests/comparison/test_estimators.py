@@ -104,7 +104,7 @@ def test_a_difference_subtracts_and_keeps_the_smaller_numbers():
 
 def test_expected_ties_are_refused_where_nothing_is_known():
     both = lineup(5)
-    with pytest.raises(UsageError, match="no exact expectation"):
+    with pytest.raises(UsageError, match="is not available for MedianRank"):
         estimator(both, "model 0", parse("MedianRank"), clusters=both.clusters(), tie="expected")
 
 

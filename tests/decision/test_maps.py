@@ -171,7 +171,7 @@ def test_one_point_best_first(plane: DecisionMap) -> None:
     rows = plane.at(0.25, 0.4)
     assert [row["place"] for row in rows] == [1, 2, 3, 4]
     assert {(row["alpha"], row["beta"]) for row in rows} == {(0.25, 0.4)}
-    with pytest.raises(kp.UsageError, match="no point of the map"):
+    with pytest.raises(kp.UsageError, match="not a point of the map"):
         plane.at(0.3, 0.4)
 
 
