@@ -133,7 +133,7 @@ def test_all_bad_metrics_at_once(kgprobe, ranks_file: Path) -> None:
         (["--by", "colour"], "no column 'colour'"),
         (["--weight", "colour"], "no column 'colour'"),
         (["--format", "pdf"], "pdf"),
-        (["--tie", "expected", "-m", "MedianRank"], "no exact expectation"),
+        (["--tie", "expected", "-m", "MedianRank"], "is not available for MedianRank"),
     ],
 )
 def test_options_that_make_no_sense(kgprobe, ranks_file: Path, options: list[str], said: str) -> None:
