@@ -83,7 +83,7 @@ def test_ids_outside_the_graph(kgprobe, write, graph_dir: Path) -> None:
 
 def test_beta_without_popularity(kgprobe, ranks_file: Path) -> None:
     assert_refused(kgprobe("eval", ranks_file, "-m", "PROBE(beta=0.4)"), 1, "popularity is not recorded", "graph")
-    assert_refused(kgprobe("surface", ranks_file, "--beta", "0.4"), 1, "popularity", "--graph")
+    assert_refused(kgprobe("surface", ranks_file, "--beta", "0.4"), 1, "popularity", "graph")
 
 
 def test_malformed_graph_lines(kgprobe, ranks_file: Path, graph_dir: Path) -> None:
