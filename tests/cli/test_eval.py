@@ -169,4 +169,4 @@ def test_people_see_low_and_high_where_there_is_something_to_see(
 def test_bands_of_ranks_that_may_be_intervals_make_no_sense(kgprobe, interval_file: Path) -> None:
     done = kgprobe("eval", interval_file, "-m", "MR", "--by", "rank:2")
     assert (done.code, done.out) == (2, "")
-    assert "neither group nor weigh" in done.err
+    assert "cannot be used as groups or sample weights" in done.err

@@ -9,8 +9,8 @@ from clustered import SMOOTH, lineup, mean_family, model
 from kgprobe.comparison import line_up
 from kgprobe.comparison.estimator_families import estimator_family
 from kgprobe.comparison.estimators import estimator
-from kgprobe.comparison.model_comparison import Hypotheses, Plan, about_the_method, about_these_runs, compare_models
-from kgprobe.comparison.permutation_tests import benjamini_hochberg, holm
+from kgprobe.comparison.model_comparison import Hypotheses, about_the_method, about_these_runs, compare_models
+from kgprobe.comparison.results import ComparisonSettings, benjamini_hochberg, holm
 from kgprobe.errors import UsageError
 from kgprobe.metrics import parse, scores
 from kgprobe.metrics.rank_metrics import MRR
@@ -215,8 +215,8 @@ def test_too_few_permutations_for_so_many_tests_are_said():
     given = lineup(30, 3)
     few = compare_models(given, METRICS, by=["relation"], **FEW)
     assert few.remarks == [
-        "27 differences, 400 permutations: adjusted by Holm, no p value can be below 0.067; "
-        "2,700 permutations would allow 0.01"
+        "With 27 differences and 400 permutations, no p-value adjusted by Holm can be below 0.067; "
+        "2,700 permutations would allow 0.01."
     ]
     assert compare_models(given, "MRR", **FEW).remarks == []
     assert compare_models(lineup(30, 3, runs=2), METRICS, by=["relation"], **FEW).remarks == []
@@ -242,7 +242,7 @@ def test_published_models_come_apart_where_the_paper_says(data):
         assert blunt[other].p < 0.05
 
 
-PLAN = Plan(level=0.95, replicates=999, permutations=200, seed=0)
+PLAN = ComparisonSettings(replicates=999, permutations=200)
 
 
 @pytest.fixture(params=[250, pytest.param(1000, marks=pytest.mark.slow)])
@@ -327,7 +327,7 @@ def test_intervals_of_differences_hold_and_an_effect_is_found(sets):
 def test_with_many_clusters_all_ways_agree(metric):
     """Bootstrap-t, percentiles and the normal theory are the same where there is no skewness left."""
     asked = question(lineup(4000, 2), metric)
-    (answer,) = about_these_runs([asked], Plan(0.9, 4000, 100, 0))
+    (answer,) = about_these_runs([asked], ComparisonSettings(level=0.9, replicates=4000, permutations=100))
     for contrast, interval in zip(asked.contrasts(), answer.intervals, strict=True):
         error = math.sqrt(np.square(contrast.influence()).sum())
         assert interval.trusted

@@ -8,7 +8,7 @@ from scipy.stats import kendalltau
 from benches import SMALL, SPLIT, made_pair, made_pairs, made_points, write_pairs
 from kgprobe.errors import DataError, UsageError
 from kgprobe.metrics import parse
-from kgprobe.metrics.popularity_metrics import Probe
+from kgprobe.metrics.popularity_metrics import PROBE
 from kgprobe.openworld import Bench, read_bench
 from kgprobe.openworld.bench_points import Points
 from kgprobe.openworld.benches import (
@@ -224,12 +224,12 @@ def test_one_model_has_no_interval() -> None:
     [((0.01, 0.2), "more"), ((-0.2, -0.01), "less"), ((-0.1, 0.1), "undecided"), ((0.0, 0.2), "undecided")],
 )
 def test_a_verdict_needs_an_interval_beyond_zero(interval: tuple[float, float], verdict: str) -> None:
-    assert TauDifference(Probe(alpha=0), parse("MRR"), "MRR", False, 0.05, *interval).verdict == verdict
+    assert TauDifference(PROBE(alpha=0), parse("MRR"), "MRR", False, 0.05, *interval).verdict == verdict
 
 
 def test_sentences_name_every_alpha_once() -> None:
     def one(alpha: float, low: float, high: float, late: bool) -> TauDifference:
-        return TauDifference(Probe(alpha=alpha), parse("MRR"), "MRR", late, (low + high) / 2, low, high)
+        return TauDifference(PROBE(alpha=alpha), parse("MRR"), "MRR", late, (low + high) / 2, low, high)
 
     found = [one(1, -0.2, -0.1, False), one(0.5, -0.1, 0.1, False), one(0, 0, 0, False), one(1, -0.2, -0.1, True)]
     assert sentences(found) == [

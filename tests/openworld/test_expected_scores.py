@@ -15,12 +15,12 @@ from kgprobe.openworld.expected_scores import (
     expected_closed,
     expected_where_candidates_vary,
 )
-from kgprobe.transform import AffinePower, Hits, Identity, InverseLog, Log, Power, Transformer
+from kgprobe.transform import AffinePower, Identity, InverseLog, Log, Power, TopK, Transformer
 
 KINDS: list[Transformer] = [
     *map(Power, (2.0, 1.0, 0.33, -0.5, -1.0)),
     *map(AffinePower, (3.0, 1.0, 0.5, 0.0, -0.5, -1.0, -2.0, math.inf, -math.inf)),
-    *map(Hits, (1, 3, 10)),
+    *map(TopK, (1, 3, 10)),
     InverseLog(),
     Log(),
     Identity(),
@@ -97,7 +97,7 @@ def _sampled(
 
 
 @pytest.mark.parametrize("unlearned", Unlearned)
-@pytest.mark.parametrize("f", [Power(1.0), AffinePower(0.0), AffinePower(-1.0), Hits(3), InverseLog()], ids=str)
+@pytest.mark.parametrize("f", [Power(1.0), AffinePower(0.0), AffinePower(-1.0), TopK(3), InverseLog()], ids=str)
 def test_sampled_models_score_as_expected(f: Transformer, unlearned: Unlearned) -> None:
     for seed, (n, false, rate, strength) in enumerate([(12, 40, 0.4, 0.7), (3, 5, 0.8, 0.3)]):
         scores = _sampled(f, n, false, rate, strength, unlearned, 40_000, seed)

@@ -13,12 +13,12 @@ from kgprobe.openworld.lemmas import (
     paper_derivative,
     sign_term,
 )
-from kgprobe.transform import AffinePower, Hits, Identity, InverseLog, Log, Power, Transformer
+from kgprobe.transform import AffinePower, Identity, InverseLog, Log, Power, TopK, Transformer
 
 KINDS: list[Transformer] = [
     *map(Power, (2.0, 1.0, -1.0)),
     *map(AffinePower, (1.0, 0.0, -1.0)),
-    Hits(3),
+    TopK(3),
     InverseLog(),
     Log(),
     Identity(),

@@ -14,7 +14,7 @@ from kgprobe.openworld.expected_scores import Unlearned
 from kgprobe.openworld.sensitivities import AnswerCounts, MetricSensitivity
 from kgprobe.openworld.world import OPEN_WORLD_METRICS
 from kgprobe.ranks import Ranks
-from kgprobe.transform import AffinePower, Hits, Power, Transformer
+from kgprobe.transform import AffinePower, Power, TopK, Transformer
 
 COUNTS = AnswerCounts("queries", np.array([1.0, 3.0, 3.0, 8.0]), np.array([30.0, 28.0, 28.0, 23.0]))
 
@@ -48,7 +48,7 @@ def _by_hand(f: Transformer, known: float, size: float, rate: float, strength: f
 
 
 @pytest.mark.parametrize(
-    ("metric", "f"), [("MRR", Power(1.0)), ("Hits@3", Hits(3)), ("PROBE(alpha=0)", AffinePower(0.0))]
+    ("metric", "f"), [("MRR", Power(1.0)), ("Hits@3", TopK(3)), ("PROBE(alpha=0)", AffinePower(0.0))]
 )
 def test_values_are_means_over_the_queries_of_what_is_expected(metric: str, f: Transformer) -> None:
     reading = sensitivity(COUNTS, 0.2, metric, strength=0.7).readings[0]

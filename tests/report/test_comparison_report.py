@@ -209,9 +209,9 @@ def test_few_runs_and_other_candidates_are_remarked_on() -> None:
     one, other = model(1, runs=3), with_columns(model(2, runs=3), candidates=np.full(720, 70))
     found = compare({"one": one, "other": other}, "MRR", replicates=100)
     assert found.remarks == [
-        "240 queries have other candidates in other models: 'kgprobe check' says why that matters.",
-        "With 3 training runs of a model, a difference must be large to be beyond the noise of training; fixed seeds "
-        "speak of these runs alone.",
+        "Candidate sets differ between models in 240 queries. Run `kgprobe check` before comparing them.",
+        "With 3 training runs of a model, only large differences are significant with random seeds; fixed seeds "
+        "compare these runs alone.",
     ]
     assert all(remark in str(found) for remark in found.remarks)
     assert compare({"one": one, "copy": one}, "MRR", seeds="fixed", replicates=100, permutations=20).remarks == []

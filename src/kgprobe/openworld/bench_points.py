@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from kgprobe.aggregate import Sums
 from kgprobe.arrays import Floats, Ints
 from kgprobe.errors import DataError
 from kgprobe.metrics import Metric, evaluate, parse, parse_all
-from kgprobe.metrics.metric import MeanMetric, Sums
+from kgprobe.metrics.metric import MeanMetric
 from kgprobe.openworld.world import OPEN_WORLD_METRICS
 
 if TYPE_CHECKING:

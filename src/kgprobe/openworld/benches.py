@@ -12,15 +12,15 @@ from typing import Any
 
 import numpy as np
 
-from kgprobe.arrays import Floats
+from kgprobe.arrays import Floats, natural
 from kgprobe.errors import DataError, UsageError
 from kgprobe.metrics import Metric
 from kgprobe.metrics.metric import spelled
-from kgprobe.metrics.popularity_metrics import Probe
-from kgprobe.metrics.rank_metrics import PMRR
+from kgprobe.metrics.popularity_metrics import PROBE
+from kgprobe.metrics.rank_metrics import pMRR
 from kgprobe.openworld.bench_points import Collector, Points
 from kgprobe.openworld.consistency import Consistency, PairCounts, consistency
-from kgprobe.openworld.world import OPEN_WORLD_METRICS, natural
+from kgprobe.openworld.world import OPEN_WORLD_METRICS
 from kgprobe.openworld.world_ranks import RankPair
 from kgprobe.resources import Progress
 
@@ -111,8 +111,8 @@ def comparisons(metrics: Sequence[Metric]) -> Iterator[tuple[Metric, Metric, str
         [('PROBE(alpha=1,beta=0)', 'pMRR(p=0.25)'), ('PROBE(alpha=0,beta=0)', 'pMRR(p=0.25)'), \
 ('PROBE(alpha=1,beta=0)', 'pMRR of the same exponent')]
     """
-    exponents = {metric.p: metric for metric in metrics if isinstance(metric, PMRR)}
-    probes = [metric for metric in metrics if type(metric) is Probe]
+    exponents = {metric.p: metric for metric in metrics if isinstance(metric, pMRR)}
+    probes = [metric for metric in metrics if type(metric) is PROBE]
     if exponents:
         gentlest = exponents[min(exponents)]
         yield from ((probe, gentlest, str(gentlest)) for probe in probes)
@@ -162,7 +162,7 @@ def sentences(differences: Sequence[TauDifference]) -> list[str]:
     Example:
         >>> from kgprobe.metrics import parse
         >>> found = [
-        ...     TauDifference(Probe(alpha=alpha), parse("pMRR(p=0.25)"), "pMRR(p=0.25)", False, value, low, high)
+        ...     TauDifference(PROBE(alpha=alpha), parse("pMRR(p=0.25)"), "pMRR(p=0.25)", False, value, low, high)
         ...     for alpha, value, low, high in [(1, -0.1, -0.2, -0.05), (0, 0.02, -0.01, 0.05), (-1, 0.1, 0.05, 0.2)]
         ... ]
         >>> print(*sentences(found))
@@ -172,7 +172,7 @@ def sentences(differences: Sequence[TauDifference]) -> list[str]:
     for (late, against), group in groupby(differences, key=lambda one: (one.late, one.against)):
         alphas: dict[str, list[str]] = {}
         for one in group:
-            assert isinstance(one.first, Probe)
+            assert isinstance(one.first, PROBE)
             alphas.setdefault(one.verdict, []).append(spelled(one.first.alpha))
         more = f"alpha = {', '.join(alphas['more'])}" if "more" in alphas else "no alpha"
         opening = f"Over {'late' if late else 'all'} points PROBE is more consistent than {against} at {more}"

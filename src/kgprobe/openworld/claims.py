@@ -13,7 +13,7 @@ import numpy as np
 from kgprobe.arrays import Floats
 from kgprobe.openworld.expected_scores import Removed, Unlearned, chance_level, expected, expected_where_candidates_vary
 from kgprobe.openworld.lemmas import alpha_derivative, paper_alpha_derivative, paper_derivative, sign_term
-from kgprobe.transform import AffinePower, Hits, Identity, InverseLog, Log, Power, Transformer
+from kgprobe.transform import AffinePower, Identity, InverseLog, Log, Power, TopK, Transformer
 
 Place = tuple[int, ...]
 
@@ -133,7 +133,7 @@ def shown(settings: ClaimGrid, transformer: Transformer, unlearned: Unlearned) -
 TRANSFORMERS: tuple[Transformer, ...] = (
     *map(Power, (2.0, 1.0, 0.5, -0.5)),
     *map(AffinePower, (2.0, 1.0, 0.5, 0.0, -0.5, -1.0)),
-    *map(Hits, (1, 3, 10)),
+    *map(TopK, (1, 3, 10)),
     InverseLog(),
     Log(),
     Identity(),

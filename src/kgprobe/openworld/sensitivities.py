@@ -11,11 +11,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from kgprobe.aggregate import Statistic, Sums
 from kgprobe.arrays import Floats, Ints, distinct, sum_by
 from kgprobe.errors import DataError, UsageError
 from kgprobe.graph import KnowledgeGraph
 from kgprobe.metrics import Metric, parse_all
-from kgprobe.metrics.metric import MeanMetric, Statistic, Sums
+from kgprobe.metrics.metric import MeanMetric
 from kgprobe.openworld.expected_scores import (
     Expectation,
     Unknown,
@@ -28,7 +29,7 @@ from kgprobe.openworld.expected_scores import (
 )
 from kgprobe.openworld.world import OPEN_WORLD_METRICS
 from kgprobe.predict.queries import KnownFilter, RankedTriples
-from kgprobe.transform import Hits, Transformer
+from kgprobe.transform import TopK, Transformer
 
 _COLUMNS: Mapping[str, Callable[[KnowledgeGraph, Ints, Ints], npt.NDArray[np.generic]]] = {
     "entity_popularity": lambda graph, target, relation: graph.popularity.entity(target),
@@ -132,7 +133,7 @@ def remarks(counts: AnswerCounts, readings: Sequence[MetricSensitivity]) -> Iter
         missing 0.25: nothing of an improvement shows in 50.0 % of the queries: Hits@80
     """
     for transformer in dict.fromkeys(reading.metric.transformer for reading in readings):
-        if isinstance(transformer, Hits) and (share := float(np.mean(counts.candidates <= transformer.k))):
+        if isinstance(transformer, TopK) and (share := float(np.mean(counts.candidates <= transformer.k))):
             named = _named([reading for reading in readings if reading.metric.transformer == transformer])
             yield f"{named}: every rank is a hit in {_percent(share)}, which have at most {transformer.k} candidates"
     for rate, own in groupby(readings, lambda reading: reading.missing):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -18,17 +17,6 @@ from kgprobe.graph import KnowledgeGraph, KnownAnswers
 from kgprobe.graph.knowledge_graph import Labels
 from kgprobe.metrics import parse_all
 from kgprobe.predict.queries import KnownFilter
-
-
-def natural(name: str) -> list[tuple[bool, int, str]]:
-    """A key by which epoch-5 stands before epoch-10.
-
-    Example:
-        >>> sorted(["epoch-10", "epoch-5", "final"], key=natural)
-        ['epoch-5', 'epoch-10', 'final']
-    """
-    return [(not part.isdigit(), int(part) if part.isdigit() else 0, part) for part in re.split(r"(\d+)", name)]
-
 
 OPEN_WORLD_METRICS = tuple(
     parse_all(

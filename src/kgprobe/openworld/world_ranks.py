@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kgprobe.arrays import AnyInts, Ints, codes_of
+from kgprobe.arrays import AnyInts, Ints, codes_of, natural
 from kgprobe.errors import DataError, UsageError, naming
-from kgprobe.openworld.world import OpenWorld, natural
+from kgprobe.openworld.world import OpenWorld
 from kgprobe.openworld.world_tasks import WorldTask
 from kgprobe.predict import Model, Opening, Setting, open_model
 from kgprobe.predict.adapters.opening import model_of

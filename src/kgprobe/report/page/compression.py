@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from kgprobe.aggregate import surface
-from kgprobe.aggregate.weights import scaled_exp
+from kgprobe.aggregate import Sums, surface
+from kgprobe.aggregate.weights import log_weight, scaled_exp
 from kgprobe.arrays import Floats, Ints, distinct, sum_by
 from kgprobe.comparison.lineup import Lineup
 from kgprobe.graph import KnowledgeGraph
@@ -76,7 +76,7 @@ class Histogram:
         betas = np.array(BETAS if weighted else (0.0,))
         weight = cells.count * np.stack([scaled_exp(-beta * strata.log_popularity)[cells.stratum] for beta in betas])
         scores = np.stack([AffinePower(alpha)(rank, size) for alpha in ALPHAS])
-        return np.asarray(scores @ weight.T / weight.sum(axis=1))
+        return Sums(weight.sum(axis=1), score=scores @ weight.T).mean
 
 
 def histogram(lineup: Lineup, epsilons: Sequence[Sequence[float] | None]) -> Histogram:
@@ -157,11 +157,10 @@ def _shared_strata(
 
 def _log_popularity(run: Ranks, epsilon: Sequence[float] | None) -> Floats:
     """The log of what a weight is a power of; 0 where popularity is not known."""
-    total = np.zeros(len(run))
-    for column, shift in zip(POPULARITY, epsilon or (), strict=False):
-        # A query with a single candidate may lack its popularity; it does not count.
-        total += np.log(np.nan_to_num(run.numbers(column)) + shift)
-    return total
+    factors = {column: (1.0, eps) for column, eps in zip(POPULARITY, epsilon or (), strict=False)}
+    # A query with a single candidate may lack its popularity; it does not count.
+    columns = {column: np.nan_to_num(run.numbers(column)) for column in factors}
+    return 0.0 - log_weight(columns, np.ones(len(run), dtype=bool), factors)
 
 
 def _strata(candidates: Floats, log_popularity: Floats, coarser: int) -> Strata:

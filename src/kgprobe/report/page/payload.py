@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kgprobe.aggregate.weights import smallest_popularity
+from kgprobe.aggregate.weights import resolve_epsilon
 from kgprobe.comparison.intervals import FEWEST_QUERIES, FEWEST_VARYING
 from kgprobe.comparison.lineup import Lineup
 from kgprobe.decision import map_band, widened
@@ -376,7 +376,7 @@ def _model(lineup: Lineup, name: str, about: About, weighted: bool) -> dict[str,
 
 def _epsilon(own: Sequence[Ranks], column: str) -> float:
     """What is added to a popularity: the smallest of the evaluated queries of a model, over all its seeds."""
-    return smallest_popularity(column, np.concatenate([run.numbers(column)[run.candidates > 1] for run in own]))
+    return resolve_epsilon(column, np.concatenate([run.numbers(column)[run.candidates > 1] for run in own]))
 
 
 def _histogram(run: Ranks) -> list[int]:
