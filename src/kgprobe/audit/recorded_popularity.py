@@ -1,4 +1,4 @@
-"""Is the recorded popularity that of the target in the training triples?"""
+"""Popularity columns: do they hold delta(e) and delta(r|e) of the target in the training triples?"""
 
 from __future__ import annotations
 
@@ -13,24 +13,15 @@ from kgprobe.graph import KnowledgeGraph
 from kgprobe.graph.popularity import Popularity
 
 _KIND = "popularity"
-
 _COLUMNS = ("entity_popularity", "relation_popularity")
-
 _SYMBOLS = {"entity_popularity": "delta(e)", "relation_popularity": "delta(r|e)"}
-
-_SAME = 1e-6
-
-"""Popularity is a quotient of counts, so a file that stored it as float32 still agrees to this share."""
-
-_ENOUGH = 0.99
-
-"""A cause is named when it explains this share of the rows."""
-
-_REMEDY = "attach the graph's own with with_popularity(), or give --graph to every command"
+_SAME = 1e-6  # relative difference that is ignored: float32 columns are off by less
+_ENOUGH = 0.99  # a cause is named if it explains this share of the rows
+_REMEDY = "Replace the columns with Ranks.with_popularity(), or give the graph to every function that needs popularity."
 
 
 def check_popularity(view: View) -> Iterator[Finding]:
-    """Popularity columns that are not the graph's, with the likely cause.
+    """Popularity columns that differ from the popularity in the graph, with the likely cause.
 
     Example:
         >>> from kgprobe.audit.view import prepare
@@ -40,7 +31,7 @@ def check_popularity(view: View) -> Iterator[Finding]:
         ...     head=[1], relation=[0], tail=[2], side=["tail"], rank=[1], candidates=[2], entity_popularity=[0.5]
         ... )
         >>> print(next(check_popularity(prepare({"mine": ranks}, graph))).message)
-        popularity differs from that of the graph: 1 of 1 rows; delta(e) is twice as large: the degree is ...
+        Popularity differs from the graph in 1 of 1 rows: delta(e) is twice as large (the degree is divided by ...
     """
     if view.graph is None:
         return
@@ -48,29 +39,32 @@ def check_popularity(view: View) -> Iterator[Finding]:
         meanings = _Meanings(view, view.graph)
         for model, runs in view.runs.items():
             yield from _of_model(meanings, model, runs)
-    except DataError:  # no training triples, or counts that do not cover these pairs: nothing to compare with
+    except DataError:  # no training triples, or counts without these pairs: nothing to compare with
         return
 
 
 class _Meanings:
-    """What a popularity column may hold; the first is what it should."""
+    """The values that a popularity column should have, and those that known mistakes would give it."""
 
     def __init__(self, view: View, graph: KnowledgeGraph) -> None:
         self._queries, self._graph = view.queries, graph
 
     def due(self, column: str) -> Floats:
-        """What the column should hold."""
         return self._of(column, self._graph.popularity, self._queries.target)
 
     def wrong(self, column: str) -> Mapping[str, Callable[[], Floats]]:
-        """What it may hold instead, by name."""
+        """The values that each known mistake gives, by the description of the mistake."""
         other = _COLUMNS[1 - _COLUMNS.index(column)]
         popularity, target = self._graph.popularity, self._queries.target
         shared: dict[str, Callable[[], Floats]] = {
-            "that of the given entity, not of the target": lambda: self._of(column, popularity, self._queries.given),
-            f"what {_SYMBOLS[other]} should be: the two are swapped": lambda: self.due(other),
-            "counted on all splits, not on train": lambda: self._of(column, self._counted(*self._graph.splits), target),
-            "counted on train and valid, not on train": lambda: self._of(
+            "the popularity of the given entity, not of the target": lambda: self._of(
+                column, popularity, self._queries.given
+            ),
+            f"the value of {_SYMBOLS[other]} (the columns are swapped)": lambda: self.due(other),
+            "counted on all splits, not on train only": lambda: self._of(
+                column, self._counted(*self._graph.splits), target
+            ),
+            "counted on train and valid, not on train only": lambda: self._of(
                 column, self._counted("train", "valid"), target
             ),
         }
@@ -81,17 +75,17 @@ class _Meanings:
         degree = counts.degree[self._queries.target].astype(np.float64)
         triples = max(counts.num_triples, 1)
         return {
-            "twice as large: the degree is divided by the training triples, not by twice as many": (
+            "twice as large (the degree is divided by the number of training triples, not by twice that)": (
                 lambda: degree / triples
             ),
             "the degree divided by the largest degree": lambda: degree / max(float(counts.degree.max()), 1.0),
             "the same for all entities": lambda: np.full(len(degree), 1 / self._graph.num_entities),
-            "counted on the asked side only": lambda: self._one_sided() / triples,
+            "counted on the side of the target only": lambda: self._one_sided() / triples,
         }
 
     def _relation(self) -> dict[str, Callable[[], Floats]]:
         due, entity = self.due("relation_popularity"), self.due("entity_popularity")
-        return {"the share of the pair in all triples, not in those of the entity": lambda: due * entity}
+        return {"the share of the pair in all triples, not in the triples of the entity": lambda: due * entity}
 
     def _one_sided(self) -> Floats:
         head, _, tail = self._graph.triples("train").T
@@ -101,7 +95,7 @@ class _Meanings:
 
     def _counted(self, *splits: str) -> Popularity:
         if not self._graph.has_train:
-            raise DataError("the training triples are not here")
+            raise DataError("the graph has no training triples")
         return Popularity.from_triples(
             self._graph.triples(*splits), self._graph.num_entities, self._graph.num_relations
         )
@@ -128,18 +122,14 @@ def _of_model(meanings: _Meanings, model: str, runs: tuple[AuditedRun, ...]) -> 
             for cause, names in causes.items()
             if cause
         )
-        yield Finding(
-            (model,),
-            _KIND,
-            f"popularity differs from that of the graph: {count:,} of {rows:,} rows; {told + '; ' if told else ''}"
-            f"{_REMEDY}",
-            Severity.error,
-            count,
+        message = (
+            f"Popularity differs from the graph in {count:,} of {rows:,} rows{f': {told}' if told else ''}. {_REMEDY}"
         )
+        yield Finding((model,), _KIND, message, Severity.error, count)
 
 
 def _cause(meanings: _Meanings, column: str, runs: tuple[AuditedRun, ...]) -> str:
-    """What the column holds, if that can be told."""
+    """The mistake that explains a column; empty if none does."""
     own = runs[0].numbers(column)
     known = ~np.isnan(own)
     for name, values in meanings.wrong(column).items():
@@ -153,6 +143,6 @@ def _cause(meanings: _Meanings, column: str, runs: tuple[AuditedRun, ...]) -> st
 
 
 def _differs(own: Floats, due: Floats) -> Flags:
-    """Where a recorded number is not the one that is due; what is not recorded does not differ."""
+    """Where a recorded number differs from the correct one; a number that is not recorded (NaN) does not differ."""
     with np.errstate(invalid="ignore"):
         return np.asarray(np.abs(own - due) > _SAME * due)

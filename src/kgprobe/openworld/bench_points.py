@@ -21,10 +21,7 @@ if TYPE_CHECKING:
 
 
 _MRR = parse("MRR")
-
-_DIGITS = 12
-
-"""Sums of the same numbers in another order differ beyond these digits, and would be no tie."""
+_DIGITS = 12  # sums of the same numbers in another order differ beyond these digits, and would be no tie
 
 
 @dataclass(frozen=True, eq=False)

@@ -53,10 +53,7 @@ class BenchSettings:
 
 
 _SAME = "pMRR of the same exponent"
-
-_TINY = 1e-12
-
-"""Differences of this size come from the order of summation."""
+_TINY = 1e-12  # differences of this size come from the order of summation
 
 
 @dataclass(frozen=True)

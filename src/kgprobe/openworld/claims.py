@@ -111,9 +111,8 @@ class ClaimGrid:
         return f"N={n:.0f}, E={size:.0f}, gamma={rate:g}, l={strength:g}"
 
 
+# True answers are fewer than 10 % of the candidates, as the paper assumes.
 FEW_ANSWERS = ClaimGrid.grid((100, 1000, 14541), (0.01, 0.03, 0.06, 0.09), RATES, STRENGTHS)
-
-"""True answers are fewer than 10 % of the candidates, as the paper assumes."""
 
 MANY_ANSWERS = ClaimGrid.grid((14, 104, 135), (0.2, 0.3, 0.4), RATES, STRENGTHS)
 
@@ -140,12 +139,9 @@ TRANSFORMERS: tuple[Transformer, ...] = (
 )
 
 _SIZES = np.array([2.0, 14.0, 135.0, 1000.0, 6004.0, 40943.0])[:, None]
-
 _ALPHAS = np.linspace(-5, 5, 201)
-
+# From 1 to each size, evenly by their logarithm: [ranks, sizes, 1].
 _RANKS = np.maximum(np.rint(_SIZES ** np.linspace(0, 1, 41)[:, None, None]), 1.0)
-
-"""From 1 to each size, evenly by their logarithm: [ranks, sizes, 1]."""
 
 
 def central_difference(function: Callable[[Floats], Floats], at: Floats, step: float = 1e-3) -> Floats:

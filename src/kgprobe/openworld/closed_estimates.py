@@ -142,13 +142,11 @@ DEFAULT_METRICS = (
     "Hits@10",
 )
 
+# Draws spread less than estimates do around the truth, by this factor in simulations where the truth is known.
 CAUTION = 1.3
 
-"""Draws spread less than estimates do around the truth, by this factor in simulations where the truth is known."""
-
+# Missing rates at which it is tried how long an order holds, each with half as many draws.
 _CURVE = (0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5)
-
-"""Missing rates at which it is tried how long an order holds, each with half as many draws."""
 
 
 def estimate_closed(

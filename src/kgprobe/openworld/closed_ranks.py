@@ -26,21 +26,11 @@ _WHOLE_FALSE, _FALSE_STEP = 24, 1.25
 """Up to here numbers of missing and of false answers are kept apart, then they are taken together in growing steps."""
 
 _NEGLIGIBLE = 1e-6
-
-_BORROWED = 1.0
-
-"""So many answers' worth of the law of all places goes into the law of each."""
-
+_BORROWED = 1.0  # so many answers' worth of the law of all places goes into the law of each
+# So many answers in a class may be there by chance; without the discount, a law with one sharp peak leaks from it.
 _DISCOUNT = 0.6
-
-"""So many answers in a class may be there by chance; without the discount, a law with one sharp peak leaks from it."""
-
 _FEWEST = 1e-9
-
-_STEPS = 100
-
-"""Steps of expectation and maximisation."""
-
+_STEPS = 100  # steps of expectation and maximisation
 _CELLS_AT_ONCE = 4096
 
 
@@ -212,17 +202,10 @@ def _place_given_held_out(above: Ints, held_out: Ints, selection: MissingSelecti
     return np.asarray(law / law.sum(axis=1, keepdims=True))
 
 
-WEIGHT = "stands_for"
+WEIGHT = "stands_for"  # the column of a completed table that says what a row stands for
 
-"""The column of a completed table that says what a row stands for."""
-
-_LAYERS = 32
-
-"""So many ranks of each row, evenly spread over what is likely, stand for the whole of its law."""
-
-_MANY = 2.0
-
-"""So many standard deviations above their mean, missing answers are many."""
+_LAYERS = 32  # so many ranks of each row, evenly spread over what is likely, stand for the whole of its law
+_MANY = 2.0  # so many standard deviations above their mean, missing answers are many
 
 _ROWS_OF_A_LAW, _MOST_LAWS = 2_000, 8
 
@@ -375,9 +358,7 @@ class Drawing:
 
 
 _FEW_KNOWN = 0.25
-
 _FEW_TOGETHER = 0.2
-
 _FEW_ROWS = 300
 
 

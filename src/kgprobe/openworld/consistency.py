@@ -14,9 +14,7 @@ from kgprobe.arrays import Floats, Ints
 from kgprobe.metrics import Metric
 from kgprobe.openworld.bench_points import Points
 
-_ROWS = 256
-
-"""Points that are compared with all others at once."""
+_ROWS = 256  # points that are compared with all others at once
 
 
 @dataclass(frozen=True, eq=False)

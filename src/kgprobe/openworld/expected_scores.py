@@ -21,9 +21,7 @@ from scipy import stats
 from kgprobe.arrays import Floats, Ints, distinct
 from kgprobe.transform import Transformer
 
-_CELLS = 1 << 19
-
-"""Numbers in one block."""
+_CELLS = 1 << 19  # numbers in one block
 
 
 def blocks(first: Floats, width: Floats) -> Iterator[tuple[Ints, Floats]]:
@@ -48,9 +46,7 @@ def blocks(first: Floats, width: Floats) -> Iterator[tuple[Ints, Floats]]:
         start = stop
 
 
-_NEGLIGIBLE = 40.0
-
-"""Tails of less than exp(-40) are left out: they are below the last digit of any mean."""
+_NEGLIGIBLE = 40.0  # tails of less than exp(-40) are left out: they are below the last digit of any mean
 
 
 @dataclass(frozen=True, eq=False)
@@ -201,13 +197,12 @@ class _Cells:
     falls: Floats
 
 
+# The score of an unlearned target, and (1 - strength) times how it changes with the strength.
 _UNLEARNED: dict[Unlearned, Callable[[_Cells], tuple[Floats, Floats]]] = {
     Unlearned.nothing: lambda cells: (np.zeros_like(cells.chance), np.zeros_like(cells.chance)),
     Unlearned.anywhere: lambda cells: (cells.chance, np.zeros_like(cells.chance)),
     Unlearned.below: lambda cells: (cells.lower, cells.falls),
 }
-
-"""The score of an unlearned target, and (1 - strength) times how it changes with the strength."""
 
 
 def expected(

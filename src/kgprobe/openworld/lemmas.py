@@ -50,9 +50,7 @@ def paper_derivative(
     return slope.reshape(asked[0].shape)
 
 
-_SMALL = 0.02
-
-"""Below this, four terms of the series are exact to the last digit, and the closed form loses digits."""
+_SMALL = 0.02  # below this, four terms of the series are exact to the last digit, and the closed form loses digits
 
 
 def sign_term(alpha: ArrayLike, rank: ArrayLike, candidates: ArrayLike) -> Floats:

@@ -129,14 +129,8 @@ def _require_consistent(ranks: Ranks, graph: KnowledgeGraph | None, known: Ints,
         )
 
 
-_STEPS = 40
-
-"""Steps of expectation and maximisation: enough for the shape of the law, too few for spikes."""
-
-_WHOLE = 64
-
-"""Up to here every number of answers is considered, further on those that thinning can tell apart."""
-
+_STEPS = 40  # steps of expectation and maximisation: enough for the shape of the law, too few for spikes
+_WHOLE = 64  # up to here every number of answers is considered, further on those that thinning can tell apart
 _SPACING = 0.1
 
 
@@ -214,10 +208,8 @@ def _normal(rows: Floats) -> Floats:
 
 
 _NEARLY_ALIKE = 1e-9
-
+# Extreme odds leave next to no known answers at some places: never quite none, so that there are logarithms.
 _LEAST = 1e-12
-
-"""Extreme odds leave next to no known answers at some places: never quite none, so that there are logarithms."""
 
 
 @dataclass(frozen=True)

@@ -110,9 +110,7 @@ class AnswerCounts:
         return float(np.mean(self.known / (1 - rate) >= share * self.candidates))
 
 
-_ENOUGH = 1.0
-
-"""From this many expected missing answers per query on, rank 1 is often taken by one of them."""
+_ENOUGH = 1.0  # from this many expected missing answers per query on, rank 1 is often taken by one of them
 
 
 def remarks(counts: AnswerCounts, readings: Sequence[MetricSensitivity]) -> Iterator[str]:
@@ -178,10 +176,7 @@ def _named(readings: Sequence[MetricSensitivity], among: Sequence[MetricSensitiv
 
 
 _TINY = 1e-40
-
-_VISIBLE = 1e-6
-
-"""Of less than this share of an improvement nothing is seen."""
+_VISIBLE = 1e-6  # of less than this share of an improvement nothing is seen
 
 
 @dataclass(frozen=True)

@@ -44,9 +44,7 @@ OPEN_WORLD_METRICS = tuple(
 
 """What is compared where nothing else is asked for."""
 
-PARTS = ("train", "valid", "known", "missing")
-
-"""The parts of a world; each fact is in one of them."""
+PARTS = ("train", "valid", "known", "missing")  # the parts of a world; each fact is in one of them
 
 
 @dataclass(frozen=True, eq=False)

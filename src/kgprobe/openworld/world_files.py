@@ -125,7 +125,6 @@ ABOUT = "openworld.json"
 MISSING = "missing.parquet"
 
 _SCHEMA = 1
-
 _MAKE = "make a world with: kgprobe openworld split GRAPH -o FOLDER"
 
 

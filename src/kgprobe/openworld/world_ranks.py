@@ -264,12 +264,9 @@ def _opened(model: Any, world: OpenWorld, facts: RankedTriples) -> Model:
     return open_model(model, Opening(world.graph, facts, other_test=True))
 
 
-FINAL = "final"
-
-"""The checkpoint of a model that has no others."""
+FINAL = "final"  # the checkpoint of a model that has no others
 
 _HASH = "model_hash"
-
 _SNAPSHOTS = "snapshots/*/seed-*.safetensors"
 
 
