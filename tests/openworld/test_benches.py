@@ -157,7 +157,7 @@ def test_two_folders_of_one_model_are_refused(tmp_path: Path) -> None:
         write_pairs(tmp_path / part, made_pairs(1, 2))
     with pytest.raises(DataError) as raised:
         read_bench([tmp_path], SMALL)
-    assert raised.value.problems == [f"model-0, epoch-{i}: there are two of this name" for i in (0, 5)]
+    assert raised.value.problems == [f"model-0, epoch-{i}: this name occurs twice" for i in (0, 5)]
 
 
 METRICS = ["pMRR(p=1)", "pMRR(p=0.25)", "PROBE(alpha=1)", "PROBE(alpha=-1)"]
