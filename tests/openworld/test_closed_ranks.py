@@ -113,7 +113,7 @@ def _law_of_missing(possible: ClosedRanks, cell: int) -> dict[float, float]:
 
 @pytest.mark.parametrize(("held_out", "mean", "variance"), [(1, 3.0, 3.0), (4, 2.0, 2.0), (4, 3.0, 7.5), (7, 4.0, 6.0)])
 def test_missing_answers_before_a_target_have_their_exact_law(held_out: int, mean: float, variance: float) -> None:
-    # Of m missing answers j stand before the target with a beta-binomial distribution; m itself is Poisson or negative binomial.
+    # The number j of m missing answers before the target is beta-binomial; m is Poisson or negative binomial.
     counts = MissingCounts(np.full(held_out, mean), np.full(held_out, variance))
     answers = _one_query(held_out)
     possible = ClosedRanks.of(answers, counts, MissingSelection(0.5))

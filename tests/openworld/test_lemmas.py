@@ -137,9 +137,9 @@ def test_the_counterexample() -> None:
 
 
 @pytest.mark.parametrize(
-    ("size", "n", "alpha", "slope"), [(1000, 99, 2.0, -0.0011), (104, 50, 1.0, -0.007)], ids=["few", "many"]
+    ("size", "n", "alpha", "derivative"), [(1000, 99, 2.0, -0.0011), (104, 50, 1.0, -0.007)], ids=["few", "many"]
 )
-def test_slopes_are_negative_only_where_unlearned_answers_may_pass_learned_ones(
+def test_derivatives_are_negative_only_where_unlearned_answers_may_pass_learned_ones(
     size: int, n: int, alpha: float, derivative: float
 ) -> None:
     assert _derivative(alpha, n, size, 0.5, 0.9, Unlearned.anywhere) == pytest.approx(derivative, abs=0.0005)

@@ -180,22 +180,22 @@ def test_each_warning_comes_where_it_should_and_nowhere_else() -> None:
     told = "\n".join(sensitivity(crowded, 0.25, ["MRR", "Hits@10", "PROBE(alpha=0)"]).warnings)
     assert "at least 10 % of the candidates in 50.0 % of the queries" in told
     assert "Hits@10: every rank is a hit in 25.0 % of the queries, which have at most 10 candidates" in told
-    assert "nothing of an improvement shows in 25.0 % of the queries: Hits@10" in told
-    assert "1.5 missing answers per query are expected, which weigh most where rank 1 counts most: MRR" in told
+    assert "no improvement is visible in 25.0 % of the queries: Hits@10" in told
+    assert "1.5 missing answers per query are expected, which affect metrics dominated by rank 1: MRR" in told
     assert "PROBE(alpha=0" not in told
-    assert "does not expect a better score" not in told
+    assert "does not have a better expected score" not in told
     assert "cannot hold" not in told
     alone = AnswerCounts("alone", np.array([1.0, 1.0, 8.0]), np.array([1000.0, 9.0, 1.0]))
     told = "\n".join(sensitivity(alone, 0.25, ["MRR", "Hits@10", "Hits@1", "logMRR"]).warnings)
-    assert "shows in 66.7 % of the queries: Hits@10" in told
-    assert "shows in 33.3 % of the queries: all metrics but Hits@10" in told
+    assert "visible in 66.7 % of the queries: Hits@10" in told
+    assert "visible in 33.3 % of the queries: all metrics but Hits@10" in told
     assert sensitivity(alone, 0.25, ["MRR", "Hits@1"]).warnings[-1].endswith("33.3 % of the queries: all metrics")
     useless = sensitivity(AnswerCounts("few", np.ones(2), np.full(2, 3.0)), 0.1, "Hits@5").warnings
-    assert any("a better model does not expect a better score: Hits@5" in warning for warning in useless)
+    assert any("a better model does not have a better expected score: Hits@5" in warning for warning in useless)
     falling = sensitivity(
         AnswerCounts("f", np.full(2, 60.0), np.full(2, 100.0)), 0.5, "MRR", unlearned=Unlearned.anywhere
     )
-    assert any("does not expect a better score: MRR" in warning for warning in falling.warnings)
+    assert any("does not have a better expected score: MRR" in warning for warning in falling.warnings)
     impossible = sensitivity(AnswerCounts("i", np.full(2, 60.0), np.full(2, 30.0)), 0.5, "MRR").warnings
     assert any("the rate cannot hold in 100.0 % of the queries" in warning for warning in impossible)
 

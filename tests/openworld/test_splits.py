@@ -54,7 +54,7 @@ def test_training_runs_are_averaged() -> None:
 
 def test_ranks_of_another_graph_are_refused() -> None:
     ranks = rank("random", random_graph(0))
-    with pytest.raises(DataError, match="no scores of its facts") as caught:
+    with pytest.raises(DataError, match="cannot score the triples") as caught:
         rank_scores(ranks, random_graph(1))
     assert "ranked triples are not in random" in caught.value.problems[0]
 
@@ -64,7 +64,7 @@ def test_ranks_without_tails_are_refused() -> None:
     with pytest.raises(DataError) as caught:
         rank_scores(rank("random", graph, sides="head"), graph)
     assert caught.value.problems == ["it has no tail queries"]
-    with pytest.raises(DataError, match="invalid scores"):
+    with pytest.raises(DataError, match="cannot score the triples"):
         rank_scores(take(rank("random", graph), []), graph)
 
 
@@ -329,10 +329,10 @@ def test_odds_without_a_score_are_refused() -> None:
 
 
 @pytest.mark.parametrize("score", [np.zeros(149), np.zeros((150, 1)), ["a"] * 150], ids=["few", "table", "words"])
-def test_a_score_is_a_number_for_each_fact(score: object) -> None:
+def test_a_score_is_a_number_for_each_triple(score: object) -> None:
     with pytest.raises(DataError) as caught:
         split_world(random_graph(), score=score)  # type: ignore[arg-type]
-    assert "expected a number for each of 150 facts" in caught.value.problems[0]
+    assert "expected a number for each of 150 triples" in caught.value.problems[0]
 
 
 def test_hard_triples_need_a_score_and_others_do_not() -> None:

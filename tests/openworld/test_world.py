@@ -78,7 +78,7 @@ def test_all_parts_are_checked_against_the_number_of_ids() -> None:
 
 @pytest.mark.parametrize(
     ("queries", "message"),
-    [([[0, 0], [1, 1], [0, 0]], "1 are given more than once"), ([[0, 0, 1]], "shape"), ([[0.5, 1]], "whole numbers")],
+    [([[0, 0], [1, 1], [0, 0]], "1 repeated queries"), ([[0, 0, 1]], "shape"), ([[0.5, 1]], "integers")],
     ids=["twice", "triples", "fractions"],
 )
 def test_queries_are_distinct_pairs_of_ids(queries: Any, message: str) -> None:

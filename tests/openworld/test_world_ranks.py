@@ -337,7 +337,7 @@ def test_ranks_of_something_else_are_never_taken_for_ones_own(
     checkpoint.rank(checkpoint_world, task)
     assert "is of another task" in problems_of(checkpoint, checkpoint_world, all_task(checkpoint_world))
     assert "is of another split" in problems_of(checkpoint, replace(checkpoint_world, settings={"seed": 7}), task)
-    assert "is of another set of facts" in problems_of(
+    assert "is of another set of triples" in problems_of(
         checkpoint, replace(checkpoint_world, missing=checkpoint_world.missing[1:]), task
     )
     scores_in(tmp_path / "mine.npz", checkpoint_world, task, 1)

@@ -65,11 +65,6 @@ def broken_rules(model: str, source: Source, graph: KnowledgeGraph | None) -> li
     return [Finding((model,), "rules", problem + _cause(problem), Severity.error) for problem in problems]
 
 
-def miscounted(broken: list[Finding]) -> bool:
-    """Whether wrong candidate counts could explain all validation problems of a file."""
-    return bool(broken) and all(finding.message.startswith(_OF_COUNTS) for finding in broken)
-
-
 def unreadable(model: str, error: DataError) -> list[Finding]:
     """One finding for each problem of a file that cannot be read."""
     return [Finding((model,), "unreadable", problem, Severity.error) for problem in error.problems or [error.title]]
@@ -216,7 +211,8 @@ def _one_off(
     files: Mapping[str, Source], broken: Mapping[str, list[Finding]], graph: KnowledgeGraph | None
 ) -> list[str]:
     """Files that are invalid only because every query has one candidate too many or too few."""
-    doubtful = [model for model in files if miscounted(broken[model])]
+    invalid = {model: findings for model, findings in broken.items() if findings}
+    doubtful = [model for model, own in invalid.items() if all(one.message.startswith(_OF_COUNTS) for one in own)]
     if not doubtful:
         return []
     view = prepare({model: files[model] for model in files if model in doubtful or not broken[model]}, graph)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 import numpy as np
 
-from kgprobe.arrays import Flags, Floats
+from kgprobe.arrays import Flags, Floats, Ints
 from kgprobe.audit.view import AuditedRun, Finding, Severity, View
 from kgprobe.errors import DataError
 from kgprobe.graph import KnowledgeGraph
@@ -36,85 +36,67 @@ def check_popularity(view: View) -> Iterator[Finding]:
     if view.graph is None:
         return
     try:
-        meanings = _Meanings(view, view.graph)
         for model, runs in view.runs.items():
-            yield from _of_model(meanings, model, runs)
+            yield from _of_model(view, view.graph, model, runs)
     except DataError:  # no training triples, or counts without these pairs: nothing to compare with
         return
 
 
-class _Meanings:
-    """The values that a popularity column should have, and those that known mistakes would give it."""
+def _popularity(view: View, column: str, popularity: Popularity, entities: Ints) -> Floats:
+    if column == "entity_popularity":
+        return popularity.entity(entities)
+    return popularity.relation(view.queries.relation, entities)
 
-    def __init__(self, view: View, graph: KnowledgeGraph) -> None:
-        self._queries, self._graph = view.queries, graph
 
-    def due(self, column: str) -> Floats:
-        return self._of(column, self._graph.popularity, self._queries.target)
+def _mistakes(view: View, graph: KnowledgeGraph, column: str) -> dict[str, Callable[[], Floats]]:
+    """The values that each known mistake gives a column, by the description of the mistake."""
+    queries, popularity = view.queries, graph.popularity
+    due = {name: _popularity(view, name, popularity, queries.target) for name in _COLUMNS}
+    other = _COLUMNS[1 - _COLUMNS.index(column)]
 
-    def wrong(self, column: str) -> Mapping[str, Callable[[], Floats]]:
-        """The values that each known mistake gives, by the description of the mistake."""
-        other = _COLUMNS[1 - _COLUMNS.index(column)]
-        popularity, target = self._graph.popularity, self._queries.target
-        shared: dict[str, Callable[[], Floats]] = {
-            "the popularity of the given entity, not of the target": lambda: self._of(
-                column, popularity, self._queries.given
-            ),
-            f"the value of {_SYMBOLS[other]} (the columns are swapped)": lambda: self.due(other),
-            "counted on all splits, not on train only": lambda: self._of(
-                column, self._counted(*self._graph.splits), target
-            ),
-            "counted on train and valid, not on train only": lambda: self._of(
-                column, self._counted("train", "valid"), target
-            ),
-        }
-        return shared | (self._entity() if column == "entity_popularity" else self._relation())
-
-    def _entity(self) -> dict[str, Callable[[], Floats]]:
-        counts = self._graph.popularity.counts
-        degree = counts.degree[self._queries.target].astype(np.float64)
-        triples = max(counts.num_triples, 1)
-        return {
-            "twice as large (the degree is divided by the number of training triples, not by twice that)": (
-                lambda: degree / triples
-            ),
-            "the degree divided by the largest degree": lambda: degree / max(float(counts.degree.max()), 1.0),
-            "the same for all entities": lambda: np.full(len(degree), 1 / self._graph.num_entities),
-            "counted on the side of the target only": lambda: self._one_sided() / triples,
-        }
-
-    def _relation(self) -> dict[str, Callable[[], Floats]]:
-        due, entity = self.due("relation_popularity"), self.due("entity_popularity")
-        return {"the share of the pair in all triples, not in the triples of the entity": lambda: due * entity}
-
-    def _one_sided(self) -> Floats:
-        head, _, tail = self._graph.triples("train").T
-        counts = [np.bincount(ids, minlength=self._graph.num_entities) for ids in (head, tail)]
-        target = self._queries.target
-        return np.where(self._queries.predicts_tail, counts[1][target], counts[0][target]).astype(np.float64)
-
-    def _counted(self, *splits: str) -> Popularity:
-        if not self._graph.has_train:
+    def counted(*splits: str) -> Floats:
+        if not graph.has_train:
             raise DataError("the graph has no training triples")
-        return Popularity.from_triples(
-            self._graph.triples(*splits), self._graph.num_entities, self._graph.num_relations
-        )
+        on_splits = Popularity.from_triples(graph.triples(*splits), graph.num_entities, graph.num_relations)
+        return _popularity(view, column, on_splits, queries.target)
 
-    def _of(self, column: str, popularity: Popularity, entities: np.ndarray[tuple[int], np.dtype[np.int64]]) -> Floats:
-        if column == "entity_popularity":
-            return popularity.entity(entities)
-        return popularity.relation(self._queries.relation, entities)
+    def one_sided() -> Floats:
+        head, _, tail = graph.triples("train").T
+        heads, tails = (np.bincount(ids, minlength=graph.num_entities)[queries.target] for ids in (head, tail))
+        return np.where(queries.predicts_tail, tails, heads) / triples
+
+    degree = popularity.counts.degree[queries.target].astype(np.float64)
+    triples = max(popularity.counts.num_triples, 1)
+    shared = {
+        "the popularity of the given entity, not of the target": lambda: _popularity(
+            view, column, popularity, queries.given
+        ),
+        f"the value of {_SYMBOLS[other]} (the columns are swapped)": lambda: due[other],
+        "counted on all splits, not on train only": lambda: counted(*graph.splits),
+        "counted on train and valid, not on train only": lambda: counted("train", "valid"),
+    }
+    if column == "relation_popularity":
+        joint = "the share of the pair in all triples, not in the triples of the entity"
+        return shared | {joint: lambda: due["relation_popularity"] * due["entity_popularity"]}
+    twice = "twice as large (the degree is divided by the number of training triples, not by twice that)"
+    return shared | {
+        twice: lambda: degree / triples,
+        "the degree divided by the largest degree": lambda: degree / max(float(popularity.counts.degree.max()), 1.0),
+        "the same for all entities": lambda: np.full(len(degree), 1 / graph.num_entities),
+        "counted on the side of the target only": one_sided,
+    }
 
 
-def _of_model(meanings: _Meanings, model: str, runs: tuple[AuditedRun, ...]) -> Iterator[Finding]:
+def _of_model(view: View, graph: KnowledgeGraph, model: str, runs: tuple[AuditedRun, ...]) -> Iterator[Finding]:
     off = [np.zeros(len(run.has), dtype=bool) for run in runs]
     causes: dict[str, list[str]] = {}
     for column in _COLUMNS:
-        due = meanings.due(column)
+        due = _popularity(view, column, graph.popularity, view.queries.target)
         wrong = [_differs(run.numbers(column), due) for run in runs]
         if any(flags.any() for flags in wrong):
             off = [before | now for before, now in zip(off, wrong, strict=True)]
-            causes.setdefault(_cause(meanings, column, runs), []).append(_SYMBOLS[column])
+            cause = _cause(_mistakes(view, graph, column), runs[0].numbers(column))
+            causes.setdefault(cause, []).append(_SYMBOLS[column])
     count, rows = sum(int(flags.sum()) for flags in off), sum(run.rows for run in runs)
     if count:
         told = "; ".join(
@@ -128,13 +110,12 @@ def _of_model(meanings: _Meanings, model: str, runs: tuple[AuditedRun, ...]) -> 
         yield Finding((model,), _KIND, message, Severity.error, count)
 
 
-def _cause(meanings: _Meanings, column: str, runs: tuple[AuditedRun, ...]) -> str:
+def _cause(mistakes: Mapping[str, Callable[[], Floats]], recorded: Floats) -> str:
     """The mistake that explains a column; empty if none does."""
-    own = runs[0].numbers(column)
-    known = ~np.isnan(own)
-    for name, values in meanings.wrong(column).items():
+    known = ~np.isnan(recorded)
+    for name, values in mistakes.items():
         try:
-            explained = ~_differs(own, values())[known]
+            explained = ~_differs(recorded, values())[known]
         except DataError:
             continue
         if explained.mean() >= _ENOUGH:

@@ -67,29 +67,13 @@ class ClosedRanks:
         half_rank = np.round(2 * answers.ranks.rank).astype(np.int64)
         _, first, which_known = np.unique(answers.known, return_index=True, return_inverse=True)
         pairs, which_pair = np.unique(np.stack([answers.above, answers.held_out]), axis=1, return_inverse=True)
-        cells, cell = np.unique(
-            np.stack([which_known.ravel(), which_pair.ravel(), half_rank]), axis=1, return_inverse=True
-        )
-        low, middle, size = _classes_of_missing(counts)
-        before = _missing_before(
-            counts.mean[first], counts.variance[first], middle, size, selection.missing_before(nodes)
-        )
+        data = np.stack([which_known.ravel(), which_pair.ravel(), half_rank])
+        cells, cell = np.unique(data, axis=1, return_inverse=True)
+        low, middle, size = _bins_of_missing(counts)
+        missing_before = selection.missing_before(nodes)
+        before = _missing_before(counts.mean[first], counts.variance[first], middle, size, missing_before)
         positions = _position_given_held_out(pairs[0], pairs[1], selection, nodes)
-        return cls._of_cells(cells, cell.ravel(), before, positions, low, middle, answers, selection.weight(nodes))
-
-    @classmethod
-    def _of_cells(
-        cls,
-        cells: Ints,
-        cell: Ints,
-        before: Floats,
-        positions: Floats,
-        low: Floats,
-        middle: Floats,
-        answers: HeldOut,
-        weight: Floats,
-    ) -> ClosedRanks:
-        first_false, width = _classes_of_false(float(answers.ranks.candidates.max()))
+        first_false, width = _bins_of_false(float(answers.ranks.candidates.max()))
         parts = []
         for start in range(0, cells.shape[1], _CELLS_AT_ONCE):
             some = cells[:, start : start + _CELLS_AT_ONCE]
@@ -105,14 +89,14 @@ class ClosedRanks:
         own, number, position, likely, outcome = (np.concatenate(column) for column in zip(*parts, strict=True))
         return cls(
             rank=answers.ranks.rank,
-            cell=cell,
+            cell=cell.ravel(),
             starts=np.searchsorted(own, np.arange(cells.shape[1])),
             missing=number,
             position=position,
             likely=likely,
             outcome=outcome,
             width=np.repeat(width, _POSITIONS).astype(float),
-            weight=weight.reshape(_POSITIONS, _NODES).mean(axis=1),
+            weight=selection.weight(nodes).reshape(_POSITIONS, _NODES).mean(axis=1),
         )
 
     @property
@@ -146,7 +130,7 @@ class ClosedRanks:
         return np.asarray(distribution.ravel())
 
 
-def _classes_of_missing(counts: MissingCounts) -> tuple[Floats, Floats, Floats]:
+def _bins_of_missing(counts: MissingCounts) -> tuple[Floats, Floats, Floats]:
     """Lowest number, middle and size of the bins of numbers of missing answers."""
     most = float((counts.mean + 6 * np.sqrt(counts.variance) + 3).max(initial=0))
     low = _steps(_WHOLE_MISSING, _MISSING_STEP, most)
@@ -154,7 +138,7 @@ def _classes_of_missing(counts: MissingCounts) -> tuple[Floats, Floats, Floats]:
     return low, low + (size - 1) / 2, size
 
 
-def _classes_of_false(candidates: float) -> tuple[Floats, Floats]:
+def _bins_of_false(candidates: float) -> tuple[Floats, Floats]:
     """Lowest number and size of the bins of numbers of false answers."""
     low = _steps(_WHOLE_FALSE, _FALSE_STEP, candidates)
     return low, np.diff(low, append=low[-1] * _FALSE_STEP + 1)
@@ -248,11 +232,11 @@ class Completion:
         if not self.missing_share:
             yield self._completed(self.counts, np.zeros(rows), np.ones(rows))
             return
-        found = self._found(self.counts, np.ones(rows))
+        fitted = self._fitted(self.counts, np.ones(rows))
         # Equal rows get different quantiles within a layer, spaced by the golden ratio.
         offset = np.arange(rows) * _GOLDEN % 1
         for layer in range(_LAYERS):
-            yield self._completed(self.counts, *found((layer + offset) / _LAYERS))
+            yield self._completed(self.counts, *fitted((layer + offset) / _LAYERS))
 
     def draw(self, shared: np.random.Generator, own: np.random.Generator) -> Ranks:
         """A random completed table: resampled queries and answers, and random ranks of the missing answers.
@@ -269,7 +253,7 @@ class Completion:
         sampled = shared.gamma(1 / self.missing_share, self.missing_share, len(queries))
         counts = self._counts(queries)
         # The missing answers before one target are mostly those before the next, so a query has one quantile.
-        missing, weight = self._found(counts, queries)(own.random(answers.queries)[answers.query])
+        missing, weight = self._fitted(counts, queries)(own.random(answers.queries)[answers.query])
         return self._completed(counts, missing, weight * sampled)
 
     def at_most(self) -> Ranks:
@@ -291,20 +275,22 @@ class Completion:
         group = np.searchsorted(np.quantile(known, np.arange(1, number) / number), known, side="left")
         return [(rows, self.answers.take(rows)) for rows in map(np.flatnonzero, group == np.unique(group)[:, None])]
 
-    def _found(self, counts: MissingCounts, weight: Floats) -> Callable[[Floats], tuple[Floats, Floats]]:
+    def _fitted(self, counts: MissingCounts, weight: Floats) -> Callable[[Floats], tuple[Floats, Floats]]:
         """Fit the distributions to weighted rows; return a function from quantiles to missing answers and weights.
 
         A model may do worse on queries with many answers, of which also many are missing. So groups of queries with
         different numbers of answers have separate distributions, if there are enough rows.
         """
         selection = MissingSelection(self.missing_share, self.odds)
-        drawings = [(rows, _drawing(part, counts.take(rows), selection, weight[rows])) for rows, part in self._groups]
+        posteriors = [
+            (rows, _Posterior(part, counts.take(rows), selection, weight[rows])) for rows, part in self._groups
+        ]
 
-        def drawn(chance: Floats) -> tuple[Floats, Floats]:
-            missing, stands_for = np.empty_like(chance), np.empty_like(chance)
-            for rows, drawing in drawings:
-                missing[rows], stands_for[rows] = drawing(chance[rows])
-            return missing, stands_for
+        def drawn(quantile: Floats) -> tuple[Floats, Floats]:
+            missing, weight = np.empty_like(quantile), np.empty_like(quantile)
+            for rows, posterior in posteriors:
+                missing[rows], weight[rows] = posterior(quantile[rows])
+            return missing, weight
 
         return drawn
 
@@ -318,25 +304,21 @@ class Completion:
         return Ranks(table.append_column(WEIGHT, pa.array(weight)), ranks.info, validate=False)
 
 
-def _drawing(answers: HeldOut, counts: MissingCounts, selection: MissingSelection, weight: Floats) -> Drawing:
-    possible = ClosedRanks.of(answers, counts, selection)
-    # Answers of one query are dependent, so they count less than as many queries would.
-    spread = weight / np.sqrt(answers.held_out)
-    return Drawing(possible, possible.distribution(spread * len(spread) / spread.sum()))
-
-
-class Drawing:
+class _Posterior:
     """Turns one quantile per row into the number of missing answers before its target and its weight."""
 
-    def __init__(self, possible: ClosedRanks, distribution: Floats) -> None:
-        self._possible = possible
+    def __init__(self, answers: HeldOut, counts: MissingCounts, selection: MissingSelection, weight: Floats) -> None:
+        self._possible = possible = ClosedRanks.of(answers, counts, selection)
+        # Answers of one query are dependent, so they count less than as many queries would.
+        share = weight / np.sqrt(answers.held_out)
+        distribution = possible.distribution(share * len(share) / share.sum())
         self._cumulative = np.cumsum(possible.posterior(distribution))
         self._before = np.concatenate([[0.0], self._cumulative])[possible.starts]
         self._last = np.append(possible.starts[1:], len(self._cumulative)) - 1
 
-    def __call__(self, chance: Floats) -> tuple[Floats, Floats]:
+    def __call__(self, quantile: Floats) -> tuple[Floats, Floats]:
         possible, cell = self._possible, self._possible.cell
-        entry = np.searchsorted(self._cumulative, self._before[cell] + chance, side="right")
+        entry = np.searchsorted(self._cumulative, self._before[cell] + quantile, side="right")
         entry = np.clip(entry, possible.starts[cell], self._last[cell])
         return possible.missing[entry], possible.weight[possible.position[entry]]
 

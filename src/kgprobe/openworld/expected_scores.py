@@ -179,31 +179,6 @@ class Expectation:
         return Expectation(self.value[rows].reshape(shape), self.derivative[rows].reshape(shape))
 
 
-@dataclass(frozen=True, eq=False)
-class _Cells:
-    """Quantities for every K of a block of queries, arrays [queries, several] or [queries, 1].
-
-    Attributes:
-        score: The score just below the K learned missing answers.
-        lower: The mean score of the ranks below them.
-        chance: The mean score of all ranks.
-        change: The derivative of the expectation of ``lower`` by the strength, times (1 - strength).
-    """
-
-    score: Floats
-    lower: Floats
-    chance: Floats
-    change: Floats
-
-
-# The score of an unlearned target, and (1 - strength) times its derivative by the strength.
-_UNLEARNED: dict[Unlearned, Callable[[_Cells], tuple[Floats, Floats]]] = {
-    Unlearned.nothing: lambda cells: (np.zeros_like(cells.chance), np.zeros_like(cells.chance)),
-    Unlearned.anywhere: lambda cells: (cells.chance, np.zeros_like(cells.chance)),
-    Unlearned.below: lambda cells: (cells.lower, cells.change),
-}
-
-
 def expected(
     transformer: Transformer,
     hidden: Hidden,
@@ -304,9 +279,13 @@ def _block(
     rest = np.maximum(size - 1 - k, 0.0)
     score = transformer(np.minimum(k + 1, size), size)
     reached = _sum_to(transformer, k[:, 0], candidates)[:, None] + np.cumsum(score, axis=1)
-    lower = np.where(rest > 0, (size * chance[:, None] - reached + score) / (rest + 1), score)
-    change = hidden.unlearned(k, strength) * (lower - score) / np.where(rest > 0, rest, 1.0)
-    otherwise, change = _UNLEARNED[unlearned](_Cells(score, lower, chance[:, None], change))
+    # The score of an unlearned target, and (1 - strength) times its derivative by the strength.
+    otherwise, change = chance[:, None], np.zeros_like(score)
+    if unlearned is Unlearned.nothing:
+        otherwise = np.zeros_like(otherwise)
+    elif unlearned is Unlearned.below:
+        otherwise = np.where(rest > 0, (size * otherwise - reached + score) / (rest + 1), score)
+        change = hidden.unlearned(k, strength) * (otherwise - score) / np.where(rest > 0, rest, 1.0)
     weight = hidden.probability(k, strength)
     value = share * (reached / (k + 1)) + (1 - share) * otherwise
     return (weight * value).sum(axis=1), (weight * (score - otherwise + change)).sum(axis=1)

@@ -175,15 +175,7 @@ class MissingCounts:
 
 
 def check_rate(rate: float) -> None:
-    """Raise a UsageError for an invalid missing rate.
-
-    Example:
-        >>> check_rate(1.0)
-        Traceback (most recent call last):
-        ...
-        kgprobe.errors.UsageError: the missing rate is 1.0
-        Remedy: it is the share of all true triples that the graph lacks: at least 0 and below 1
-    """
+    """Raise a UsageError for an invalid missing rate."""
     if not 0 <= rate < 1:
         remedy = "it is the share of all true triples that the graph lacks: at least 0 and below 1"
         raise UsageError(f"the missing rate is {rate}", remedy=remedy)
@@ -264,15 +256,7 @@ class MissingSelection:
 
 
 def check_odds(odds: float) -> None:
-    """Raise a UsageError for invalid odds.
-
-    Example:
-        >>> check_odds(0)
-        Traceback (most recent call last):
-        ...
-        kgprobe.errors.UsageError: the odds of missing answers are 0
-        Remedy: give a finite number above 0; 1 if being missing does not depend on the rank
-    """
+    """Raise a UsageError for invalid odds."""
     if not 0 < odds < math.inf:
         remedy = "give a finite number above 0; 1 if being missing does not depend on the rank"
         raise UsageError(f"the odds of missing answers are {odds}", remedy=remedy)

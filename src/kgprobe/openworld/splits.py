@@ -6,9 +6,9 @@ import math
 from collections.abc import Mapping
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from kgprobe.arrays import AnyInts, Flags, Floats, codes_of, pair_keys, run_starts
+from kgprobe.arrays import AnyInts, Flags, Floats, Ints, codes_of, pair_keys, run_starts
 from kgprobe.errors import DataError, UsageError
 from kgprobe.graph import KnowledgeGraph
 from kgprobe.openworld.world import OpenWorld
@@ -23,9 +23,8 @@ def tail_popularity(graph: KnowledgeGraph) -> Floats:
         [2.0, 2.0, 2.0]
     """
     head, _, tail = graph.triples().T
-    degree: NDArray[np.int64] = np.bincount(np.concatenate([head, tail]), minlength=graph.num_entities)
-    popularity: Floats = degree[tail].astype(np.float64)
-    return popularity
+    degree: Ints = np.bincount(np.concatenate([head, tail]), minlength=graph.num_entities)
+    return degree[tail].astype(np.float64)
 
 
 def rank_scores(ranks: Ranks, graph: KnowledgeGraph) -> Floats:
@@ -103,14 +102,14 @@ def split_world(
     shares = {"density": float(density), "train_share": float(train_share)}
     _check(shares, odds, valid, seed, scored=score is not None)
     triples, rows = _distinct_triples(graph)
-    given = None if score is None else _as_scores(score, graph, rows)
+    scores = None if score is None else _as_scores(score, graph)[rows]
     rng = np.random.default_rng(seed)
     learned = rng.random(len(triples)) < density * train_share
     hidden = ~learned
     missing = np.zeros(len(triples), dtype=bool)
     rate = (1 - density) / (1 - density * train_share) if density < 1 else 0.0
     draws = rng.random(len(triples))[hidden]
-    missing[hidden] = _missing(triples[hidden], draws, rate, _of_hard(given, hidden), odds)
+    missing[hidden] = _missing(triples[hidden], draws, rate, _of_hard(scores, hidden), odds)
     selecting = learned & (rng.random(len(triples)) < valid)
     return OpenWorld(
         name or f"{graph.name}-{density:g}",
@@ -164,12 +163,12 @@ def _distinct_triples(graph: KnowledgeGraph) -> tuple[AnyInts, AnyInts]:
     return triples[order[new]], order[new]
 
 
-def _as_scores(score: ArrayLike, graph: KnowledgeGraph, rows: AnyInts) -> Floats:
+def _as_scores(score: ArrayLike, graph: KnowledgeGraph) -> Floats:
     scores, count = np.asarray(score), len(graph.triples())
     if scores.shape != (count,) or scores.dtype.kind not in "fiu":
         problem = f"expected a number for each of {count:,} triples, found {scores.dtype} of shape {scores.shape}"
         raise DataError(f"{graph.name}: invalid scores", [problem])
-    return scores[rows].astype(np.float64)
+    return scores.astype(np.float64)
 
 
 def _of_hard(scores: Floats | None, hidden: Flags) -> Floats | None:
@@ -219,9 +218,9 @@ def depths(query: AnyInts, score: Floats) -> Floats:
     before = np.repeat(np.cumsum(size) - size, size)
     last = np.repeat(size - 1, size)
     place = np.repeat(ties + (length - 1) / 2, length) - before
-    found = np.empty(len(order))
-    found[order] = np.where(last > 0, place / np.maximum(last, 1), 0.5)
-    return found
+    depth = np.empty(len(order))
+    depth[order] = np.where(last > 0, place / np.maximum(last, 1), 0.5)
+    return depth
 
 
 def _chances(depth: Floats, rate: float, log_odds: float) -> Floats:
@@ -232,8 +231,7 @@ def _chances(depth: Floats, rate: float, log_odds: float) -> Floats:
     tilt = log_odds * (depth - 0.5)
     reach = abs(log_odds) / 2
     level = brentq(lambda a: float(expit(a + tilt).mean()) - rate, logit(rate) - reach, logit(rate) + reach)
-    chances: Floats = expit(level + tilt)
-    return chances
+    return np.asarray(expit(level + tilt))
 
 
 def _lowest(query: AnyInts, score: Floats, draws: Floats, rate: float) -> Flags:
@@ -241,6 +239,6 @@ def _lowest(query: AnyInts, score: Floats, draws: Floats, rate: float) -> Flags:
     count, size = np.bincount(query, draws < rate), np.bincount(query)
     order = np.lexsort((draws, -score, query))
     place = np.arange(len(order)) - np.repeat(np.cumsum(size) - size, size)
-    found = np.empty(len(order), dtype=bool)
-    found[order] = place >= np.repeat(size - count, size)
-    return found
+    lowest = np.empty(len(order), dtype=bool)
+    lowest[order] = place >= np.repeat(size - count, size)
+    return lowest

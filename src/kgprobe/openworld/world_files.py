@@ -98,8 +98,7 @@ def _flags(path: Path, name: str, problems: list[str]) -> NDArray[np.bool_] | No
         found = "is not there" if column is None else f"is {column.type} with {column.null_count:,} nulls"
         problems.append(f"{path.name}: column {name!r} {found}, expected a boolean in every row")
         return None
-    flags: NDArray[np.bool_] = column.to_numpy()
-    return flags
+    return np.asarray(column.to_numpy())
 
 
 def _mismatches(queries: AnyInts, answers: AnyInts, known: NDArray[np.bool_], flag: str) -> list[str]:
@@ -154,14 +153,7 @@ def write_world(world: OpenWorld, folder: str | os.PathLike[str]) -> None:
 
 
 def require_free(folder: Path) -> None:
-    """Refuse to overwrite a graph with a world.
-
-    Raises:
-        DataError: The folder holds a graph that is not a world.
-
-    Example:
-        >>> require_free(Path("no such folder"))
-    """
+    """Raise a DataError if the folder holds a graph that is not a world."""
     if folder.is_dir() and not (folder / ABOUT).exists() and find_reader(folder) is not None:
         problem = "it holds a graph that would be overwritten"
         raise DataError(f"{folder}: cannot hold a world", [problem], "choose an empty folder")
@@ -178,21 +170,17 @@ def read_world(source: str | os.PathLike[str], correlated: bool = False) -> Open
         DataError: There is no world, or it is invalid; the message lists every problem.
     """
     try:
-        return _find(source, correlated)
+        tried = places(source)
+        folder = next((place for place in tried if place.is_dir()), None)
+        if folder is None:
+            raise DataError(f"{source}: no such world", [f"no directory {place}" for place in tried], _MAKE)
+        if (folder / ANSWERS).exists():
+            return read_published(folder, correlated)
+        if correlated:
+            raise DataError(f"{source}: only published worlds have a correlated variant", remedy=_MAKE)
+        return _read(folder)
     except OSError as error:  # missing permissions, or an invalid file name
         raise DataError(f"{source}: cannot be read", [str(error)], "give a folder that you may read") from None
-
-
-def _find(source: str | os.PathLike[str], correlated: bool) -> OpenWorld:
-    tried = places(source)
-    folder = next((place for place in tried if place.is_dir()), None)
-    if folder is None:
-        raise DataError(f"{source}: no such world", [f"no directory {place}" for place in tried], _MAKE)
-    if (folder / ANSWERS).exists():
-        return read_published(folder, correlated)
-    if correlated:
-        raise DataError(f"{source}: only published worlds have a correlated variant", remedy=_MAKE)
-    return _read(folder)
 
 
 def _read(folder: Path) -> OpenWorld:

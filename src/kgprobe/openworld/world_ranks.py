@@ -45,8 +45,7 @@ def pair_problems(opened: Ranks, closed: Ranks, *, require_answers: bool) -> lis
     """
     problems = [*_origins(opened, closed)]
     rows = rows_of(opened, closed)
-    if not len(opened):
-        problems.append("the open table has no rows")
+    problems += [] if len(opened) else ["the open table has no rows"]
     if lost := int((rows < 0).sum()):
         which = f"{lost:,} of {len(opened):,} rows of the open table"
         problems.append(f"{which} are not in the closed one, but known answers must be")

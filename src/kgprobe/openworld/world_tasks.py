@@ -60,7 +60,11 @@ def tail_task(
     """
     if world.queries is not None:
         chosen = _keys(world.queries, world)
-        _require_known(world, chosen)
+        if without := int((~np.isin(chosen, _keys(world.known, world))).sum()):
+            raise DataError(
+                f"{world.name}: {without:,} of {len(chosen):,} tail queries have no known answer",
+                remedy="remove them: a query without a known answer has no score in the open world",
+            )
         settings: dict[str, Any] = {"kind": "tail", "queries": len(chosen)}
     else:
         _check(queries=(queries, 1), least_answers=(least_answers, 1), least_known=(least_known, 1), seed=(seed, 0))
@@ -134,15 +138,6 @@ def answers_per_query(world: OpenWorld, task: WorldTask) -> dict[str, float]:
 def _keys(rows: AnyInts, world: OpenWorld) -> AnyInts:
     """A key of the tail query of each row (head, relation, ...)."""
     return pair_keys(rows[:, 0], rows[:, 1], world.num_relations)
-
-
-def _require_known(world: OpenWorld, asked: AnyInts) -> None:
-    without = int((~np.isin(asked, _keys(world.known, world))).sum())
-    if without:
-        raise DataError(
-            f"{world.name}: {without:,} of {len(asked):,} tail queries have no known answer",
-            remedy="remove them: a query without a known answer has no score in the open world",
-        )
 
 
 def _fitting(world: OpenWorld, least_answers: int, least_known: int) -> AnyInts:
