@@ -75,19 +75,19 @@ def test_remarks_say_what_is_assumed() -> None:
     world, entities = simulate(0, Learned(0.9), 0.25, queries=200)
     answers = HeldOut.of(world.open, entities=entities)
     rate, share, sizes = Assumptions((0.25,)).remarks(answers)
-    assert rate == "each true fact is missing with probability 0.25, whatever a model says of it"
+    assert rate == "each true triple is missing with probability 0.25, independently of its rank"
     truth = 1 - len(world.open) / len(world.closed)
     assert abs(float(share.split("%")[0].removeprefix("so ")) / 100 - truth) < 0.03
     assert "many and with few answers" in sizes
     spread = Assumptions((0.1, 0.2, 0.3), odds=4.0).remarks(answers)[0]
-    assert "0.1 to 0.3, but the odds of the answer that a model ranks last are 4 times" in spread
+    assert "0.1 to 0.3, with 4 times the odds for the answer that a model ranks last" in spread
 
 
 def test_remarks_warn_of_little_to_go_by() -> None:
     remarks = Assumptions((0.8,)).remarks(HeldOut.of(_ranks(), entities=12))
-    assert any("rests more on its assumptions" in remark for remark in remarks)
+    assert any("depends more on assumptions" in remark for remark in remarks)
     assert any("only 0% of the targets have another held-out answer" in remark for remark in remarks)
-    assert "2 ranks are few to learn from: the estimate is rough, and so is its interval" in remarks
+    assert "with only 2 ranks, the estimate and its interval are rough" in remarks
     none = Assumptions((0.0,)).remarks(HeldOut.of(_ranks(), entities=12))
     assert len(none) == 3
 
@@ -358,7 +358,7 @@ def test_no_more_answers_are_missing_before_a_target_than_candidates_are() -> No
     world, entities = simulate(1, Gaussian(3.0), 0.2, kind="mixed", queries=2500)
     completion, rows = Completion(HeldOut.of(world.open, entities=entities), 0.2), len(world.open)
     assert completion.num_groups > 1
-    missing, _ = completion._found(completion.counts, np.ones(rows))(np.full(rows, 0.999))
+    missing, _ = completion._fitted(completion.counts, np.ones(rows))(np.full(rows, 0.999))
     assert (missing <= world.open.rank - 1).all()
     assert (missing > 0).any()
 

@@ -154,7 +154,7 @@ def test_every_pair_that_cannot_be_used_is_named(tmp_path: Path) -> None:
     text = str(caught.value)
     assert "half.closed.parquet is not there" in text
     assert "mixed: these rank tables are not of one model in two worlds" in text
-    assert "the table of the closed world says that it is of the open world" in text
+    assert "the table of the closed world was ranked in the open world" in text
 
 
 def test_one_pair_that_cannot_be_used_is_said_as_it_is(tmp_path: Path) -> None:
@@ -226,7 +226,7 @@ def test_training_runs_are_told_apart() -> None:
     one, two = (pair_of("tail"), pair_of("tail"))
     merged = RankPair(merge_seeds({0: one.open, 5: two.open}), merge_seeds({0: one.closed, 5: two.closed}))
     assert len(merged.open) == 2 * len(one.open)
-    assert "only one of the two tables tells its training runs apart" in refused(merged.open, one.closed)
+    assert "only one of the two tables has training seeds" in refused(merged.open, one.closed)
     problems = refused(merged.open, merge_seeds({0: one.closed, 4: two.closed}))
     assert problems[0].startswith(f"{len(one.open)} of {len(merged.open)} rows of the open table")
 
@@ -255,7 +255,7 @@ def task(checkpoint_world: OpenWorld) -> WorldTask:
 
 def scores_in(path: Path, world: OpenWorld, task: WorldTask, seed: int) -> Dense:
     """Write the scores of a model for the queries of a task."""
-    model = Dense.random(checkpoint_world, seed)
+    model = Dense.random(world, seed)
     head, relation, _ = np.concatenate([task.known, task.missing]).T
     path.parent.mkdir(parents=True, exist_ok=True)
     np.savez(path, tail=model.score("tail", head, relation).astype(np.float32))
@@ -325,7 +325,7 @@ def test_several_training_runs_are_one_table(tmp_path: Path, checkpoint_world: O
 
 def problems_of(checkpoint: RankedCheckpoint, world: OpenWorld, task: WorldTask) -> str:
     with pytest.raises(DataError, match="something else") as caught:
-        checkpoint.is_ranked(checkpoint_world, task)
+        checkpoint.is_ranked(world, task)
     return "\n".join(caught.value.problems)
 
 
