@@ -85,13 +85,10 @@ class Recount:
     def __init__(self, graph: KnowledgeGraph, queries: AuditQueries) -> None:
         self.graph, self.queries = graph, queries
         self.splits = tuple(split for split in SPLITS if split in graph.splits)
-        self._left = cache(self._count)
+        self.left = cache(self._left)
 
-    def left(self, filtered: tuple[str, ...], swapped: bool = False) -> Counts:
+    def _left(self, filtered: tuple[str, ...], swapped: bool = False) -> Counts:
         """How many candidates a filter leaves in each query."""
-        return self._left(filtered, swapped)
-
-    def _count(self, filtered: tuple[str, ...], swapped: bool) -> Counts:
         left = np.full(len(self.queries), self.graph.num_entities, dtype=np.int32)
         if filtered:
             side = self.queries.predicts_tail ^ swapped

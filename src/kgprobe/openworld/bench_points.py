@@ -121,11 +121,7 @@ class Collector:
         return np.round([values[str(metric)] for metric in self._all], _DIGITS)
 
     def points(self) -> Points:
-        """All points.
-
-        Raises:
-            DataError: The rank tables cannot be compared; the message lists every problem.
-        """
+        """All points; a DataError lists why rank tables cannot be compared."""
         names = [(model, checkpoint) for model, own in self._values.items() for checkpoint in own]
         problems = self._problems or ["there is only one point" if names else "there are no points"] * (len(names) < 2)
         if problems or self._queries is None:

@@ -274,16 +274,7 @@ class StoredPair:
 
 
 def find_pairs(folders: Iterable[str | PathLike[str]]) -> list[StoredPair]:
-    """All pairs of rank files below the folders, by folder and in the order of training.
-
-    Example:
-        >>> find_pairs(["nowhere"])
-        Traceback (most recent call last):
-        ...
-        kgprobe.errors.DataError: there are no rank tables to compare
-          - nowhere: no such folder
-        Remedy: give folders that 'kgprobe openworld evaluate' wrote
-    """
+    """All pairs of rank files below the folders, by folder and in the order of training."""
     found, problems = [], []
     for root in dict.fromkeys(map(Path, folders)):
         names = {ending: _names(root, ending) for ending in (_OPEN, _CLOSED)}

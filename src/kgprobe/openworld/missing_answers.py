@@ -101,7 +101,7 @@ def _known(ranks: Ranks, graph: KnowledgeGraph | None, entities: int | None) -> 
     if size is None:
         raise UsageError(
             "the number of known answers of a query cannot be determined from ranks alone",
-            remedy="give the graph, or the number of its entities (entities)",
+            remedy="give the graph, or the number of its entities",
         )
     return (size - ranks.candidates + 1).astype(np.int64)
 

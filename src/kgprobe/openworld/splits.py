@@ -24,7 +24,7 @@ def tail_popularity(graph: KnowledgeGraph) -> Floats:
     """
     head, _, tail = graph.triples().T
     degree: Ints = np.bincount(np.concatenate([head, tail]), minlength=graph.num_entities)
-    return degree[tail].astype(np.float64)
+    return np.asarray(degree[tail], dtype=np.float64)
 
 
 def rank_scores(ranks: Ranks, graph: KnowledgeGraph) -> Floats:

@@ -161,12 +161,7 @@ class RankPair:
 
 
 def pair_paths(folder: str | os.PathLike[str], name: str) -> dict[str, Path]:
-    """The paths of the two files of a pair.
-
-    Example:
-        >>> [path.name for path in pair_paths("runs", "final").values()]
-        ['final.open.parquet', 'final.closed.parquet']
-    """
+    """The paths of the two files of a pair: NAME.open.parquet and NAME.closed.parquet."""
     return {world: Path(folder) / f"{name}.{world}.parquet" for world in WORLDS}
 
 
