@@ -43,7 +43,7 @@ def test_candidates_are_compared_with_the_filter(
     kp.Ranks.from_columns(**queries(candidates=[4, 4, 4, 4])).write(path)
     done = kgprobe("check", path, "--graph", graph_dir)
     assert done.code == 1
-    assert "unfiltered: the candidates of 3 of 4 rows are not those that filtering by train+test leaves" in done.out
+    assert "Unfiltered: 3 of 4 rows have other candidate counts than filtering by train+test leaves" in done.out
 
 
 def test_popularity_is_compared_with_the_graph(kgprobe, tmp_path: Path, graph_dir: Path, queries) -> None:
@@ -56,14 +56,14 @@ def test_popularity_is_compared_with_the_graph(kgprobe, tmp_path: Path, graph_di
         **queries(entity_popularity=[0.1] * 4, relation_popularity=right.numbers("relation_popularity"))
     ).write(path)
     done = kgprobe("check", path, "--graph", graph_dir)
-    assert "popularity differs from that of the graph: 4 of 4 rows" in done.out
+    assert "Popularity differs from the graph in 4 of 4 rows" in done.out
 
 
 def test_a_rank_that_its_ties_cannot_give(kgprobe, tmp_path: Path, queries) -> None:
     path = tmp_path / "untied.parquet"
     kp.Ranks.from_columns(**queries(ties=[0, 0, 0, 0])).write(path)
     done = kgprobe("check", path)
-    assert (done.code, "rank - ties/2 is not whole: 1 of 4 rows" in done.out) == (1, True)
+    assert (done.code, "inconsistent in 1 of 4 rows: rank - ties/2 is no integer" in done.out) == (1, True)
 
 
 def test_seeds_of_different_length(kgprobe, tmp_path: Path, queries) -> None:
@@ -71,7 +71,7 @@ def test_seeds_of_different_length(kgprobe, tmp_path: Path, queries) -> None:
     short = {key: values[:2] for key, values in queries().items()}
     kp.merge_seeds({1: kp.Ranks.from_columns(**queries()), 2: kp.Ranks.from_columns(**short)}).write(path)
     done = kgprobe("check", path)
-    assert (done.code, "seeds have different numbers of queries: 1: 4, 2: 2" in done.out) == (1, True)
+    assert (done.code, "Seeds have different numbers of queries: 1: 4, 2: 2" in done.out) == (1, True)
 
 
 def test_a_file_that_cannot_be_read_is_a_finding(kgprobe, tmp_path: Path, ranks_file: Path) -> None:
@@ -172,7 +172,7 @@ def test_a_file_without_rows_is_not_clean(kgprobe, tmp_path: Path, queries) -> N
     path = tmp_path / "none.parquet"
     kp.Ranks.from_columns(**{name: values[:0] for name, values in queries().items()}).write(path)
     done = kgprobe("check", path)
-    assert (done.code, "the file has no rows" in done.out, "nothing wrong" in done.err) == (1, True, False)
+    assert (done.code, "The file has no rows" in done.out, "nothing wrong" in done.err) == (1, True, False)
 
 
 def test_clean_files_give_an_empty_list_of_rows(kgprobe, ranks_file: Path) -> None:

@@ -48,13 +48,13 @@ def _notes(model: list[int], mrr: list[float]) -> list[str]:
 
 def test_notes_say_what_is_too_few() -> None:
     assert _notes([0, 0], [0.1, 0.2]) == [
-        "There is one model only: its checkpoints are compared, and there are no intervals.",
+        "There is only one model: its checkpoints are compared, without confidence intervals.",
         "No point is late: none of the 2 have a closed-world MRR above 0.5.",
     ]
     assert _notes([0, 0, 1], [0.1, 0.6, 0.7]) == [
-        "Intervals over 2 models are rough: every one of them counts much.",
-        "Only 2 of 3 points are late (have a closed-world MRR above 0.5): their statistics say little.",
-        "No model has two late checkpoints, so that there is no spread at equal closed-world value.",
+        "Intervals over 2 models are rough: each model has a large influence.",
+        "Only 2 of 3 points are late (have a closed-world MRR above 0.5): the statistics are rough.",
+        "No model has two late checkpoints, so there is no spread at equal closed-world value.",
     ]
     assert _notes([i // 3 for i in range(15)], [0.9] * 15) == []
 
@@ -138,7 +138,7 @@ def test_everything_that_is_missing_is_named(tmp_path: Path) -> None:
         f"{tmp_path}/runs/model-1/epoch-0.open.parquet: its .closed.parquet is missing",
         f"{tmp_path}/runs/model-0/epoch-5.closed.parquet: its .open.parquet is missing",
         f"{tmp_path}/empty: no rank tables named NAME.open.parquet and NAME.closed.parquet in it",
-        f"{tmp_path}/nowhere: there is no such folder",
+        f"{tmp_path}/nowhere: no such folder",
     ]
 
 
@@ -157,7 +157,7 @@ def test_two_folders_of_one_model_are_refused(tmp_path: Path) -> None:
         write_pairs(tmp_path / part, made_pairs(1, 2))
     with pytest.raises(DataError) as raised:
         read_bench([tmp_path], SMALL)
-    assert raised.value.problems == [f"model-0, epoch-{i}: there are two of this name" for i in (0, 5)]
+    assert raised.value.problems == [f"model-0, epoch-{i}: this name occurs twice" for i in (0, 5)]
 
 
 METRICS = ["pMRR(p=1)", "pMRR(p=0.25)", "PROBE(alpha=1)", "PROBE(alpha=-1)"]

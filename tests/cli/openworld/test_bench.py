@@ -130,7 +130,7 @@ def test_half_a_pair_and_an_empty_folder_are_named_together(kgprobe: Command, ru
 def test_one_point_is_too_few(kgprobe: Command, tmp_path: Path) -> None:
     run = kgprobe("openworld", "bench", write_pairs(tmp_path, made_pairs(1, 1, queries=5)))
     assert run.code == 1
-    assert "there is one point only" in run.err
+    assert "there is only one point" in run.err
 
 
 @pytest.mark.parametrize(

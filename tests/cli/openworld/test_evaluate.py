@@ -97,7 +97,7 @@ def test_a_model_is_ranked_in_every_world_with_the_facts_that_it_learned(kgprobe
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (("--task", "all", "--facts", -1), "facts is -1"),
+        (("--task", "all", "--facts", -1), "triples is -1"),
         (("--queries", 0, "--least", 0), "least_answers is 0"),
         (("--least", 99), "no tail query has 99 hard answers"),
         (("--metric", "nope"), "nope"),

@@ -91,7 +91,7 @@ def _rows(world: OpenWorld) -> list[Record]:
 
     rows: list[Record] = [
         {"part": part, "facts": count, "share": world.shares[part]}
-        for part, count in world.facts.items()
+        for part, count in world.sizes.items()
         if count or part != "valid"
     ]
     try:
