@@ -6,11 +6,9 @@ import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from kgprobe.aggregate import parse_groupings
@@ -18,8 +16,7 @@ from kgprobe.arrays import Ints, distinct
 from kgprobe.errors import DataError, UsageError
 from kgprobe.graph import KnowledgeGraph
 from kgprobe.metrics.evaluation import sortable
-from kgprobe.ranks import RankFile, Ranks, read_ranks, refuse_intervals, validate
-from kgprobe.resources import Progress
+from kgprobe.ranks import RankFile, Ranks, refuse_intervals, validate
 
 Source = Ranks | RankFile | str | os.PathLike[str]
 
@@ -53,18 +50,14 @@ def whole_tables(tables: Any, graph: Any = None) -> dict[str, Ranks]:
         raise UsageError("these are no models to compare", listed, remedy)
     if not (graph is None or isinstance(graph, KnowledgeGraph)):
         raise UsageError(f"{graph!r} is no graph", remedy="read it with kgprobe.load_graph")
-    return {name: whole_table(source) for name, source in given.items()}
+    return {name: whole_table(source, graph) for name, source in given.items()}
 
 
-def whole_table(source: Source) -> Ranks:
-    """The ranks of a source in memory, checked if they come from a file."""
+def whole_table(source: Source, graph: KnowledgeGraph | None = None) -> Ranks:
+    """The ranks of a source in memory, validated if they come from a file."""
     if isinstance(source, Ranks):
         return source
-    if isinstance(source, RankFile):
-        validate(source)
-        batches = [batch.to_arrow() for batch in source.batches()] or [source.empty_table()]
-        return Ranks(pa.concat_tables(batches).unify_dictionaries(), source.info, validate=False)
-    return read_ranks(source)
+    return (source if isinstance(source, RankFile) else RankFile(source)).read(graph)
 
 
 Runs = Mapping[str, tuple[Ranks, ...]]
@@ -202,9 +195,8 @@ Models = Lineup | Mapping[str, Source]
 """What a comparison takes: models lined up, or their tables by name."""
 
 
-def named_files(paths: Iterable[Path], progress: Progress | None = None) -> dict[str, RankFile]:
+def named_files(files: Sequence[RankFile]) -> dict[str, RankFile]:
     """Rank files by the name of their model; by their path, where several files name the same model."""
-    files = [RankFile(path, progress) for path in paths]
     twice = [str(path) for path, number in Counter(str(file.path) for file in files).items() if number > 1]
     if twice:
         raise UsageError("the same file is given twice", twice, "name every file once")

@@ -1,4 +1,4 @@
-"""The rank transformers and the weight functions drawn."""
+"""Figures of the rank transformers and of the popularity weights."""
 
 from __future__ import annotations
 
@@ -35,15 +35,13 @@ _CURVE_POINTS = 241
 
 _CURVE_MARKS = 8
 
-"""Markers on a curve, few enough to see which is which."""
-
 
 @in_style
 def draw_transformers(alphas: Sequence[float] = ALPHAS, candidates: int = 1000) -> Figure:
     """Score by rank for several alpha: left r^-alpha, right f*.
 
     Args:
-        alphas: Sharpness of each curve. Left, those below 0 are left out: they rise without limit.
+        alphas: Sharpness of each curve; negative values are omitted on the left, where they are unbounded.
         candidates: The number of candidates of a query, at least 2.
 
     Example:
@@ -91,7 +89,7 @@ _POINTS, _MARKS, _CELLS = 241, 8, 101
 
 
 def relative_weights(entity: Floats, relation: Floats, beta_e: float, beta_r: float, eps: float = _EPS) -> Floats:
-    """What a target counts, relative to one of which both popularities are 1.
+    """The weight of a target, relative to a target whose popularities are both 1.
 
     Example:
         >>> relative_weights(np.array([0.25]), np.array([1.0]), 0.5, 0.5, eps=0.0).round(12).tolist()
@@ -109,7 +107,7 @@ def draw_weights(betas: Sequence[float] = BETAS, eps: float = _EPS) -> Figure:
 
     Args:
         betas: Robustness of each curve.
-        eps: What is added to the popularity.
+        eps: Epsilon of the popularity.
 
     Example:
         >>> figure = draw_weights([0.0, 0.5])
@@ -130,7 +128,7 @@ def draw_weights(betas: Sequence[float] = BETAS, eps: float = _EPS) -> Figure:
             label=setting(beta=beta),
         )
     log_axis(axes, "x", _LEAST, 1)
-    axes.set_yscale("log")  # first, so that the limits leave room in powers
+    axes.set_yscale("log")  # set first, so that the margins are in log scale
     log_axis(axes, "y", *axes.get_ylim())
     axes.set_xlabel("popularity δ(e) or δ(r|e)")
     axes.set_ylabel("weight relative to popularity 1")
@@ -140,11 +138,11 @@ def draw_weights(betas: Sequence[float] = BETAS, eps: float = _EPS) -> Figure:
 
 @in_style
 def draw_weight_surface(betas: Sequence[float] = SURFACE_BETAS, eps: float = _EPS) -> Figure:
-    """The weight of a triple over both popularities, one panel for each beta on a common scale of colours.
+    """The weight of a triple over both popularities, one panel per beta with a common colour scale.
 
     Args:
         betas: Robustness of each panel, for both popularities.
-        eps: What is added to both.
+        eps: Epsilon of both popularities.
 
     Example:
         >>> figure = draw_weight_surface([0.0, 0.8])

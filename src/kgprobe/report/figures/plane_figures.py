@@ -41,15 +41,15 @@ if TYPE_CHECKING:
 
 @in_style
 def draw_bands(plane: DecisionMap, first: str, second: str, look_of: Mapping[str, Look] | None = None) -> Figure:
-    """Scores of two models over alpha above, their difference with its simultaneous band below, a column for each beta.
+    """Scores of two models over alpha, and below their difference with its simultaneous band; one column per beta.
 
-    Where the band does not hold 0, the sign of the difference is beyond noise: for all alpha and beta at once.
+    Where the band does not contain 0, the difference is significant, simultaneously for all alpha and beta.
 
     Args:
-        plane: Has both models; its band holds for all pairs of its models.
-        first: One of them.
-        second: The other, which is subtracted.
-        look_of: Looks of the models, where they shall be those of other figures.
+        plane: A decision map with both models; its band holds for all pairs of its models.
+        first: The first model.
+        second: The second model, which is subtracted.
+        look_of: Colours and markers by model; by default chosen for this figure.
 
     Example:
         >>> from kgprobe.decision import decision_map
@@ -88,24 +88,22 @@ def draw_bands(plane: DecisionMap, first: str, second: str, look_of: Mapping[str
         above.set_title(setting(beta=float(beta)))
         below.set_xlabel(SHARPNESS)
     drawn[0].set_ylabel(f"PROBE({ALPHA}, {BETA})")
-    drawn[columns].set_ylabel(f"{plain(first, 12)}\nless {plain(second, 12)}")
+    drawn[columns].set_ylabel(f"{plain(first, 12)}\nminus {plain(second, 12)}")
     handles, names = drawn[0].get_legend_handles_labels()
     level = plane.settings["level"]
-    band_name = f"difference, {level:.0%} band for all {ALPHA} and {BETA} at once"
+    band_name = f"difference, {level:.0%} simultaneous band over {ALPHA} and {BETA}"
     legend_above(figure, [*handles, below.collections[0]], [*names, band_name])
     return figure
 
 
-_FEW_CELLS = 6
-
-"""Up to so many cells a side, their values are written into them."""
+_FEW_CELLS = 6  # up to this grid size, values are written into the cells
 
 _FEW_PANELS = 9
 
 
 @in_style
 def draw_heat_maps(plane: DecisionMap) -> Figure:
-    """One panel for each model: alpha across, beta upwards, colour from the worst to the best model of that point.
+    """One panel per model: alpha across, beta upwards, colour from the worst (0) to the best (1) model at each point.
 
     Example:
         >>> from kgprobe.decision import decision_map
@@ -140,25 +138,23 @@ def draw_heat_maps(plane: DecisionMap) -> Figure:
     return figure
 
 
-_LETTER = 0.023
-
-"""The width of a letter, where the map has 1: a name that does not fit is in the legend alone."""
+_LETTER = 0.023  # width of a letter relative to the map; names that do not fit are only in the legend
 
 
 @in_style
 def draw_decision_map(plane: DecisionMap, look_of: Mapping[str, Look] | None = None) -> Figure:
-    """The winner by colour, hatched where its lead is within noise, and the curves on which the two best are equal.
+    """The best model by colour, hatched where its lead is not significant, and the curves where the two best are equal.
 
     Args:
         plane: The map.
-        look_of: Looks of the models, where they shall be those of other figures.
+        look_of: Colours and markers by model; by default chosen for this figure.
 
     Example:
         >>> from kgprobe.decision import decision_map
         >>> from kgprobe.report.figures.geometry_figures import paper_example
         >>> plane = decision_map(paper_example(), np.linspace(-1, 1, 5), np.linspace(0, 0.8, 5), replicates=10)
         >>> [text.get_text() for text in draw_decision_map(plane).legends[0].get_texts()]
-        ['A', 'B', 'C', 'within noise', 'equal']
+        ['A', 'B', 'C', 'not significant', 'equal']
     """
     from matplotlib.colors import ListedColormap
     from matplotlib.ticker import MaxNLocator
@@ -200,13 +196,13 @@ def cell_edges(values: Floats) -> Floats:
 
 
 def _span(values: Floats) -> tuple[float, float]:
-    """From the smallest to the largest value; some room around a single one."""
+    """The range of the values; a single value gets a margin."""
     room = 0.5 * (len(values) == 1)
     return float(values.min()) - room, float(values.max()) + room
 
 
 def _outline(x: Floats, y: Floats, cells: Flags) -> Path:
-    """All marked cells [y, x] as one path, so that their hatching has no seams."""
+    """All marked cells [y, x] as one path, so that the hatching is continuous."""
     from matplotlib.path import Path as Outline
 
     row, column = np.nonzero(cells)
@@ -224,7 +220,7 @@ def _hatch(axes: Axes, outline: Path) -> None:
 
 
 def _among_the_best(plane: DecisionMap, first: str, second: str, curve: Floats) -> Floats:
-    """The curve without its parts on which a third model is better than the two."""
+    """The curve without the parts where a third model is better than both."""
     at = [np.abs(axis[None, :] - curve[:, [i]]).argmin(axis=1) for i, axis in enumerate((plane.alphas, plane.betas))]
     best = {plane.models.index(first), plane.models.index(second)}
     kept = np.isin(plane.winner[tuple(at)], list(best))
@@ -232,7 +228,7 @@ def _among_the_best(plane: DecisionMap, first: str, second: str, curve: Floats) 
 
 
 def _name_regions(axes: Axes, models: Sequence[str], winner: Ints, edges: tuple[Floats, Floats]) -> None:
-    """The name of each model in the widest part of what it wins, where there is room for it."""
+    """Write the name of each model into the widest part of its region, if it fits."""
     from scipy.ndimage import distance_transform_edt
 
     across, upwards = np.clip(edges[0], *axes.get_xlim()), np.clip(edges[1], *axes.get_ylim())
@@ -265,4 +261,4 @@ def _name_colours(figure: Figure, winners: list[str], look: Mapping[str, Look]) 
         Patch(facecolor="0.6", edgecolor="white", hatch="/////", linewidth=0),
         Line2D([], [], color="black", linewidth=1.4),
     ]
-    legend_above(figure, handles, [*(plain(model, 20) for model in winners), "within noise", "equal"])
+    legend_above(figure, handles, [*(plain(model, 20) for model in winners), "not significant", "equal"])

@@ -42,7 +42,7 @@ _WIDTH = 0.4
 
 
 def rank_counts(ranks: Ranks) -> Floats:
-    """How many queries are in each bin; a mean rank between two bins, as 2.5, is in the worse.
+    """The number of queries per bin; a mean rank between two bins, such as 2.5, is in the worse bin.
 
     Example:
         >>> from kgprobe.ranks import Ranks
@@ -57,35 +57,35 @@ def rank_counts(ranks: Ranks) -> Floats:
 
 
 def mean_counts(lineup: Lineup, model: str) -> Floats:
-    """The counts of a model, mean over its seeds."""
+    """The number of queries per bin of a model, averaged over its seeds."""
     return np.asarray(np.mean([rank_counts(run) for run in lineup.runs[model]], axis=0))
 
 
 @in_style
 def draw_rank_histogram(lineup: Lineup, first: str, second: str, look_of: Mapping[str, Look] | None = None) -> Figure:
-    """The ranks of two models in the bins of the paper, and how many more the first has in each.
+    """Rank histograms of two models in the bins of the paper, and their difference.
 
     Args:
-        lineup: Has both models.
-        first: One of them.
-        second: The other.
-        look_of: Looks of the models, where they shall be those of other figures.
+        lineup: A line-up with both models.
+        first: The first model.
+        second: The second model.
+        look_of: Colours and markers by model; by default chosen for this figure.
     """
     look = look_of or looks([first, second])
     figure, (counts, difference) = panels(PAGE, 2.4, 1, 2, width_ratios=[3, 2])
     place = np.arange(len(BINS))
-    found = {model: mean_counts(lineup, model) for model in (first, second)}
-    for shift, (model, values) in zip((-_WIDTH / 2, _WIDTH / 2), found.items(), strict=True):
+    counts_of = {model: mean_counts(lineup, model) for model in (first, second)}
+    for shift, (model, values) in zip((-_WIDTH / 2, _WIDTH / 2), counts_of.items(), strict=True):
         own = look[model]
         bars = counts.bar(
             place + shift, values, _WIDTH, color=own.colour, hatch=own.hatch, edgecolor="white", label=plain(model)
         )
         counts.bar_label(bars, [_rounded(value) for value in values], fontsize=7, rotation=90, padding=2)
         bars.set_label(plain(model))
-    counts.set_ylim(0, 1.22 * max(1.0, *(values.max() for values in found.values())))
+    counts.set_ylim(0, 1.22 * max(1.0, *(values.max() for values in counts_of.values())))
     counts.set_ylabel("queries")
     counts.legend(loc="upper right")
-    more = found[first] - found[second]
+    more = counts_of[first] - counts_of[second]
     ahead = [look[first] if value >= 0 else look[second] for value in more]
     bars = difference.bar(
         place, more, 0.6, color=[own.colour for own in ahead], hatch=[own.hatch for own in ahead], edgecolor="white"
@@ -94,7 +94,7 @@ def draw_rank_histogram(lineup: Lineup, first: str, second: str, look_of: Mappin
     difference.axhline(0, color="black", linewidth=0.6)
     difference.margins(y=0.15)
     difference.set_ylabel("difference in queries")
-    difference.set_title(f"{plain(first, 24)} less {plain(second, 24)}")
+    difference.set_title(f"{plain(first, 24)} minus {plain(second, 24)}")
     for axes in (counts, difference):
         axes.set_xticks(place, BINS, rotation=30, ha="right", rotation_mode="anchor")
         axes.set_xlabel("rank")
@@ -104,7 +104,7 @@ def draw_rank_histogram(lineup: Lineup, first: str, second: str, look_of: Mappin
 
 
 def _rounded(count: float) -> str:
-    """Means over seeds need not be whole; of large ones nobody wants to know."""
+    """A mean count with one decimal if it is small."""
     return whole(round(count, 1 if abs(count) < 10 else 0) + 0.0)  # no -0
 
 
@@ -112,14 +112,12 @@ METRIC = "PROBE(alpha=1,beta=0)"
 
 BANDS = 5
 
-_SPREAD = 0.5
-
-"""The room that the models of a group share, where groups are 1 apart."""
+_SPREAD = 0.5  # width of the models of a group; groups are 1 apart
 
 
 @dataclass(frozen=True)
 class Limits:
-    """The ends of the interval in each group, and whether it can be trusted."""
+    """The confidence interval in each group, and whether it is reliable."""
 
     low: Floats
     high: Floats
@@ -128,14 +126,14 @@ class Limits:
 
 @dataclass(frozen=True)
 class GroupScores:
-    """A metric of several models in groups of queries, the least popular first.
+    """A metric of several models by group of queries, the least popular first.
 
     Attributes:
-        metric: Its name.
-        groups: What the groups are called.
-        queries: How many queries are in each.
-        values: The value in each group, by model.
-        limits: Its intervals, by model.
+        metric: The name of the metric.
+        groups: The names of the groups.
+        queries: The number of queries per group.
+        values: The values per group, by model.
+        limits: The confidence intervals per group, by model.
     """
 
     metric: str
@@ -146,7 +144,7 @@ class GroupScores:
 
 
 def compared_groups(comparison: Comparison) -> GroupScores:
-    """The values and intervals of a comparison by ``popularity``; of its first metric, where it has several.
+    """The values and intervals of a comparison by ``popularity``, for its first metric.
 
     Example:
         >>> from kgprobe.comparison import line_up
@@ -183,18 +181,18 @@ def compared_groups(comparison: Comparison) -> GroupScores:
 
 
 def _name(band: str) -> str:
-    """A band by its upper limit: the lower one is that of its neighbour."""
+    """The name of a band: its upper limit."""
     limit = float(band.rpartition(", ")[2].rstrip("]"))
     return f"≤ {scientific(limit)}" if limit > 0 else "0"
 
 
 @in_style
 def draw_popularity_groups(found: GroupScores, look_of: Mapping[str, Look] | None = None) -> Figure:
-    """The value of every model in every group with its interval, which is dotted where it cannot be trusted.
+    """The value of each model in each group with its confidence interval, dotted if it is not reliable.
 
     Args:
-        found: The values.
-        look_of: Looks of the models, where they shall be those of other figures.
+        found: The values and intervals.
+        look_of: Colours and markers by model; by default chosen for this figure.
 
     Example:
         >>> limits = Limits(np.array([0.1, 0.5]), np.array([0.3, 0.7]), np.array([True, False]))

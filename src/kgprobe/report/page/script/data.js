@@ -1,7 +1,7 @@
-// The data of the page: opened once, then only read.
+// The data of the page, read-only after opening.
 //
 // Rows are queries: all of them, or a sample where the ranks were compressed into cells (data.exact is false then).
-// The first `counted` rows are all queries or a random sample of them; rows behind are only shown in the table.
+// The first `counted` rows are all queries or a random sample of them; later rows are only shown in the table.
 
 const ARRAY_TYPES = { u1: Uint8Array, u2: Uint16Array, u4: Uint32Array, i4: Int32Array, f8: Float64Array };
 const ALIGNMENT = 8;
@@ -28,7 +28,7 @@ function openRanks(data) {
   data.rows = arrays.triple.length;
   data.counted ??= data.rows;
   data.clusters = arrays.head.length;
-  data.kept = new Map(); // what was computed once and is needed again
+  data.kept = new Map(); // cache of computed values
   data.runs = data.runs.map((run) => openRun(data, run));
   data.runsOf = data.models.map((_, model) => data.runs.filter((run) => run.model === model));
   return data;
@@ -75,7 +75,7 @@ function openRows(data, run) {
     count: null,
     powers: kept(data, "powers of rows", () => powersOf(arrays.ranks, arrays.candidates)),
     rarity: epsilon && kept(data, `rarity ${epsilon}`, () => rarityOf(popularityLogs(arrays, epsilon))),
-    // Runs that agree in all this weigh every row alike, and share the weights.
+    // Runs with the same popularity and candidates share their weights.
     weight: kept(data, weighed, () => ({ beta: NaN, values: new Float64Array(data.counted) })),
     lost: { alpha: NaN, values: null },
     mean: { alpha: NaN, beta: NaN, loss: NaN },

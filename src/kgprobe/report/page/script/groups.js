@@ -1,4 +1,4 @@
-// Scores within groups of queries: by popularity, by relation, by side. Weights are those of the whole.
+// Scores of groups of queries by popularity, relation or side, with the weights of all queries.
 
 const GROUP_CODES = {
   popularity: (data) => (data.hasPopularity

@@ -1,10 +1,10 @@
-// PROBE from the ranks, as `kgprobe eval` computes it. All of this works on rows and on cells alike.
+// PROBE as `kgprobe eval` computes it, from rows or from compressed cells.
 //
-// A query scores f*(r) = 1 - loss, with loss = expm1(-alpha ln r) / expm1(-alpha ln E): the power of every rank and of
-// every candidate count that occurs is computed once, and a query costs two look-ups and a product.
+// The score of a query is f*(r) = 1 - loss, with loss = expm1(-alpha ln r) / expm1(-alpha ln E). The powers of all
+// distinct ranks and candidate counts are computed once; a query then costs two look-ups and a product.
 
 const SO_SMALL_THAT_LINEAR = 1e-18;
-const MOST_EXPONENT = 700; // beyond it a double overflows
+const MOST_EXPONENT = 700; // larger exponents overflow a double
 
 /** What every query lacks to a perfect score; 0 where a single candidate makes it meaningless. */
 function losses(block, alpha) {

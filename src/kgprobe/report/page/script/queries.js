@@ -1,6 +1,6 @@
-// The queries one by one: what a row shows, and rows found and put in order.
+// The queries: the content of a row, search and sorting.
 
-const MOST_COLLATED = 100000; // more names than this are put in plain order, which is much faster
+const MOST_COLLATED = 100000; // more names than this are sorted by code point, which is much faster
 
 /** How many queries the table has. */
 export function queryCount(data) {

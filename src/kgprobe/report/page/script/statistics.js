@@ -1,10 +1,10 @@
-// Scores with intervals. A score is a ratio of sums, so its variance follows from how much each cluster of queries
-// (the sides of one test triple) pulls at it: m/(m-1) sum_c (sum_{q in c} w (f - value) / sum w)^2. Training runs add
-// the variance of their mean. Clusters of a random sample pull like all of them, each standing for several.
+// Scores with confidence intervals. A score is a ratio of sums; its variance is that of the influence of each cluster of
+// queries (the sides of one test triple): m/(m-1) sum_c (sum_{q in c} w (f - value) / sum w)^2. Several training runs add
+// the variance of their mean. The influence of the clusters of a random sample is scaled to all clusters.
 
-const ROUNDING = 1e-12; // what clusters pull in all, relative to the value, below which nothing varies
+const ROUNDING = 1e-12; // total influence, relative to the value, below which the variance is zero
 
-// The plane of the paper, and a wider one: each has a band of its own.
+// The plane of the paper, and a wider one; each has its own confidence band.
 const RANGES = {
   narrow: { alpha: [-1, 1], beta: [0, 0.8] },
   wide: { alpha: [-5, 5], beta: [-2, 2] },
