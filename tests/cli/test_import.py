@@ -119,9 +119,9 @@ def test_a_column_mapped_twice_is_refused() -> None:
 def test_options_that_a_format_does_not_have_are_refused() -> None:
     problems = _fail(UsageError, "probe-json", "m_1.json", "--raw", "--labels", "--map", "rank=x", "-o", "r.parquet")
     assert problems == [
-        "--map means nothing for probe-json",
-        "--raw means nothing for probe-json",
-        "--labels means nothing for probe-json",
+        "--map is not an option of probe-json",
+        "--raw is not an option of probe-json",
+        "--labels is not an option of probe-json",
         "probe-json needs the graph (--graph) or its number of entities (--entities)",
     ]
 

@@ -77,7 +77,6 @@ ByOption = Annotated[
 ]
 
 TieOption = Annotated[Tie, typer.Option(help="How ties are scored.")]
-
 ClusterOption = Annotated[Cluster, typer.Option(help="Queries that share this are resampled together.")]
 
 SeedsOption = Annotated[
@@ -90,9 +89,7 @@ CommonOption = Annotated[
 ]
 
 DrawOption = Annotated[int, typer.Option("--seed", help="Seed of the random generator.")]
-
 FormatOption = Annotated[Format, typer.Option("--format", "-f", help="Output format.")]
-
 _MOST_VALUES = 10_000
 
 

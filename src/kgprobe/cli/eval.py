@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from kgprobe.metrics import Score
 
 DEFAULT_METRICS = ["PROBE(alpha=1,beta=0)", "PROBE(alpha=0,beta=0)", "MRR", "Hits@1", "Hits@3", "Hits@10", "MR", "AMRI"]
-
 _LOW_EFFECTIVE_SHARE = 0.05  # below this share of effective queries a score gets a note
 
 

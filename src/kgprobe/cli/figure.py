@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
 
 EVERY = "all"
-
 _NAMES = ", ".join([*FIGURES, EVERY])
 
 

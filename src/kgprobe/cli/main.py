@@ -7,9 +7,8 @@ import os
 import re
 import sys
 from collections.abc import Sequence
-from typing import Annotated
+from typing import Annotated, Any
 
-import click
 import typer
 
 from kgprobe.cli import graph, openworld
@@ -120,14 +119,12 @@ def with_options(message: str, arguments: Sequence[str]) -> str:
         >>> with_options("popularity is not recorded: give `graph`, or set `common=True`", ["compare", "a.parquet"])
         'popularity is not recorded: give --graph, or set --common'
     """
-    found = command
+    used: Any = command  # of click, or of the copy of click in newer versions of typer
     for word in arguments:
-        if not isinstance(found, click.Group) or word not in found.commands:
-            break
-        found = found.commands[word]
+        used = getattr(used, "commands", {}).get(word, used)
     options = {
-        parameter.name: max(parameter.opts, key=len) if isinstance(parameter, click.Option) else parameter.metavar
-        for parameter in found.params
+        parameter.name: max(parameter.opts, key=len) if parameter.param_type_name == "option" else parameter.metavar
+        for parameter in used.params
     }
 
     def option(match: re.Match[str]) -> str:

@@ -138,9 +138,7 @@ _WRITERS: dict[str, Callable[[Report, Path], None]] = {
 
 
 _DEFAULT = ("PROBE(alpha=1,beta=0)", "PROBE(alpha=0,beta=0)", "PROBE(alpha=-1,beta=0)")
-
 _DEFAULT_WEIGHTED = ("PROBE(alpha=1,beta=0.8)",)
-
 _DEFAULT_USUAL = ("MRR", "Hits@1", "Hits@10", "MR")
 
 

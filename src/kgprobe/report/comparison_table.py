@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from kgprobe.comparison.results import Comparison, Difference, Estimate
 
 _ROUNDING = 1e-12  # values with a smaller relative difference are equal
-
 CORRECTIONS = {"holm": "Holm", "bh": "Benjamini-Hochberg"}
 
 Question = tuple[str, tuple[tuple[str, object], ...]]
@@ -199,7 +198,6 @@ def _assigned(name: str, value: Any) -> str:
 
 
 _MOST_REMARKS = 3
-
 _NUMBER = re.compile(r"(?<![\w.])\d[\d,]*\b")
 
 
@@ -301,9 +299,7 @@ def _about_trust(comparison: Comparison) -> str:
 
 
 _MOST_COLUMNS = 12  # with more columns, groups are shown below each other instead of side by side
-
 _ALPHABET = 26
-
 Group = tuple[tuple[str, Any], ...]
 
 

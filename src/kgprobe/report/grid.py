@@ -62,9 +62,7 @@ def one_line(text: str) -> str:
 
 
 _DIRECTION_MARKS = "\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
-
 _REPLACED = {"Cc": " ", "Zl": " ", "Zp": " ", "Cs": "\ufffd"}
-
 Record = Mapping[str, Any]
 
 
@@ -82,7 +80,6 @@ def ending_of(path: str | PathLike[str], known: Collection[str], what: str = "re
 
 
 PLACES = {1: "1st", 2: "2nd", 3: "3rd"}
-
 MEDALS = {1: "F8A602", 2: "A5A5B1", 3: "D36A49"}  # the paper's gold, silver and bronze
 
 

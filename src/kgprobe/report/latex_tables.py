@@ -29,17 +29,13 @@ _ACCENTS = {
 }  # fmt: skip
 
 _GREEK = re.compile(r"GREEK (SMALL|CAPITAL) LETTER ([A-Z]+|FINAL SIGMA)")
-
 _COMMANDS = {"LAMDA": "lambda", "EPSILON": "varepsilon", "PHI": "varphi", "FINAL SIGMA": "varsigma"}
-
 _LATIN = {name: name[0] for name in ("ALPHA", "BETA", "EPSILON", "ZETA", "IOTA", "KAPPA", "MU", "NU", "OMICRON", "TAU")}
 
 _LATIN |= {"ETA": "H", "RHO": "P", "CHI": "X"}  # Greek capitals for which LaTeX uses Latin letters
 
 _KNOWN_GREEK = set("αβγδεζηθικλμνξοπρςστυφχψωΑΒΓΔΕΖΗΘΙΚΛΜΝΞΟΠΡΣΤΥΦΧΨΩ")
-
 _RAISED = re.compile(r"<(super|sub)> ([0-9A-F]{4})")
-
 _LIGATURES = re.compile(r"-(?=-)|'(?=')")
 
 
@@ -97,9 +93,7 @@ def _accented(letter: str) -> str:
 
 
 _PACKAGES = r"\usepackage{booktabs} \usepackage{graphicx} \usepackage{xcolor} \usepackage{colortbl}"
-
 _EMPHASIS = {1: r"\textbf", 2: r"\underline", 3: r"\textit"}
-
 _LEGEND = {1: "gold and bold, the best", 2: "silver and underlined, the second", 3: "bronze and italic, the third"}
 
 

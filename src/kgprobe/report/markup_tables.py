@@ -48,7 +48,6 @@ def _cell(cell: Cell) -> str:
 
 
 _CELL = "padding:.25em .6em;white-space:nowrap;"
-
 _LINE = "1px solid #8888"
 
 

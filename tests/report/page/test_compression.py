@@ -142,7 +142,7 @@ def test_intervals_are_nearly_those_of_all_queries(
 
 def test_the_sentence_says_what_was_done(large: Lineup, tmp_path: Path) -> None:
     sentence = ask_lineup(tmp_path, large, "return data.compression;")
-    assert sentence.startswith("24,000 ranks are too many for a page")
+    assert sentence.startswith("The 24,000 ranks are compressed.")
     assert f"a random sample of {SAMPLED:,} queries" in sentence
     assert f"the {SAMPLED // 5:,} others on which the models differ most" in sentence
     assert sentence.count(".") - sentence.count("0.") <= 2

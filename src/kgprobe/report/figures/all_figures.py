@@ -189,9 +189,7 @@ def _geometry(inputs: Inputs) -> Figure:
 
 
 _PAPER_GRID: tuple[Axis, Axis] = (-1.0, -0.5, 0.0, 0.5, 1.0), (0.0, 0.2, 0.4, 0.6, 0.8)
-
 _FINE_GRID: tuple[Axis, Axis] = tuple(i / 20 for i in range(-20, 21)), tuple(i / 40 for i in range(33))
-
 _BAND_BETAS: Axis = (0.0, 0.4, 0.8)
 
 _ALL = (

@@ -30,9 +30,7 @@ if TYPE_CHECKING:
 
 
 ALPHAS = (2.0, 1.0, 0.5, 0.25, 0.0, -0.5, -1.0)
-
 _CURVE_POINTS = 241
-
 _CURVE_MARKS = 8
 
 
@@ -80,7 +78,6 @@ def draw_transformers(alphas: Sequence[float] = ALPHAS, candidates: int = 1000) 
 
 
 BETAS = (0.0, 0.1, 0.2, 0.4, 0.6, 0.8)
-
 SURFACE_BETAS = (0.0, 0.1, 0.8)
 
 _EPS, _LEAST = 1e-5, 1e-5

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 _COLUMNS, _MOST = 4, 24
 
 _GREY = "0.65"
-
 _MARGIN = 0.04
 
 

@@ -97,7 +97,6 @@ def draw_bands(plane: DecisionMap, first: str, second: str, look_of: Mapping[str
 
 
 _FEW_CELLS = 6  # up to this grid size, values are written into the cells
-
 _FEW_PANELS = 9
 
 

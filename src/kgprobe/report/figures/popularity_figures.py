@@ -19,9 +19,7 @@ if TYPE_CHECKING:
 
 
 _LINES = 300
-
 _BINS = 60
-
 _CHUNK = 1 << 20
 
 

@@ -35,9 +35,7 @@ if TYPE_CHECKING:
 
 
 BINS = ("1", "2", "3-10", "11-100", "101-1,000", ">1,000")
-
 _UPPER = np.array([1.0, 2.0, 10.0, 100.0, 1000.0])
-
 _WIDTH = 0.4
 
 
@@ -109,9 +107,7 @@ def _rounded(count: float) -> str:
 
 
 METRIC = "PROBE(alpha=1,beta=0)"
-
 BANDS = 5
-
 _SPREAD = 0.5  # width of the models of a group; groups are 1 apart
 
 

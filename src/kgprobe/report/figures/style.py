@@ -73,11 +73,8 @@ class Look:
 
 # Okabe and Ito (2008), ordered so that neighbours also differ in brightness; yellow, hard to see, is last.
 _COLOURS = ("#0072B2", "#E69F00", "#009E73", "#56B4E9", "#D55E00", "#CC79A7", "#000000", "#F0E442")
-
 _LINES: tuple[Any, ...] = ("-", (0, (5, 1.5)), (0, (1, 1)), (0, (5, 1, 1, 1)), (0, (3, 1, 1, 1, 1, 1)))
-
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X")
-
 _HATCHES = ("", "////", "....", "\\\\\\\\", "xxxx", "----", "++++")
 
 
@@ -112,7 +109,6 @@ def plain(text: str, longest: int = 40) -> str:
 
 
 _REPLACED = {"Cc": " ", "Cs": "\ufffd", "Zl": " ", "Zp": " "}
-
 _NO_XML = "\ufffe\uffff"
 
 
@@ -226,9 +222,7 @@ def scientific(number: float) -> str:
 
 
 Direction = Literal["x", "y"]
-
 _MOST_TICKS = 5
-
 _BELOW = 3.0  # on a logarithmic axis, 0 is drawn at the smallest positive value divided by this
 
 

@@ -27,7 +27,6 @@ ALPHAS, BETAS = (-1.0, -0.5, 0.0, 0.5, 1.0), (0.0, 0.2, 0.4, 0.6, 0.8)
 """The paper's grid, on which the compression error is measured."""
 
 MOST_CELLS = 2_500_000
-
 _EXACT_RANKS = 64
 
 _RANK_WIDTH, _SIZE_WIDTH, _POPULARITY_WIDTH = 0.02, 0.02, 0.05
@@ -181,7 +180,6 @@ def _cells(rank: Ints, stratum: Ints, counted: NDArray[np.bool_]) -> HistogramCe
 
 
 MOST_SAMPLED = 800_000  # ranks of all runs in the sample; the sliders stay responsive
-
 _SMALLER = (1, 4, 16, 64)
 
 

@@ -113,9 +113,7 @@ def _metric_entry(bench: Bench, number: int) -> dict[str, Any]:
 
 
 MOST_EXPLAINED = 300  # explained queries per model
-
 _RULES = 3
-
 _REASON_DIGITS = 4
 
 

@@ -37,7 +37,6 @@ if TYPE_CHECKING:
 
 
 _ALIGNMENT = 8  # bytes: JavaScript's typed arrays must be aligned to the size of their numbers
-
 _COMPRESSION_LEVEL = 6
 
 
@@ -90,7 +89,6 @@ def _steps(array: NDArray[Any]) -> NDArray[Any]:
 
 
 Pairs = list[tuple[str, str]]
-
 _NOT_RECORDED = "not recorded"
 
 
@@ -204,13 +202,9 @@ HISTOGRAM = {"1": 1.0, "2": 2.0, "3-10": 10.0, "11-100": 100.0, "101-1,000": 100
 """The paper's rank bins by upper end; a fractional mean rank of ties belongs to the next bin."""
 
 MOST_RANKS = 2_500_000  # with more ranks over all runs they are compressed, so that the sliders stay responsive
-
 MOST_BYTES = 18_000_000  # of packed data: the whole page stays below 30 MB
-
 _WIDE = ((-5.0, 5.0), (-2.0, 2.0))  # the wide ranges of alpha and beta on the page
-
 _QUANTILES = 1025
-
 _MOST_FOR_BAND = 200_000
 
 
