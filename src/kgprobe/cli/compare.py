@@ -11,26 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kgprobe.aggregate.weighted_mean import Tie
-from kgprobe.cli.console import (
-    ByOption,
-    Cluster,
-    ClusterOption,
-    CommonOption,
-    DrawOption,
-    Format,
-    FormatOption,
-    GraphOption,
-    MetricOption,
-    RanksArgument,
-    SeedsOption,
-    TieOption,
-    counting,
-    load,
-    note,
-    print_rows,
-    print_terminal,
-    read_models,
-)
+from kgprobe.cli import console
 from kgprobe.report.grid import Record, as_text, counted
 
 if TYPE_CHECKING:
@@ -49,15 +30,15 @@ class Correction(StrEnum):
 
 
 def compare(
-    ranks: RanksArgument,
-    metric: MetricOption = None,
-    graph: GraphOption = None,
-    by: ByOption = None,
-    cluster: ClusterOption = Cluster.triple,
+    ranks: console.RanksArgument,
+    metric: console.MetricOption = None,
+    graph: console.GraphOption = None,
+    by: console.ByOption = None,
+    cluster: console.ClusterOption = console.Cluster.triple,
     level: Annotated[float, typer.Option(help="Confidence level of intervals and tests.")] = 0.95,
     replicates: Annotated[int, typer.Option(help="Bootstrap draws for the intervals.")] = 10_000,
     permutations: Annotated[int, typer.Option(help="Permutations for the p-values.")] = 10_000,
-    seeds: SeedsOption = None,
+    seeds: console.SeedsOption = None,
     correction: Annotated[
         Correction, typer.Option(help="Correction of p-values for multiple testing.")
     ] = Correction.holm,
@@ -69,10 +50,10 @@ def compare(
             "--letters", help="Mark each value with the letters of the models that it is significantly better than."
         ),
     ] = False,
-    common: CommonOption = False,
-    tie: TieOption = Tie.mean,
-    seed: DrawOption = 0,
-    format: FormatOption = Format.table,  # noqa: A002
+    common: console.CommonOption = False,
+    tie: console.TieOption = Tie.mean,
+    seed: console.DrawOption = 0,
+    format: console.FormatOption = console.Format.table,  # noqa: A002
     output: Annotated[
         Path | None,
         typer.Option(
@@ -87,9 +68,9 @@ def compare(
     metrics = parse_all(metric) if metric else None
     if output is not None:
         reports.require_writing(output)
-    knowledge = load(graph)
-    tables, files = read_models(ranks, knowledge)
-    with counting("comparing", 100, "%") as progress:
+    knowledge = console.load(graph)
+    tables, files = console.read_models(ranks, knowledge)
+    with console.counting("comparing", 100, "%") as progress:
         compared = reports.compare(
             tables,
             metrics,
@@ -109,28 +90,28 @@ def compare(
     report = replace(compared, files=files).with_style(intervals=intervals or len(files) == 1, letters=letters)
     if output is not None:
         report.write(output)
-        note(f"wrote {output}")
+        console.note(f"wrote {output}")
     else:
         _print(report, format, pairs)
     if output is not None or format.is_data:  # other tables have these remarks among their notes
         for remark in report.remarks:
-            note(remark)
+            console.note(remark)
 
 
-def _print(report: Report, format: Format, pairs: bool) -> None:  # noqa: A002
+def _print(report: Report, format: console.Format, pairs: bool) -> None:  # noqa: A002
     if format.is_data:
-        print_rows(report.to_rows(), format)
+        console.print_rows(report.to_rows(), format)
         return
-    if format is Format.table:
-        print_terminal(report.grid)
+    if format is console.Format.table:
+        console.print_terminal(report.grid)
     else:
-        print(report.to_latex() if format is Format.latex else report.to_markdown(), end="")
+        print(report.to_latex() if format is console.Format.latex else report.to_markdown(), end="")
     if pairs and report.comparison.differences:
         print()
-        print_rows(_pairs(report), format)
+        console.print_rows(_pairs(report), format)
     elif not pairs:
         for line in _leads(report):
-            note(line)
+            console.note(line)
 
 
 def _pairs(report: Report) -> list[Record]:

@@ -67,8 +67,7 @@ GraphOption = Annotated[
 ]
 
 MetricOption = Annotated[
-    list[str] | None,
-    typer.Option("--metric", "-m", help="Metric; 'kgprobe metrics' lists all. May be repeated."),
+    list[str] | None, typer.Option("--metric", "-m", help="Metric; 'kgprobe metrics' lists all. May be repeated.")
 ]
 
 ByOption = Annotated[

@@ -9,25 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kgprobe.aggregate.weighted_mean import Tie
-from kgprobe.cli.console import (
-    Cluster,
-    ClusterOption,
-    CommonOption,
-    DrawOption,
-    Format,
-    FormatOption,
-    GraphOption,
-    RanksArgument,
-    SeedsOption,
-    TieOption,
-    counting,
-    load,
-    note,
-    parse_axis,
-    print_rows,
-    read_models,
-    without,
-)
+from kgprobe.cli import console
 from kgprobe.report.grid import Record
 
 if TYPE_CHECKING:
@@ -38,26 +20,25 @@ _REPLICATES, _REPLICATES_OF_MAP = 10_000, 2_000
 
 
 def decide(
-    ranks: RanksArgument,
+    ranks: console.RanksArgument,
     alpha: Annotated[
         str, typer.Option(help="Sharpness: a number, numbers separated by commas, or start:stop:step.")
     ] = "1:-1:-0.5",
     beta: Annotated[str, typer.Option(help="Popularity-bias robustness, in the same notation.")] = "0:0.8:0.2",
-    graph: GraphOption = None,
+    graph: console.GraphOption = None,
     level: Annotated[float, typer.Option(help="Confidence level of intervals, tests and bands.")] = 0.95,
-    cluster: ClusterOption = Cluster.triple,
-    seeds: SeedsOption = None,
-    common: CommonOption = False,
+    cluster: console.ClusterOption = console.Cluster.triple,
+    seeds: console.SeedsOption = None,
+    common: console.CommonOption = False,
     replicates: Annotated[
         int | None,
         typer.Option(
-            help="Bootstrap draws, and permutations.",
-            show_default=f"{_REPLICATES:,}, for a map {_REPLICATES_OF_MAP:,}",
+            help="Bootstrap draws, and permutations.", show_default=f"{_REPLICATES:,}, for a map {_REPLICATES_OF_MAP:,}"
         ),
     ] = None,
-    tie: TieOption = Tie.mean,
-    seed: DrawOption = 0,
-    format: FormatOption = Format.table,  # noqa: A002
+    tie: console.TieOption = Tie.mean,
+    seed: console.DrawOption = 0,
+    format: console.FormatOption = console.Format.table,  # noqa: A002
 ) -> None:
     """Choose a model for one alpha and beta, or for each point of an (alpha, beta) grid (by default the paper's).
 
@@ -69,14 +50,14 @@ def decide(
     from kgprobe.decision import decide as decide_at
     from kgprobe.decision import decision_map
 
-    alphas, betas = parse_axis("alpha", alpha), parse_axis("beta", beta)
-    knowledge = load(graph)
-    tables, _ = read_models(ranks, knowledge)
+    alphas, betas = console.parse_axis("alpha", alpha), console.parse_axis("beta", beta)
+    knowledge = console.load(graph)
+    tables, _ = console.read_models(ranks, knowledge)
     lineup = line_up(tables, graph=knowledge, common=common)
     limits = remarks(lineup, seeds or lineup.usual_seeds)
     if len(alphas) == len(betas) == 1:
         draws = _REPLICATES if replicates is None else replicates
-        with counting("deciding", 2 * draws, "draws") as progress:
+        with console.counting("deciding", 2 * draws, "draws") as progress:
             decision = decide_at(
                 lineup,
                 alphas[0],
@@ -98,16 +79,16 @@ def decide(
         )
         _print_map(plane, format)
     for remark in limits:
-        note(remark)
+        console.note(remark)
 
 
-def _print_decision(decision: Decision, format: Format) -> None:  # noqa: A002
+def _print_decision(decision: Decision, format: console.Format) -> None:  # noqa: A002
     rows = decision.to_rows()
-    if format is Format.table:
+    if format is console.Format.table:
         print(f"{decision}\n")
     else:
-        note(str(decision))
-    print_rows(rows if format.is_data else _shortened(rows), format)
+        console.note(str(decision))
+    console.print_rows(rows if format.is_data else _shortened(rows), format)
 
 
 def _shortened(rows: Sequence[Record]) -> list[Record]:
@@ -120,21 +101,21 @@ def _shortened(rows: Sequence[Record]) -> list[Record]:
         "queries": all(row["queries"] == round(row["effective"]) for row in rows),
         "trusted": all(row["trusted"] for row in rows),
     }
-    return [{**row, "effective": round(row["effective"])} for row in without(rows, hidden)]
+    return [{**row, "effective": round(row["effective"])} for row in console.without(rows, hidden)]
 
 
-def _print_map(plane: DecisionMap, format: Format) -> None:  # noqa: A002
+def _print_map(plane: DecisionMap, format: console.Format) -> None:  # noqa: A002
     models, crossings = _models(plane), list(_crossings(plane))
     if format.is_data:
         records: dict[str, Sequence[Record]] = {"point": plane.to_rows(), "model": models, "crossing": crossings}
-        print_rows([{"record": record, **row} for record, rows in records.items() for row in rows], format)
+        console.print_rows([{"record": record, **row} for record, rows in records.items() for row in rows], format)
         return
-    print_rows(_places(plane), format)
+    console.print_rows(_places(plane), format)
     print()
-    print_rows(models, format)
+    console.print_rows(models, format)
     if crossings:
         print()
-        print_rows(_across(crossings), format)
+        console.print_rows(_across(crossings), format)
     _explain(plane)
 
 
@@ -193,13 +174,15 @@ def _across(crossings: list[Record]) -> list[Record]:
 
 def _explain(plane: DecisionMap) -> None:
     if len(plane.models) == 1:
-        note("There is only one model to choose from.")
+        console.note("There is only one model to choose from.")
         return
     sampled = {"random": "queries and training runs", "fixed": "queries"}[plane.settings["seeds"]]
-    note(
+    console.note(
         f"Places in [brackets] are not statistically distinguishable at the {100 * plane.settings['level']:g} % level "
         f"(sampling of {sampled}, all places simultaneously)."
     )
     for beta, effective, trusted in zip(plane.betas, plane.effective.min(axis=0), plane.trusted, strict=True):
         if not trusted:
-            note(f"beta {beta:g}: the effective sample size of {effective:,.0f} queries is too small for a test.")
+            console.note(
+                f"beta {beta:g}: the effective sample size of {effective:,.0f} queries is too small for a test."
+            )

@@ -10,21 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from kgprobe.aggregate.weighted_mean import Tie
-from kgprobe.cli.console import (
-    ByOption,
-    Format,
-    FormatOption,
-    GraphOption,
-    MetricOption,
-    RanksArgument,
-    TieOption,
-    each_file,
-    load,
-    note,
-    print_rows,
-    watching,
-    without,
-)
+from kgprobe.cli import console
 from kgprobe.report.grid import Record
 
 if TYPE_CHECKING:
@@ -36,33 +22,33 @@ _LOW_EFFECTIVE_SHARE = 0.05  # below this share of effective queries a score get
 
 
 def evaluate(
-    ranks: RanksArgument,
-    metric: MetricOption = None,
-    graph: GraphOption = None,
-    by: ByOption = None,
+    ranks: console.RanksArgument,
+    metric: console.MetricOption = None,
+    graph: console.GraphOption = None,
+    by: console.ByOption = None,
     macro: Annotated[str | None, typer.Option(help="Average per relation, entity or side first.")] = None,
-    tie: TieOption = Tie.mean,
+    tie: console.TieOption = Tie.mean,
     weight: Annotated[str | None, typer.Option(help="Column of the file with a weight for each query.")] = None,
-    format: FormatOption = Format.table,  # noqa: A002
+    format: console.FormatOption = console.Format.table,  # noqa: A002
 ) -> None:
     """Evaluate rank files with any metrics."""
     from kgprobe.metrics import parse_all, scores
     from kgprobe.ranks import RankFile
 
     metrics = parse_all(metric or DEFAULT_METRICS)
-    knowledge = load(graph)
+    knowledge = console.load(graph)
 
     def evaluated(path: Path) -> tuple[str | None, list[Score]]:
-        with watching(path) as progress:
+        with console.watching(path) as progress:
             file = RankFile(path, progress)
             found = scores(file, metrics, graph=knowledge, by=by or [], macro=macro, tie=tie, weight=weight)
             return file.info.model, found
 
     rows: list[Record] = []
-    for path, (model, found) in each_file(ranks, evaluated):
+    for path, (model, found) in console.each_file(ranks, evaluated):
         rows += [_row(path, model, score, tie, macro, knowledge) for score in found]
         _print_notes(path, found)
-    print_rows(rows if format.is_data else _shortened(rows), format)
+    console.print_rows(rows if format.is_data else _shortened(rows), format)
 
 
 def _row(
@@ -105,7 +91,7 @@ def _shortened(rows: list[Record]) -> list[Record]:
         "macro": all(row["macro"] is None for row in rows),
     }
     rounded = [{"effective": round(row["effective"]) if math.isfinite(row["effective"]) else None} for row in rows]
-    return [row | whole | _blanks(row) for row, whole in zip(without(rows, hidden), rounded, strict=True)]
+    return [row | whole | _blanks(row) for row, whole in zip(console.without(rows, hidden), rounded, strict=True)]
 
 
 def _blanks(row: Record) -> dict[str, None]:
@@ -116,12 +102,14 @@ def _blanks(row: Record) -> dict[str, None]:
 
 def _print_notes(path: Path, scores: Sequence[Score]) -> None:
     if left_out := max((score.left_out for score in scores), default=0):
-        note(f"{path}: candidate-size-aware metrics leave out {left_out:,} queries with a single candidate")
+        console.note(f"{path}: candidate-size-aware metrics leave out {left_out:,} queries with a single candidate")
     if any(score.low < score.high for score in scores):
-        note(f"{path}: some ranks are intervals; the exact value lies between low and high")
+        console.note(f"{path}: some ranks are intervals; the exact value lies between low and high")
     for metric in dict.fromkeys(score.metric for score in scores if score.intervals):
         if not metric.facts.monotone:
-            note(f"{path}: {metric} is undefined for rank intervals, because it is not monotone in the rank")
+            console.note(f"{path}: {metric} is undefined for rank intervals, because it is not monotone in the rank")
     for score in scores:
         if not score.group and score.effective < _LOW_EFFECTIVE_SHARE * score.queries:
-            note(f"{path}: {score.metric} has an effective sample size of {score.effective:,.0f} of {score.queries:,}")
+            console.note(
+                f"{path}: {score.metric} has an effective sample size of {score.effective:,.0f} of {score.queries:,}"
+            )

@@ -43,15 +43,7 @@ def explain(
     from kgprobe.train.trained_models import explain as explain_query
 
     explanation = explain_query(
-        run,
-        query,
-        graph=graph,
-        select=select,
-        seed=seed,
-        candidates=candidate or [],
-        top=top,
-        rules=rules,
-        new=new,
+        run, query, graph=graph, select=select, seed=seed, candidates=candidate or [], top=top, rules=rules, new=new
     )
     if format is Format.table:
         print(explanation)

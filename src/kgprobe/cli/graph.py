@@ -19,8 +19,7 @@ def graph() -> None:
 @app.command()
 def stats(
     graphs: Annotated[
-        list[str],
-        typer.Argument(metavar="GRAPH", help="Directories, or names looked up in KGPROBE_DATA."),
+        list[str], typer.Argument(metavar="GRAPH", help="Directories, or names looked up in KGPROBE_DATA.")
     ],
     format: FormatOption = Format.table,  # noqa: A002
 ) -> None:

@@ -101,6 +101,8 @@ _OPTION_OF = {
     "metrics": "metric",
     "num_entities": "entities",
     "sides": "side",
+    "train_share": "train",
+    "valid_share": "valid",
 }
 
 """Arguments of library functions whose option has another name."""

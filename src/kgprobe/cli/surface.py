@@ -8,18 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kgprobe.aggregate.weighted_mean import Tie
-from kgprobe.cli.console import (
-    Format,
-    FormatOption,
-    GraphOption,
-    RanksArgument,
-    TieOption,
-    each_file,
-    load,
-    parse_axis,
-    print_rows,
-    watching,
-)
+from kgprobe.cli import console
 from kgprobe.ranks.rank_files import End
 from kgprobe.report.grid import Record
 
@@ -28,27 +17,27 @@ if TYPE_CHECKING:
 
 
 def surface(
-    ranks: RanksArgument,
+    ranks: console.RanksArgument,
     alpha: Annotated[
         str, typer.Option(help="Sharpness: start:stop:step, or numbers separated by commas.")
     ] = "-1:1:0.5",
     beta: Annotated[str, typer.Option(help="Popularity-bias robustness, in the same notation.")] = "0:0.8:0.2",
-    graph: GraphOption = None,
-    tie: TieOption = Tie.mean,
+    graph: console.GraphOption = None,
+    tie: console.TieOption = Tie.mean,
     eps_e: Annotated[float | None, typer.Option(help="Epsilon of the entity popularity.")] = None,
     eps_r: Annotated[float | None, typer.Option(help="Epsilon of the relation popularity.")] = None,
     at: Annotated[End | None, typer.Option(help="End of rank intervals to use: best or worst.")] = None,
-    format: FormatOption = Format.table,  # noqa: A002
+    format: console.FormatOption = console.Format.table,  # noqa: A002
 ) -> None:
     """Compute PROBE(alpha, beta) over a grid."""
     from kgprobe.aggregate import surface
     from kgprobe.ranks import RankFile, validate
 
-    alphas, betas = parse_axis("alpha", alpha), parse_axis("beta", beta)
-    knowledge = load(graph)
+    alphas, betas = console.parse_axis("alpha", alpha), console.parse_axis("beta", beta)
+    knowledge = console.load(graph)
 
     def computed(path: Path) -> tuple[str | None, Surface]:
-        with watching(path) as progress:
+        with console.watching(path) as progress:
             file = RankFile(path, progress)
             validate(file, knowledge)
             source = file if knowledge is None else file.with_popularity(knowledge.popularity)
@@ -56,7 +45,7 @@ def surface(
             return file.info.model, surface(source, alphas, betas, tie=tie, eps_e=eps_e, eps_r=eps_r)
 
     rows: list[Record] = []
-    for path, (model, grid) in each_file(ranks, computed):
+    for path, (model, grid) in console.each_file(ranks, computed):
         if format.is_data:
             rows += [
                 {
@@ -75,7 +64,7 @@ def surface(
             ]
         else:
             rows += matrix(model, alphas, betas, grid)
-    print_rows(rows, format)
+    console.print_rows(rows, format)
 
 
 def matrix(model: str | None, alphas: list[float], betas: list[float], grid: Surface) -> list[Record]:

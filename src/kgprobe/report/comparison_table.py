@@ -202,13 +202,7 @@ _NUMBER = re.compile(r"(?<![\w.])\d[\d,]*\b")
 
 
 def notes(
-    comparison: Comparison,
-    correction: str,
-    marks: Collection[str],
-    *,
-    behind: bool,
-    intervals: bool,
-    letters: bool,
+    comparison: Comparison, correction: str, marks: Collection[str], *, behind: bool, intervals: bool, letters: bool
 ) -> Iterator[str]:
     """The notes below a table: queries, marks, tests and intervals.
 

@@ -14,12 +14,5 @@ def openworld() -> None:
     """Measure the effect of missing triples on scores and comparisons."""
 
 
-for _command in (
-    sensitivity.sensitivity,
-    estimate.estimate,
-    bench.bench,
-    split.split,
-    evaluate.evaluate,
-    lemma.lemma,
-):
+for _command in (sensitivity.sensitivity, estimate.estimate, bench.bench, split.split, evaluate.evaluate, lemma.lemma):
     app.command()(_command)

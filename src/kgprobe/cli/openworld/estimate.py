@@ -6,19 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kgprobe.cli.console import (
-    DrawOption,
-    Format,
-    FormatOption,
-    MetricOption,
-    RanksArgument,
-    counting,
-    load,
-    note,
-    parse_axis,
-    print_rows,
-    read_models,
-)
+from kgprobe.cli import console
 from kgprobe.errors import UsageError
 from kgprobe.report.grid import Record
 
@@ -27,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def estimate(
-    ranks: RanksArgument,
+    ranks: console.RanksArgument,
     missing: Annotated[
         str,
         typer.Option(
@@ -36,7 +24,7 @@ def estimate(
             show_default=False,
         ),
     ],
-    metric: MetricOption = None,
+    metric: console.MetricOption = None,
     graph: Annotated[
         str | None,
         typer.Option("--graph", "-g", metavar="GRAPH", help="Directory or name of the graph, to count known answers."),
@@ -62,8 +50,8 @@ def estimate(
     curve: Annotated[
         bool, typer.Option("--curve/--no-curve", help="Find the missing rate up to which the order of models holds.")
     ] = True,
-    seed: DrawOption = 0,
-    format: FormatOption = Format.table,  # noqa: A002
+    seed: console.DrawOption = 0,
+    format: console.FormatOption = console.Format.table,  # noqa: A002
 ) -> None:
     """Estimate the scores and the order of models as if no triple were missing.
 
@@ -73,11 +61,11 @@ def estimate(
     from kgprobe.openworld import estimate_closed
     from kgprobe.openworld.closed_estimates import DEFAULT_METRICS, draws_needed
 
-    rate, stresses = parse_missing(missing), parse_axis("odds", odds)
-    knowledge = load(graph)
-    tables, _ = read_models(ranks, knowledge)
+    rate, stresses = parse_missing(missing), console.parse_axis("odds", odds)
+    knowledge = console.load(graph)
+    tables, _ = console.read_models(ranks, knowledge)
     total = len(stresses) * draws_needed(len(tables), rate, draws, curve)
-    with counting("completing", total, "draws") as progress:
+    with console.counting("completing", total, "draws") as progress:
         estimations = [
             estimate_closed(
                 tables,
@@ -116,9 +104,9 @@ def parse_missing(text: str) -> float | tuple[float, float]:
     return numbers[0] if len(numbers) == 1 else (numbers[0], numbers[1])
 
 
-def _print(estimations: list[Estimation], format: Format) -> None:  # noqa: A002
+def _print(estimations: list[Estimation], format: console.Format) -> None:  # noqa: A002
     if format.is_data:
-        print_rows([row for one in estimations for row in one.to_rows()], format)
+        console.print_rows([row for one in estimations for row in one.to_rows()], format)
     else:
         stress = len(estimations) > 1
         for rows in ("estimate_rows", "order_rows"):
@@ -128,12 +116,12 @@ def _print(estimations: list[Estimation], format: Format) -> None:  # noqa: A002
                 for row in getattr(one, rows)()
             ]
             if printed:
-                print_rows(_without_empty(printed), format)
+                console.print_rows(_without_empty(printed), format)
                 print()
     for remark in dict.fromkeys(remark for one in estimations for remark in one.remarks):
-        note(remark)
+        console.note(remark)
     for order in (order for one in estimations for order in one.orders if len(estimations) == 1):
-        note(str(order))
+        console.note(str(order))
 
 
 def _without_empty(rows: list[Record]) -> list[Record]:

@@ -37,8 +37,7 @@ class Unlearned(StrEnum):
 def sensitivity(
     graph: Annotated[str, typer.Option("--graph", "-g", metavar="GRAPH", help="Directory or name of the graph.")],
     missing: Annotated[
-        list[str],
-        typer.Option(metavar="RATE", help="Share of all true triples that the graph lacks; comma-separated."),
+        list[str], typer.Option(metavar="RATE", help="Share of all true triples that the graph lacks; comma-separated.")
     ],
     metric: MetricOption = None,
     strength: Annotated[

@@ -336,10 +336,7 @@ def _bands(lineup: Lineup, level: float) -> tuple[float, float]:
         return 0.0, 0.0
     sample = lineup if len(lineup) <= _MOST_FOR_BAND else draw_sample(lineup, _MOST_FOR_BAND).of(lineup)
     popular = has_popularity(lineup)
-    return (
-        map_band(sample, level=level, popular=popular),
-        map_band(sample, *_WIDE, level=level, popular=popular),
-    )
+    return (map_band(sample, level=level, popular=popular), map_band(sample, *_WIDE, level=level, popular=popular))
 
 
 def _runs(lineup: Lineup) -> list[Ranks]:
