@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from kgprobe.comparison.results import Difference
     from kgprobe.report.comparison_report import Report
 
-
 _MOST_NOTES = 12
 
 

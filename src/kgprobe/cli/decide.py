@@ -15,7 +15,6 @@ from kgprobe.report.grid import Record
 if TYPE_CHECKING:
     from kgprobe.decision import Decision, DecisionMap
 
-
 _REPLICATES, _REPLICATES_OF_MAP = 10_000, 2_000
 
 

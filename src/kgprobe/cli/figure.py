@@ -16,7 +16,6 @@ from kgprobe.report.figures import ENDINGS, FIGURES, FigureKind, Inputs, Offer, 
 if TYPE_CHECKING:
     from kgprobe.ranks import RankFile
 
-
 EVERY = "all"
 _NAMES = ", ".join([*FIGURES, EVERY])
 

@@ -12,7 +12,6 @@ from kgprobe.cli.console import Format, FormatOption, print_rows
 if TYPE_CHECKING:
     from kgprobe.metrics.six_properties import PropertyResult
 
-
 _LEGEND = """
 yes  no counterexample in {searched:,} comparisons    no  see the counterexamples
 +    holds for the definition used here, not for the literal one, see the notes

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from kgprobe.ranks import Ranks
     from kgprobe.report.page.entries import Reasons
 
-
 _MOST_QUERIES = 300_000
 
 _SKIPPED = (

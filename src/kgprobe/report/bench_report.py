@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from datetime import date
 from os import PathLike
 from typing import TYPE_CHECKING, Any
@@ -30,19 +30,6 @@ from kgprobe.report.page.payload import pack
 
 if TYPE_CHECKING:
     from kgprobe.openworld.benches import Bench
-
-
-def write_bench_page(path: str | PathLike[str], benches: Mapping[str, Bench], title: str, command: str) -> None:
-    """Write the page, atomically."""
-    header = {
-        "title": title,
-        "command": command,
-        "version": package_version(),
-        "written": date.today().isoformat(),
-        "openWorld": [world_entry(bench) for bench in benches.values()],
-    }
-    write_rendered(path, pack(header, {}), title, ranks=False, open_world=True)
-
 
 Benches = Mapping[str, "Bench"]
 
@@ -99,15 +86,12 @@ def bench_notes(benches: Benches) -> list[str]:
 
 def bench_rows(benches: Benches) -> list[dict[str, Any]]:
     """Flat rows of each world, of kind ``consistency``, ``difference`` and ``point``."""
-    return [row for bench in benches.values() for row in _rows(bench)]
-
-
-def _rows(bench: Bench) -> Sequence[dict[str, Any]]:
-    return [
-        *({"kind": "consistency", **row} for row in bench.to_rows()),
-        *({"kind": "difference", "world": bench.world, **one.to_row()} for one in bench.differences),
-        *({"kind": "point", "world": bench.world, **row} for row in bench.points.to_rows()),
-    ]
+    rows: list[dict[str, Any]] = []
+    for bench in benches.values():
+        rows += [{"kind": "consistency", **row} for row in bench.to_rows()]
+        rows += [{"kind": "difference", "world": bench.world, **one.to_row()} for one in bench.differences]
+        rows += [{"kind": "point", "world": bench.world, **row} for row in bench.points.to_rows()]
+    return rows
 
 
 TEXTS: dict[str, Callable[[Benches], str]] = {
@@ -125,7 +109,14 @@ def write_bench(benches: Benches, path: str | PathLike[str], title: str = "Open 
     """Write benchmarks as a page (.html), a table or data, chosen by the file ending."""
     ending = ending_of(path, [".html", *TEXTS])
     if ending == ".html":
-        write_bench_page(path, benches, title, command)
+        header = {
+            "title": title,
+            "command": command,
+            "version": package_version(),
+            "written": date.today().isoformat(),
+            "openWorld": [world_entry(bench) for bench in benches.values()],
+        }
+        write_rendered(path, pack(header, {}), title, ranks=False, open_world=True)
         return
     with replacing(path) as temporary:
         temporary.write_text(TEXTS[ending](benches), encoding="utf-8", newline="\n")

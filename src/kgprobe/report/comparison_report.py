@@ -35,9 +35,7 @@ from kgprobe.resources import Progress
 
 if TYPE_CHECKING:
     from kgprobe.audit import Finding
-    from kgprobe.comparison.intervals import Interval
     from kgprobe.comparison.results import Comparison, Difference, Estimate
-
 
 Row = dict[str, Any]
 
@@ -54,7 +52,7 @@ def estimate_row(
         **estimate.group,
         "metric": str(estimate.metric),
         "value": estimate.value,
-        **_limits(estimate.interval),
+        **vars(estimate.interval),
         "std": estimate.std,
         "seeds": estimate.seeds,
         "queries": estimate.queries,
@@ -75,21 +73,10 @@ def difference_row(difference: Difference) -> Row:
         **difference.group,
         "metric": str(difference.metric),
         "value": difference.value,
-        **_limits(difference.interval),
+        **vars(difference.interval),
         "p": difference.p,
         "p_holm": difference.holm,
         "p_bh": difference.bh,
-    }
-
-
-def _limits(interval: Interval) -> Row:
-    return {
-        "low": interval.low,
-        "high": interval.high,
-        "level": interval.level,
-        "method": interval.method,
-        "trusted": interval.trusted,
-        "remark": interval.remark,
     }
 
 
@@ -135,7 +122,6 @@ _WRITERS: dict[str, Callable[[Report, Path], None]] = {
     ".json": _text(lambda report: report.to_json()),
     ".txt": _text(str),
 }
-
 
 _DEFAULT = ("PROBE(alpha=1,beta=0)", "PROBE(alpha=0,beta=0)", "PROBE(alpha=-1,beta=0)")
 _DEFAULT_WEIGHTED = ("PROBE(alpha=1,beta=0.8)",)
@@ -281,6 +267,7 @@ def compare(
     whole = whole_tables(tables, graph)
     lineup = line_up(whole, graph=graph, common=common)
     by = by if isinstance(by, str) else list(by)
+    draws = len(groups(lineup, by)) * (replicates + permutations)
     comparison = compare_models(
         lineup,
         default_metrics(lineup) if parsed is None else parsed,
@@ -293,13 +280,9 @@ def compare(
         pairs=pairs,
         tie=tie,
         seed=seed,
-        progress=progress and _shares(progress, len(groups(lineup, by)) * (replicates + permutations)),
+        progress=progress and (lambda done: progress(done / draws)),
     )
     return Report(_labelled(comparison, graph), lineup, whole, graph, correction, files=_files(tables))
-
-
-def _shares(progress: Progress, total: int) -> Progress:
-    return lambda done: progress(done / total)
 
 
 def _labelled(comparison: Comparison, graph: KnowledgeGraph | None) -> Comparison:

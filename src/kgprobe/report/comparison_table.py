@@ -204,16 +204,7 @@ _NUMBER = re.compile(r"(?<![\w.])\d[\d,]*\b")
 def notes(
     comparison: Comparison, correction: str, marks: Collection[str], *, behind: bool, intervals: bool, letters: bool
 ) -> Iterator[str]:
-    """The notes below a table: queries, marks, tests and intervals.
-
-    Args:
-        comparison: The comparison that the table shows.
-        correction: The correction for multiple testing that sets its marks.
-        marks: The marks that it has.
-        behind: Whether any model has a place below the first.
-        intervals: Whether it shows intervals.
-        letters: Whether it shows the letters of the models that each is significantly better than.
-    """
+    """The notes below a table: queries, marks, tests and intervals."""
     settings = comparison.settings
     yield from _about_queries(comparison)
     if LOWER in marks:
@@ -255,7 +246,6 @@ _SEEDS = {
     "fixed": "intervals and tests reflect the sampling of queries, for these training runs",
     "random": "intervals and tests reflect the sampling of queries and of training runs",
 }
-
 
 _TESTS = {
     "fixed": "paired permutation tests, {permutations:,} permutations of clusters",
@@ -299,13 +289,7 @@ Group = tuple[tuple[str, Any], ...]
 
 @dataclass(frozen=True)
 class Style:
-    """What a table shows besides values, standard deviations, places and marks of significance.
-
-    Attributes:
-        intervals: Whether to show the confidence interval of each value.
-        letters: Whether to mark each value with the letters of the models that it is significantly better than.
-        digits: Digits after the decimal point; by default fewer for large numbers.
-    """
+    """Options of a table: confidence intervals, letters of the significantly worse models, number of decimals."""
 
     intervals: bool = False
     letters: bool = False
@@ -315,14 +299,7 @@ class Style:
 def comparison_grid(
     comparison: Comparison, correction: str, style: Style | None = None, remarks: Iterable[str] = ()
 ) -> Grid:
-    """A comparison as a table.
-
-    Args:
-        comparison: The estimates and differences.
-        correction: The correction for multiple testing that sets the marks: ``holm`` or ``bh``.
-        style: What to show.
-        remarks: Additional notes.
-    """
+    """A comparison as a table."""
     shown = style or Style()
     columns, lines = _Layout(comparison, correction, shown).table()
     marks = {mark for line in lines for cell in line.cells for mark in cell.marks}

@@ -109,12 +109,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Column:
-    """A column.
-
-    Attributes:
-        headings: One per heading line; equal neighbours are merged into one that spans several columns.
-        numeric: Whether it holds numbers, which are right-aligned.
-    """
+    """A column: one heading per heading line (equal neighbours are merged), and whether it is right-aligned."""
 
     headings: tuple[str, ...]
     numeric: bool = False
@@ -122,12 +117,7 @@ class Column:
 
 @dataclass(frozen=True)
 class GridRow:
-    """A row of cells.
-
-    Attributes:
-        cells: One per column.
-        opens: Whether a block of rows starts here.
-    """
+    """A row of cells; `opens` marks the start of a block of rows."""
 
     cells: tuple[Cell, ...]
     opens: bool = False

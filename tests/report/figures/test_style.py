@@ -111,7 +111,7 @@ def test_text_in_an_svg_is_text(tmp_path: Path) -> None:
 
 def test_other_endings_are_refused() -> None:
     for name in ("figure", "figure.bmp", "pdf"):
-        with pytest.raises(UsageError, match="kind of file") as error:
+        with pytest.raises(UsageError, match="unknown file type") as error:
             figure_type(name)
         assert error.value.remedy == "end its name in .pdf, .svg, .png"
 

@@ -117,7 +117,7 @@ def test_what_cannot_be_drawn_is_said(window: Any, made: Path) -> None:
     page.evaluate("() => { Plotly.react = () => { throw new Error('no canvas'); }; }")
     page.get_by_role("tab", name="Groups").click()
     page.wait_for_selector("#failure:not([hidden])")
-    assert page.inner_text("#failure") == "This page could not be drawn: no canvas."
+    assert page.inner_text("#failure") == "Drawing failed: no canvas."
     page.close()
 
 
@@ -249,7 +249,7 @@ def test_a_compressed_page_says_what_it_lists(window: Any, tmp_path: Path, monke
     with opened(window, path) as it:
         page = it.go("tab=queries")
         assert page.locator("#panel-queries h3").inner_text() == "Queries"
-        assert "a random sample" in page.inner_text("#panel-queries")
+        assert "A random sample" in page.inner_text("#panel-queries")
         assert "a random sample of 500 queries" in it.at("tab=groups").inner_text("#panel-groups")
         assert "from the counts inside this file" in page.inner_text("#footer")
 

@@ -119,7 +119,7 @@ def test_saved_queries_are_those_found_in_their_order(it: Opened) -> None:
 
 def test_saved_scores_are_exact(it: Opened) -> None:
     it.at("alpha=0.3&beta=0.7")
-    header, *rows = saved(it, "Save the scores as CSV")
+    header, *rows = saved(it, "Save scores as CSV")
     scores = {row[header.index("model")]: float(row[header.index("score")]) for row in rows}
     assert scores == it.scores()
     ends = [

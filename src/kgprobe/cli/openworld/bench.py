@@ -15,7 +15,6 @@ from kgprobe.cli.console import DrawOption, Format, FormatOption, MetricOption, 
 if TYPE_CHECKING:
     from kgprobe.openworld import Bench
 
-
 _ENDINGS = {Format.json: ".json", Format.csv: ".csv", Format.latex: ".tex", Format.markdown: ".md"}
 
 

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from kgprobe.openworld.world_ranks import RankedCheckpoint, RankPair
     from kgprobe.openworld.world_tasks import WorldTask
 
-
 METRICS = ["MRR", "PROBE(alpha=0,beta=0)"]
 
 

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from kgprobe.graph import KnowledgeGraph
     from kgprobe.openworld.world import OpenWorld
 
-
 _POPULARITY = "popularity"
 
 

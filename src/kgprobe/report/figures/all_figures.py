@@ -20,22 +20,12 @@ if TYPE_CHECKING:
     from kgprobe.decision import DecisionMap
     from kgprobe.graph import KnowledgeGraph
 
-
 Axis = tuple[float, ...]
 
 
 @dataclass(frozen=True)
 class Offer:
-    """The available input, as far as it is known without reading rank files.
-
-    Attributes:
-        models: The names of the models.
-        popularity: Whether popularity is available, from the rank files or from a graph.
-        graph: Whether there is a graph.
-        alphas: Values of alpha, or None for the default.
-        betas: Values of beta, or None for the default.
-        metric: The name of a metric, or None for the default.
-    """
+    """The available input, as far as it is known without reading rank files."""
 
     models: tuple[str, ...] = ()
     popularity: bool = False

@@ -22,19 +22,12 @@ if TYPE_CHECKING:
     from kgprobe.graph import KnowledgeGraph
     from kgprobe.ranks import Ranks
 
-
 GROUPS = ("Most popular quarter", "Second quarter", "Third quarter", "Rarest quarter")
 
 
 @dataclass(frozen=True)
 class Profile:
-    """The relations of an entity in the training triples.
-
-    Attributes:
-        label: The label of the entity.
-        occurrences: How often it is head or tail of a training triple.
-        shares: The share of each relation by label, largest first.
-    """
+    """The relations of an entity in the training triples."""
 
     label: str
     occurrences: int
@@ -66,14 +59,7 @@ class Case:
 
 @dataclass(frozen=True)
 class CaseGroup:
-    """Queries of similar popularity.
-
-    Attributes:
-        name: The name of the group.
-        queries: The number of queries.
-        means: The geometric mean rank of each model.
-        cases: The queries on which the models differ most, first those on which the first model is better.
-    """
+    """Queries of similar popularity."""
 
     name: str
     queries: int
@@ -145,15 +131,7 @@ def relation_profiles(graph: KnowledgeGraph, entities: Sequence[int]) -> list[Pr
 
 
 def case_study(lineup: Lineup, graph: KnowledgeGraph, first: str, second: str, *, count: int = 1) -> CaseStudy:
-    """Select the queries of each group with the largest rank ratios between two models.
-
-    Args:
-        lineup: A line-up with both models and the popularity of the queries.
-        graph: The graph, for labels and training triples.
-        first: The first model.
-        second: The second model.
-        count: Queries per group in favour of each model.
-    """
+    """Select the queries of each group with the largest rank ratios between two models."""
     ranks = np.array([np.median([run.rank for run in lineup.runs[model]], axis=0) for model in (first, second)])
     logs = np.log(ranks)
     lead = logs[1] - logs[0]
@@ -213,12 +191,7 @@ _LONGEST = 26
 
 @in_style
 def draw_case_studies(study: CaseStudy, look_of: Mapping[str, Look] | None = None) -> Figure:
-    """Queries by popularity group: on the left the ranks of both models, on the right the relations of the entities.
-
-    Args:
-        study: The queries selected by `case_study`.
-        look_of: Colours and markers by model; by default chosen for this figure.
-    """
+    """Queries by popularity group: on the left the ranks of both models, on the right the relations of the entities."""
     look = look_of or looks([study.first, study.second])
     height = sum(_HEADING + len(group.cases) for group in study.groups)
     figure, (ranks, profiles) = panels(PAGE, 1.0 + 0.36 * height, 1, 2, sharey=True, width_ratios=[3, 2])

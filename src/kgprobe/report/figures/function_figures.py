@@ -28,7 +28,6 @@ from kgprobe.transform import AffinePower, Power
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-
 ALPHAS = (2.0, 1.0, 0.5, 0.25, 0.0, -0.5, -1.0)
 _CURVE_POINTS = 241
 _CURVE_MARKS = 8
@@ -102,10 +101,6 @@ def relative_weights(entity: Floats, relation: Floats, beta_e: float, beta_r: fl
 def draw_weights(betas: Sequence[float] = BETAS, eps: float = _EPS) -> Figure:
     """Weight by popularity, of entity or relation, for several beta.
 
-    Args:
-        betas: Robustness of each curve.
-        eps: Epsilon of the popularity.
-
     Example:
         >>> figure = draw_weights([0.0, 0.5])
         >>> [line.get_label() for line in figure.axes[0].lines]
@@ -136,10 +131,6 @@ def draw_weights(betas: Sequence[float] = BETAS, eps: float = _EPS) -> Figure:
 @in_style
 def draw_weight_surface(betas: Sequence[float] = SURFACE_BETAS, eps: float = _EPS) -> Figure:
     """The weight of a triple over both popularities, one panel per beta with a common colour scale.
-
-    Args:
-        betas: Robustness of each panel, for both popularities.
-        eps: Epsilon of both popularities.
 
     Example:
         >>> figure = draw_weight_surface([0.0, 0.8])

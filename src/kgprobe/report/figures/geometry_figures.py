@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
     from kgprobe.comparison import Lineup
 
-
 ALPHAS, BETAS = (1.0, 0.25), (0.0, 0.8)
 
 """Alphas and betas of the paper's example."""
@@ -131,10 +130,6 @@ def plane(lineup: Lineup, alpha: float, beta: float, eps: float | None = None) -
 @in_style
 def draw_geometry(planes: Sequence[Plane], look_of: Mapping[str, Look] | None = None) -> Figure:
     """Score vectors and weight direction, one panel per alpha and beta.
-
-    Args:
-        planes: The planes to draw, all with the same models.
-        look_of: Colours and markers by model; by default chosen for this figure.
 
     Example:
         >>> figure = draw_geometry([plane(paper_example(), 1.0, 0.0, PAPER_EPS)])

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-
 _COLUMNS, _MOST = 4, 24
 
 _GREY = "0.65"

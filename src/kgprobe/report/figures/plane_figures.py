@@ -45,12 +45,6 @@ def draw_bands(plane: DecisionMap, first: str, second: str, look_of: Mapping[str
 
     Where the band does not contain 0, the difference is significant, simultaneously for all alpha and beta.
 
-    Args:
-        plane: A decision map with both models; its band holds for all pairs of its models.
-        first: The first model.
-        second: The second model, which is subtracted.
-        look_of: Colours and markers by model; by default chosen for this figure.
-
     Example:
         >>> from kgprobe.decision import decision_map
         >>> from kgprobe.report.figures.geometry_figures import paper_example
@@ -143,10 +137,6 @@ _LETTER = 0.023  # width of a letter relative to the map; names that do not fit 
 @in_style
 def draw_decision_map(plane: DecisionMap, look_of: Mapping[str, Look] | None = None) -> Figure:
     """The best model by colour, hatched where its lead is not significant, and the curves where the two best are equal.
-
-    Args:
-        plane: The map.
-        look_of: Colours and markers by model; by default chosen for this figure.
 
     Example:
         >>> from kgprobe.decision import decision_map

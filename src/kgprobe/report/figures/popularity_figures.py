@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from kgprobe.graph import KnowledgeGraph
     from kgprobe.ranks import Ranks
 
-
 _LINES = 300
 _BINS = 60
 _CHUNK = 1 << 20

@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from kgprobe.comparison.results import Comparison, Estimate
     from kgprobe.ranks import Ranks
 
-
 BINS = ("1", "2", "3-10", "11-100", "101-1,000", ">1,000")
 _UPPER = np.array([1.0, 2.0, 10.0, 100.0, 1000.0])
 _WIDTH = 0.4
@@ -61,14 +60,7 @@ def mean_counts(lineup: Lineup, model: str) -> Floats:
 
 @in_style
 def draw_rank_histogram(lineup: Lineup, first: str, second: str, look_of: Mapping[str, Look] | None = None) -> Figure:
-    """Rank histograms of two models in the bins of the paper, and their difference.
-
-    Args:
-        lineup: A line-up with both models.
-        first: The first model.
-        second: The second model.
-        look_of: Colours and markers by model; by default chosen for this figure.
-    """
+    """Rank histograms of two models in the bins of the paper, and their difference."""
     look = look_of or looks([first, second])
     figure, (counts, difference) = panels(PAGE, 2.4, 1, 2, width_ratios=[3, 2])
     place = np.arange(len(BINS))
@@ -122,15 +114,7 @@ class Limits:
 
 @dataclass(frozen=True)
 class GroupScores:
-    """A metric of several models by group of queries, the least popular first.
-
-    Attributes:
-        metric: The name of the metric.
-        groups: The names of the groups.
-        queries: The number of queries per group.
-        values: The values per group, by model.
-        limits: The confidence intervals per group, by model.
-    """
+    """A metric of several models by group of queries, the least popular first."""
 
     metric: str
     groups: tuple[str, ...]
@@ -185,10 +169,6 @@ def _name(band: str) -> str:
 @in_style
 def draw_popularity_groups(found: GroupScores, look_of: Mapping[str, Look] | None = None) -> Figure:
     """The value of each model in each group with its confidence interval, dotted if it is not reliable.
-
-    Args:
-        found: The values and intervals.
-        look_of: Colours and markers by model; by default chosen for this figure.
 
     Example:
         >>> limits = Limits(np.array([0.1, 0.5]), np.array([0.3, 0.7]), np.array([True, False]))

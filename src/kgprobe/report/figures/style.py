@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-
 COLUMN, PAGE = 3.4, 7.0  # width in inches of a column, and of a page with two columns
 
 ALPHA, BETA, MINUS = "\N{GREEK SMALL LETTER ALPHA}", "\N{GREEK SMALL LETTER BETA}", "\N{MINUS SIGN}"

@@ -79,12 +79,7 @@ class Histogram:
 
 
 def histogram(lineup: Lineup, epsilons: Sequence[Sequence[float] | None]) -> Histogram:
-    """The finest histogram with at most `MOST_CELLS` cells.
-
-    Args:
-        lineup: The models.
-        epsilons: The epsilons of both popularities for each model; None where popularity is unknown.
-    """
+    """The finest histogram with at most `MOST_CELLS` cells."""
     runs = [(run, epsilons[number]) for number, own in enumerate(lineup.runs.values()) for run in own]
     found = (_histogram(runs, coarser) for coarser in _COARSER)
     return next(one for one, coarser in zip(found, _COARSER, strict=True) if _fits(one, coarser))
@@ -186,13 +181,7 @@ _SMALLER = (1, 4, 16, 64)
 def compressed(
     lineup: Lineup, graph: KnowledgeGraph | None, epsilons: Sequence[Sequence[float] | None]
 ) -> Iterator[Content]:
-    """The content of a page with compressed ranks, in versions of decreasing size.
-
-    Args:
-        lineup: The models.
-        graph: The graph, for labels.
-        epsilons: The epsilons of both popularities for each model; None where popularity is unknown.
-    """
+    """The content of a page with compressed ranks, in versions of decreasing size."""
     weighted = all(epsilon is not None for epsilon in epsilons)
     found = histogram(lineup, epsilons)
     cells, error = cell_content(found), deviation(found, lineup, weighted)
@@ -215,7 +204,7 @@ def compressed(
 
 def _sentence(ranks: int, sampled: int, different: int, error: float) -> str:
     return (
-        f"The {ranks:,} ranks are compressed. Scores are computed from a histogram of ranks, candidate counts and "
+        f"The {ranks:,} ranks are compressed: scores are computed from a histogram of ranks, candidate counts and "
         f"popularity (largest error over the paper's grid of alpha and beta: {error:.1g}), intervals and groups from a "
         f"random sample of {sampled:,} queries. The table lists this sample and the {different:,} other queries on "
         f"which the models differ most."

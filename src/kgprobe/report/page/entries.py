@@ -148,15 +148,7 @@ def explained_rows(lineup: Lineup, most: int = MOST_EXPLAINED) -> list[int]:
 def explain_queries(
     lineup: Lineup, model: str, seed: int, explainer: Explainer, progress: Progress | None = None
 ) -> Reasons:
-    """Explain the ranks of some queries of a rule-based model.
-
-    Args:
-        lineup: The models.
-        model: The name of this model in the line-up.
-        seed: The seed of the training run.
-        explainer: The explainer of this run.
-        progress: Called with the number of newly explained queries.
-    """
+    """Explain the ranks of some queries of a rule-based model."""
     from kgprobe.models.rules.written_queries import WrittenQuery
 
     rows, first = explained_rows(lineup), lineup.first

@@ -15,7 +15,6 @@ from kgprobe.report.page.payload import About, payload
 if TYPE_CHECKING:
     from importlib.resources.abc import Traversable
 
-
 _COMPUTING = ("data", "probe", "statistics", "groups", "queries")
 
 _BEFORE_VIEWS, _AFTER_VIEWS = ("state", "charts"), ("main",)
@@ -48,14 +47,7 @@ def write_rendered(
 
 
 def render(packed: bytes, title: str, *, ranks: bool = True, open_world: bool = False) -> str:
-    """The HTML of a page; the same data gives the same text.
-
-    Args:
-        packed: The packed data.
-        title: The title.
-        ranks: Whether the data has ranks.
-        open_world: Whether the data has open-world benchmarks.
-    """
+    """The HTML of a page; the same data gives the same text."""
     jinja2, plotly = require_extras()
     folder = resources.files(__package__)
     environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined)

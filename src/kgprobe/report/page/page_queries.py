@@ -25,13 +25,7 @@ _BANDS = 5
 
 @dataclass
 class Content:
-    """A part of the data of a page.
-
-    Attributes:
-        header: Entries of the header.
-        arrays: Integers or doubles by name.
-        steps: Names of arrays that are stored as differences of neighbours.
-    """
+    """A part of the data of a page."""
 
     header: dict[str, Any] = field(default_factory=dict)
     arrays: dict[str, NDArray[Any]] = field(default_factory=dict)

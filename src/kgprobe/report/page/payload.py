@@ -19,6 +19,7 @@ from kgprobe.decision import map_band, widened
 from kgprobe.graph import KnowledgeGraph
 from kgprobe.ranks import Ranks
 from kgprobe.ranks.schema import POPULARITY, RanksInfo, package_version
+from kgprobe.report.grid import counted
 from kgprobe.report.page.compression import compressed
 from kgprobe.report.page.entries import (
     Reasons,
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
     from kgprobe.audit import Finding
     from kgprobe.comparison.results import Comparison
     from kgprobe.openworld.benches import Bench
-
 
 _ALIGNMENT = 8  # bytes: JavaScript's typed arrays must be aligned to the size of their numbers
 _COMPRESSION_LEVEL = 6
@@ -131,9 +131,11 @@ def remarks(lineup: Lineup, *, weighted: bool) -> list[str]:
     for model, runs in lineup.runs.items():
         single = max(int((run.candidates == 1).sum()) for run in runs)
         if single:
-            notes.append(f"{model}: {_queries(single)} with a single candidate {_are(single)} left out of the scores.")
+            number = counted(single, "query", "queries")
+            notes.append(f"{model}: {number} with a single candidate {_are(single)} left out of the scores.")
         if other := lineup.left_out.get(model, 0):
-            notes.append(f"{model}: {_queries(other)} that not all models have {_are(other)} left out.")
+            number = counted(other, "query", "queries")
+            notes.append(f"{model}: {number} that not all models have {_are(other)} left out.")
     if not weighted:
         notes.append(unweighed(lineup))
     return notes
@@ -141,10 +143,10 @@ def remarks(lineup: Lineup, *, weighted: bool) -> list[str]:
 
 def unweighed(lineup: Lineup) -> str:
     """The reason why queries cannot be weighted by popularity."""
-    counted = [(name, run.filter(run.candidates > 1)) for name, runs in lineup.runs.items() for run in runs]
+    evaluated = [(name, run.filter(run.candidates > 1)) for name, runs in lineup.runs.items() for run in runs]
     zero = [
         f"The {column.replace('_', ' ')} of all targets is recorded as 0 for {name}"
-        for name, run in counted
+        for name, run in evaluated
         for column in POPULARITY
         if len(run) and not run.numbers(column).any()
     ]
@@ -187,10 +189,6 @@ def _ties(runs: Sequence[Ranks]) -> str:
 
 def _range(least: float, most: float) -> str:
     return f"{least:,.0f}" if least == most else f"{least:,.0f} to {most:,.0f}"
-
-
-def _queries(number: int) -> str:
-    return "1 query" if number == 1 else f"{number:,} queries"
 
 
 def _are(number: int) -> str:
@@ -241,12 +239,7 @@ class About:
 
 @dataclass(frozen=True)
 class Payload:
-    """The data of a page.
-
-    Attributes:
-        packed: The packed bytes.
-        remarks: Notes on what was left out or compressed.
-    """
+    """The data of a page."""
 
     packed: bytes
     remarks: list[str]
