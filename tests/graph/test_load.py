@@ -4,8 +4,10 @@ from pathlib import Path
 import pytest
 
 from kgprobe.errors import DataError
-from kgprobe.graph import KnowledgeGraph, load_graph, parquet_graph, triple_files, write_graph
+from kgprobe.graph import KnowledgeGraph, load_graph, write_graph
 from kgprobe.graph.load import find_reader, read_directory
+from kgprobe.graph.parquet_graph import read_parquet_graph
+from kgprobe.graph.triple_files import read_labelled, read_openke
 
 
 @pytest.fixture
@@ -96,22 +98,22 @@ def test_the_built_in_graph_needs_no_file(shelf: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("file", "module"),
+    ("file", "reader"),
     [
-        ("test.parquet", parquet_graph),
-        ("train2id.txt", triple_files),
-        ("valid2id.txt", triple_files),
-        ("train.txt", triple_files),
-        ("train.tsv", triple_files),
-        ("train.txt.gz", triple_files),
-        ("test.tsv.gz", triple_files),
+        ("test.parquet", read_parquet_graph),
+        ("train2id.txt", read_openke),
+        ("valid2id.txt", read_openke),
+        ("train.txt", read_labelled),
+        ("train.tsv", read_labelled),
+        ("train.txt.gz", read_labelled),
+        ("test.tsv.gz", read_labelled),
     ],
 )
-def test_one_file_of_triples_tells_the_format(tmp_path: Path, file: str, module: object) -> None:
+def test_one_file_of_triples_tells_the_format(tmp_path: Path, file: str, reader: object) -> None:
     (tmp_path / file).touch()
-    reader = find_reader(tmp_path)
-    assert reader is not None
-    assert reader.read is module.read  # type: ignore[attr-defined]
+    found = find_reader(tmp_path)
+    assert found is not None
+    assert found.read is reader
 
 
 @pytest.mark.parametrize("file", ["entities.parquet", "entity2id.txt", "entities.dict", "train.csv", "xtrain.txt"])

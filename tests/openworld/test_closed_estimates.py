@@ -32,7 +32,7 @@ def _estimates(
     return found.estimates
 
 
-@pytest.mark.parametrize("rate", [0.1, 0.2, 0.35])
+@pytest.mark.parametrize("rate", [*(pytest.param(rate, marks=pytest.mark.slow) for rate in (0.1, 0.2)), 0.35])
 @pytest.mark.parametrize(
     ("model", "kind", "queries"),
     [(Learned(0.9), "family", 60), (Gaussian(3.5), "mixed", 200)],

@@ -122,8 +122,9 @@ def test_bounds_hold_for_every_way_to_add_up(similarity: Similarity, dimension: 
     queries, table = drawn(kind, 3, 16, dimension, seed=dimension)
     record, rng = records(similarity, queries, table), np.random.default_rng(0)
     for add in SUMS:
-        roots = ["exact"] if isinstance(similarity, Dot) else list(ROOTS)
-        for root in roots:
+        # A root that is off adds to the error of any sum in the same way: with long vectors one of them shows it.
+        several = isinstance(similarity, GroupNorm) and (dimension < 2000 or add == "in order")
+        for root in ROOTS if several else ["exact"]:
             scores = float32_scores(similarity, queries, table, add, root, rng)
             assert_sound(similarity, queries, table, scores, record)
 

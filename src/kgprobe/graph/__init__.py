@@ -2,16 +2,18 @@
 
 from kgprobe.graph.graph_statistics import statistics
 from kgprobe.graph.knowledge_graph import SPLITS, KnowledgeGraph, KnownAnswers
-from kgprobe.graph.load import load_graph
+from kgprobe.graph.load import GraphLike, as_graph, load_graph
 from kgprobe.graph.parquet_graph import write_graph
 from kgprobe.graph.popularity import Popularity, TrainCounts
 
 __all__ = [
     "SPLITS",
+    "GraphLike",
     "KnowledgeGraph",
     "KnownAnswers",
     "Popularity",
     "TrainCounts",
+    "as_graph",
     "load_graph",
     "statistics",
     "write_graph",

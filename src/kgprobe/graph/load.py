@@ -6,20 +6,26 @@ import difflib
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias, overload
 
-from kgprobe.errors import DataError
-from kgprobe.graph import parquet_graph, triple_files
+from kgprobe.errors import DataError, UsageError
+from kgprobe.graph.knowledge_graph import KnowledgeGraph
+from kgprobe.graph.parquet_graph import is_parquet_graph, read_parquet_graph
+from kgprobe.graph.triple_files import is_labelled, is_openke, read_labelled, read_openke
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from kgprobe.graph.knowledge_graph import KnowledgeGraph
+GraphLike: TypeAlias = KnowledgeGraph | str | os.PathLike[str]
+"""A graph, or the directory or name of one: what every public argument ``graph`` accepts."""
+
+FAMILY_TREE = "family-tree"
+"""The name of the graph that is generated and needs no file."""
 
 
 @dataclass(frozen=True)
 class Reader:
-    """One format: what it looks like, whether a directory is in it, and how to read that."""
+    """A graph format: its files, whether a directory has them, and how they are read."""
 
     files: str
     recognises: Callable[[Path], bool]
@@ -27,23 +33,20 @@ class Reader:
 
 
 READERS = (
-    Reader(
-        "train/valid/test/entities/relations.parquet", parquet_graph.is_parquet_graph, parquet_graph.read_parquet_graph
-    ),
-    Reader("train2id.txt, entity2id.txt, relation2id.txt (OpenKE)", triple_files.is_openke, triple_files.read_openke),
-    Reader("train.txt or train.tsv (labels, perhaps .gz)", triple_files.is_labelled, triple_files.read_labelled),
+    Reader("train/valid/test/entities/relations.parquet", is_parquet_graph, read_parquet_graph),
+    Reader("train2id.txt, entity2id.txt, relation2id.txt (OpenKE)", is_openke, read_openke),
+    Reader("train.txt or train.tsv (labels, perhaps .gz)", is_labelled, read_labelled),
 )
-
 """In order of preference, where a directory holds a graph in several formats."""
 
 
 def find_reader(directory: Path) -> Reader | None:
-    """The reader of the format that a directory is in, or None."""
+    """Return the reader for the format of a directory, or None."""
     return next((reader for reader in READERS if reader.recognises(directory)), None)
 
 
 def read_directory(directory: Path, name: str) -> KnowledgeGraph:
-    """Read a graph in whichever of the known formats it is."""
+    """Read a graph directory in any known format."""
     reader = find_reader(directory)
     if reader is None:
         raise DataError(
@@ -66,16 +69,34 @@ def _contents(directory: Path) -> list[str]:
     return [*found, f"graphs one directory below: {', '.join(inside[:10])}"] if inside else found
 
 
-FAMILY_TREE = "family-tree"
+@overload
+def as_graph(graph: GraphLike) -> KnowledgeGraph: ...
 
-"""The name of the graph that is generated and needs no file."""
+
+@overload
+def as_graph(graph: None) -> None: ...
+
+
+def as_graph(graph: GraphLike | None) -> KnowledgeGraph | None:
+    """Return the graph itself, or load it by directory or name; None stays None.
+
+    Example:
+        >>> as_graph(KnowledgeGraph.from_triples(train=[[0, 0, 1]], name="tiny")).name
+        'tiny'
+    """
+    if graph is None or isinstance(graph, KnowledgeGraph):
+        return graph
+    if isinstance(graph, str | os.PathLike):
+        return load_graph(graph)
+    kind = type(graph).__name__
+    raise UsageError(f"`graph` is a {kind}", remedy="pass a KnowledgeGraph, or the directory or name of one")
 
 
 def load_graph(source: str | os.PathLike[str]) -> KnowledgeGraph:
-    r"""Load the graph in a directory, or the one of that name.
+    r"""Load a graph from a directory, or by name.
 
     A name is looked up in each directory of the path list KGPROBE_DATA, directly or under its ``graphs/``;
-    ``family-tree`` is generated. The directory may be in any of the formats that `kgprobe.graph.readers` has.
+    ``family-tree`` is generated. The formats of directories are listed in `READERS`.
 
     Example:
         >>> import tempfile
@@ -93,7 +114,6 @@ def load_graph(source: str | os.PathLike[str]) -> KnowledgeGraph:
 
 
 def _load(source: str | os.PathLike[str]) -> KnowledgeGraph:
-
     tried = places(source)
     directory = next((place for place in tried if place.is_dir()), None)
     if directory is not None:
@@ -106,7 +126,7 @@ def _load(source: str | os.PathLike[str]) -> KnowledgeGraph:
 
 
 def places(source: str | os.PathLike[str]) -> list[Path]:
-    """Where a graph of that name may be.
+    """Directories in which a graph of this name is looked for.
 
     Example:
         >>> places("tiny")[0].as_posix()
@@ -124,7 +144,6 @@ def _roots() -> list[Path]:
 
 
 def _known_names() -> list[str]:
-
     folders = [folder for root in _roots() for folder in (root, root / "graphs") if folder.is_dir()]
     names = {path.name for folder in folders for path in folder.iterdir() if path.is_dir() and find_reader(path)}
     return sorted(names | {FAMILY_TREE})

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from kgprobe.errors import UsageError, nearest
+from kgprobe.graph.load import as_graph
 from kgprobe.ranks.importers.column_mapping import (
     CandidateCounts,
     Naming,
@@ -18,12 +20,13 @@ from kgprobe.ranks.importers.column_mapping import (
     choose_recipe,
     find_columns,
     label_name,
+    mapping_problems,
     missing_column,
     read_candidates,
     read_side,
     read_triples,
 )
-from kgprobe.ranks.importers.drafts import Draft, Given, Reading, finish_import
+from kgprobe.ranks.importers.drafts import Draft, Given, Reading, finish_import, option_problems
 from kgprobe.ranks.importers.foreign_files import each_path, format_of, infer_types, plain, read_numbers, source_of
 from kgprobe.ranks.importers.probe_json import import_probe_json
 from kgprobe.ranks.schema import POPULARITY
@@ -31,6 +34,7 @@ from kgprobe.ranks.table import Ranks
 
 if TYPE_CHECKING:
     from kgprobe.graph import KnowledgeGraph
+    from kgprobe.graph.load import GraphLike
 
 
 def import_table(
@@ -159,7 +163,7 @@ def _free_name(name: str, taken: Mapping[str, pa.Array]) -> str:
 
 @dataclass(frozen=True)
 class Importer:
-    """One format.
+    """A format of foreign rank files.
 
     Attributes:
         summary: What the files look like.
@@ -176,6 +180,73 @@ class Importer:
     read: Callable[..., Ranks]
     options: frozenset[str] = frozenset()
     needs_size: bool = False
+
+
+def import_ranks(
+    paths: str | PathLike[str] | Sequence[str | PathLike[str]],
+    format: str | None = None,  # noqa: A002
+    *,
+    graph: GraphLike | None = None,
+    num_entities: int | None = None,
+    columns: Mapping[str, str] | None = None,
+    raw: bool = False,
+    labels: bool = False,
+    model: str | None = None,
+    split: str | None = None,
+    seed: int | None = None,
+) -> Ranks:
+    r"""Read rank files of other programs.
+
+    Args:
+        paths: One file, or one for each training run.
+        format: "csv", "tsv", "parquet" or "probe-json"; by default what the name of the first file says.
+        graph: The graph that was ranked; gives popularity, labels and known answers.
+        num_entities: Number of entities, where the graph is not at hand.
+        columns: Names of columns in the file by what they hold, such as ``{"rank": "filtered_rank"}``.
+        raw: Nothing was filtered: every entity is a candidate.
+        labels: Heads, relations and tails are labels even where they look like ids.
+        model: Name of the model in reports.
+        split: The split that was ranked.
+        seed: The training run of a single file.
+
+    Raises:
+        UsageError: The arguments contradict each other, or the format does not know one of them.
+        DataError: The files are not rank tables; every problem is listed.
+
+    Example:
+        >>> import pathlib, tempfile
+        >>> path = pathlib.Path(tempfile.mkdtemp()) / "mine.csv"
+        >>> _ = path.write_text("head,relation,tail,side,rank,candidates\n0,0,1,tail,2,9\n")
+        >>> import_ranks(path).rank.tolist()
+        [2.0]
+    """
+    files = each_path(paths)
+    name = format or ("probe-json" if files and files[0].name.endswith((".json", ".json.gz")) else format_of(files[0]))
+    importer = IMPORTERS.get(name)
+    problems = mapping_problems(columns or {})
+    options = {"columns": columns or {}, "raw": raw, "labels": labels}
+    if importer is None:
+        known = ", ".join(f"{key} ({each.summary})" for key, each in IMPORTERS.items())
+        problems.append(f"unknown format {name!r}{nearest(name, IMPORTERS)}; the formats are {known}")
+    else:
+        unused = [option for option, value in options.items() if value and option not in importer.options]
+        problems += [f"`{option}` does not apply to {name}" for option in unused]
+        if importer.needs_size and graph is None and num_entities is None:
+            problems.append(f"{name} needs `graph` or `num_entities`")
+    problems += option_problems(
+        has_graph=graph is not None, entities=num_entities, split=split, seed=seed, files=len(files)
+    )
+    if problems or importer is None:
+        raise UsageError("cannot import these rank files", problems)
+    return importer.read(
+        files,
+        graph=as_graph(graph),
+        num_entities=num_entities,
+        model=model,
+        split=split,
+        seed=seed,
+        **{option: value for option, value in options.items() if option in importer.options},
+    )
 
 
 def _table(format: str, summary: str) -> Importer:  # noqa: A002
