@@ -19,7 +19,6 @@ def explain(
             "-q",
             metavar="QUERY",
             help='"head, relation, ?" or "?, relation, tail", with names or ids, separated by commas or tabs.',
-            show_default=False,
         ),
     ],
     candidate: Annotated[

@@ -21,20 +21,14 @@ _NAMES = ", ".join([*FIGURES, EVERY])
 
 
 def figure(
-    name: Annotated[str, typer.Argument(metavar="NAME", help=f"One of {_NAMES}.", show_default=False)],
+    name: Annotated[str, typer.Argument(metavar="NAME", help=f"One of {_NAMES}.")],
     output: Annotated[
         Path,
         typer.Option(
-            "--output",
-            "-o",
-            metavar="FILE",
-            help=f"File to write (.{', .'.join(ENDINGS)}), or folder for 'all'.",
-            show_default=False,
+            "--output", "-o", metavar="FILE", help=f"File to write (.{', .'.join(ENDINGS)}), or folder for 'all'."
         ),
     ],
-    ranks: Annotated[
-        list[Path] | None, typer.Argument(metavar="RANKS", help="Rank files (Parquet).", show_default=False)
-    ] = None,
+    ranks: Annotated[list[Path] | None, typer.Argument(metavar="RANKS", help="Rank files (Parquet).")] = None,
     graph: GraphOption = None,
     alpha: Annotated[
         str | None, typer.Option(help="Sharpness: start:stop:step, or numbers separated by commas.")

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 def import_ranks(
     format: Annotated[  # noqa: A002
-        str, typer.Argument(metavar="FORMAT", help="probe-json, csv, tsv or parquet.", show_default=False)
+        str, typer.Argument(metavar="FORMAT", help="probe-json, csv, tsv or parquet.")
     ],
     files: Annotated[list[Path], typer.Argument(metavar="FILE", help="One file, or one per training run.")],
     output: Annotated[Path, typer.Option("--output", "-o", metavar="OUT", help="Rank file to write.")],

@@ -18,15 +18,9 @@ if TYPE_CHECKING:
 
 
 def rank(
-    model: Annotated[
-        str, typer.Argument(metavar="MODEL", help="Baseline, or file or folder of a model.", show_default=False)
-    ],
-    graph: Annotated[
-        str, typer.Option("--graph", "-g", metavar="GRAPH", help="Directory or name of the graph.", show_default=False)
-    ],
-    output: Annotated[
-        Path, typer.Option("--output", "-o", metavar="OUT", help="Rank file to write.", show_default=False)
-    ],
+    model: Annotated[str, typer.Argument(metavar="MODEL", help="Baseline, or file or folder of a model.")],
+    graph: Annotated[str, typer.Option("--graph", "-g", metavar="GRAPH", help="Directory or name of the graph.")],
+    output: Annotated[Path, typer.Option("--output", "-o", metavar="OUT", help="Rank file to write.")],
     split: Annotated[str, typer.Option("--split", metavar="SPLIT", help="Split to rank.")] = "test",
     side: Annotated[str, typer.Option("--side", metavar="SIDE", help="Side to predict: head, tail or both.")] = "both",
     triples: Annotated[

@@ -48,7 +48,6 @@ def report(
             "-o",
             metavar="FILE",
             help="Page to write (.html), or its table as .md, .tex, .csv, .json or .txt.",
-            show_default=False,
         ),
     ],
     graph: GraphOption = None,
@@ -74,7 +73,6 @@ def report(
         typer.Option(
             metavar="FOLDER",
             help="Add the open-world results of a folder that 'kgprobe openworld evaluate' wrote. May be repeated.",
-            show_default=False,
         ),
     ] = None,
     rules: Annotated[
@@ -83,7 +81,6 @@ def report(
             metavar="RUN",
             help="Add the rules behind the ranks of a rule-based model, from the run that wrote its rank file. "
             "May be repeated.",
-            show_default=False,
         ),
     ] = None,
 ) -> None:

@@ -15,9 +15,7 @@ from kgprobe.errors import UsageError
 if TYPE_CHECKING:
     from kgprobe.arrays import AnyInts
 
-RunArgument = Annotated[
-    Path, typer.Argument(metavar="RUN", help="Run of a rule-based model, or a checkpoint in it.", show_default=False)
-]
+RunArgument = Annotated[Path, typer.Argument(metavar="RUN", help="Run of a rule-based model, or a checkpoint in it.")]
 
 RunGraphOption = Annotated[
     str | None,

@@ -235,7 +235,6 @@ def terminal(grid: Grid, *, width: int | None = None, colour: bool = False) -> s
         colour: Whether places are coloured.
 
     Example:
-        >>> from kgprobe.report.grid import grid_of
         >>> print(terminal(grid_of([{"metric": "MRR", "value": 0.25}])), end="")
         metric    value
         ───────────────

@@ -24,7 +24,6 @@ def bench(
         typer.Argument(
             metavar="FOLDER",
             help="Folders with open-world and closed-world ranks of a model, or folders of such folders.",
-            show_default=False,
         ),
     ],
     metric: MetricOption = None,
@@ -35,12 +34,9 @@ def bench(
             "-o",
             metavar="FILE",
             help="Page to write (.html), or the table as .md, .tex, .csv, .json or .txt.",
-            show_default=False,
         ),
     ] = None,
-    figures: Annotated[
-        Path | None, typer.Option(metavar="FOLDER", help="Draw the figures into this folder.", show_default=False)
-    ] = None,
+    figures: Annotated[Path | None, typer.Option(metavar="FOLDER", help="Draw the figures into this folder.")] = None,
     type_: Annotated[str, typer.Option("--type", metavar="TYPE", help="File type of the figures.")] = "pdf",
     late: Annotated[float, typer.Option(help="Points with a higher closed-world MRR are late.")] = 0.5,
     replicates: Annotated[int, typer.Option(metavar="N", help="Bootstrap draws of models for intervals.")] = 2000,

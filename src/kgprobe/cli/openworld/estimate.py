@@ -19,9 +19,7 @@ def estimate(
     missing: Annotated[
         str,
         typer.Option(
-            metavar="RATE",
-            help="Share of all true triples that the graph lacks: a number, or LOWEST:HIGHEST.",
-            show_default=False,
+            metavar="RATE", help="Share of all true triples that the graph lacks: a number, or LOWEST:HIGHEST."
         ),
     ],
     metric: console.MetricOption = None,

@@ -31,20 +31,12 @@ class Ranked(StrEnum):
 
 def evaluate(
     models: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="MODEL", help="Runs of kgprobe train, or any MODEL of kgprobe rank.", show_default=False
-        ),
+        list[str], typer.Argument(metavar="MODEL", help="Runs of kgprobe train, or any MODEL of kgprobe rank.")
     ],
     world: Annotated[
-        str,
-        typer.Option(
-            "--world", "-w", metavar="WORLD", help="Folder written by kgprobe openworld split.", show_default=False
-        ),
+        str, typer.Option("--world", "-w", metavar="WORLD", help="Folder written by kgprobe openworld split.")
     ],
-    output: Annotated[
-        Path, typer.Option("--output", "-o", metavar="FOLDER", help="Folder for the rank files.", show_default=False)
-    ],
+    output: Annotated[Path, typer.Option("--output", "-o", metavar="FOLDER", help="Folder for the rank files.")],
     task: Annotated[
         Ranked, typer.Option(help="Tail queries with many answers, or all hard triples on both sides.")
     ] = Ranked.tail,

@@ -21,22 +21,14 @@ _POPULARITY = "popularity"
 
 
 def split(
-    graph: Annotated[
-        str, typer.Argument(metavar="GRAPH", help="Directory or name of the complete graph.", show_default=False)
-    ],
-    output: Annotated[
-        Path, typer.Option("--output", "-o", metavar="FOLDER", help="Folder to write.", show_default=False)
-    ],
+    graph: Annotated[str, typer.Argument(metavar="GRAPH", help="Directory or name of the complete graph.")],
+    output: Annotated[Path, typer.Option("--output", "-o", metavar="FOLDER", help="Folder to write.")],
     density: Annotated[float, typer.Option(metavar="SHARE", help="Share of the triples that is kept.")] = 0.75,
     train: Annotated[float, typer.Option(metavar="SHARE", help="Share of the kept triples for training.")] = 0.7,
     valid: Annotated[float, typer.Option(metavar="SHARE", help="Share of the training triples for validation.")] = 0.0,
     score: Annotated[
         str | None,
-        typer.Option(
-            metavar="SCORE",
-            help="Score on which missing answers depend: popularity, or a rank file.",
-            show_default=False,
-        ),
+        typer.Option(metavar="SCORE", help="Score on which missing answers depend: popularity, or a rank file."),
     ] = None,
     odds: Annotated[
         float,

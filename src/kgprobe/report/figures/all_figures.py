@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from enum import Enum
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -76,21 +75,19 @@ class Inputs:
         return self.offer.betas or default
 
 
-class Popular(Enum):
-    """When a figure needs the popularity of the queries."""
-
-    never = "never"
-    always = "always"
-    unless_flat = "unless every beta is 0"
-    of_ranks = "if ranks are given"
+Need = Callable[[Offer], bool]
 
 
-_NEEDED: dict[Popular, Callable[[Offer], bool]] = {
-    Popular.never: lambda offer: False,
-    Popular.always: lambda offer: True,
-    Popular.unless_flat: lambda offer: offer.betas is None or any(offer.betas),
-    Popular.of_ranks: lambda offer: bool(offer.models),
-}
+def _never(offer: Offer) -> bool:
+    return False
+
+
+def _always(offer: Offer) -> bool:
+    return True
+
+
+def _unless_beta_is_0(offer: Offer) -> bool:
+    return offer.betas is None or any(offer.betas)
 
 
 @dataclass(frozen=True)
@@ -103,7 +100,7 @@ class FigureKind:
         draw: The drawing function.
         models: The minimum number of models.
         pair: Whether it shows exactly two models.
-        popular: When it needs the popularity of the queries.
+        popular: Whether it needs the popularity of the queries, given the offer.
         graph: Whether it needs the graph.
         options: Which of ``alpha``, ``beta`` and ``metric`` it uses.
     """
@@ -113,7 +110,7 @@ class FigureKind:
     draw: Callable[[Inputs], Figure] = field(repr=False)
     models: int = 0
     pair: bool = False
-    popular: Popular = Popular.never
+    popular: Need = _never
     graph: bool = False
     options: tuple[str, ...] = ()
 
@@ -129,7 +126,7 @@ class FigureKind:
             f"rank files of at least {self.models} model{'s' * (self.models > 1)} ({_given(count)})": count
             >= self.models,
             "the popularity of the queries (give `graph`, or rank files with popularity)": offer.popularity
-            or not _NEEDED[self.popular](offer),
+            or not self.popular(offer),
             "the graph with its training triples (give `graph`)": offer.graph or not self.graph,
         }
         return [need for need, met in known.items() if not met]
@@ -205,13 +202,13 @@ _ALL = (
         "crossing-lines",
         "one line per query from entity to relation popularity",
         lambda inputs: popularity_figures.draw_crossing_lines(_popularities(inputs)),
-        popular=Popular.always,
+        popular=_always,
     ),
     FigureKind(
         "popularity-density",
         "density of queries over both popularities",
         lambda inputs: popularity_figures.draw_popularity_density(_popularities(inputs)),
-        popular=Popular.always,
+        popular=_always,
     ),
     FigureKind(
         "rank-histogram",
@@ -225,7 +222,7 @@ _ALL = (
         "a metric by the popularity of the triple",
         lambda inputs: rank_figures.draw_popularity_groups(_by_popularity(inputs), inputs.looks),
         models=1,
-        popular=Popular.always,
+        popular=_always,
         options=("metric",),
     ),
     FigureKind(
@@ -235,7 +232,7 @@ _ALL = (
             _decide(inputs.ranks, inputs.alphas(_PAPER_GRID[0]), inputs.betas(_PAPER_GRID[1]))
         ),
         models=2,
-        popular=Popular.unless_flat,
+        popular=_unless_beta_is_0,
         options=("alpha", "beta"),
     ),
     FigureKind(
@@ -245,7 +242,7 @@ _ALL = (
             _decide(inputs.ranks, inputs.alphas(_FINE_GRID[0]), inputs.betas(_FINE_GRID[1])), inputs.looks
         ),
         models=2,
-        popular=Popular.unless_flat,
+        popular=_unless_beta_is_0,
         options=("alpha", "beta"),
     ),
     FigureKind(
@@ -258,14 +255,14 @@ _ALL = (
         ),
         models=2,
         pair=True,
-        popular=Popular.unless_flat,
+        popular=_unless_beta_is_0,
         options=("alpha", "beta"),
     ),
     FigureKind(
         "geometry",
         "models as vectors, beta as a direction; without ranks the paper's example",
         _geometry,
-        popular=Popular.of_ranks,
+        popular=lambda offer: bool(offer.models),
         options=("alpha", "beta"),
     ),
     FigureKind(
@@ -277,7 +274,7 @@ _ALL = (
         ),
         models=2,
         pair=True,
-        popular=Popular.always,
+        popular=_always,
         graph=True,
     ),
 )

@@ -10,25 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from kgprobe.arrays import Flags, Floats, Ints
-from kgprobe.report.figures.style import (
-    ALPHA,
-    BETA,
-    COLUMN,
-    HEAT,
-    PAGE,
-    ROBUSTNESS,
-    SHARPNESS,
-    Look,
-    grid_axis,
-    in_style,
-    legend_above,
-    looks,
-    panels,
-    plain,
-    refuse_many,
-    setting,
-    signed,
-)
+from kgprobe.report.figures import style
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
@@ -39,8 +21,8 @@ if TYPE_CHECKING:
     from kgprobe.decision import DecisionMap
 
 
-@in_style
-def draw_bands(plane: DecisionMap, first: str, second: str, look_of: Mapping[str, Look] | None = None) -> Figure:
+@style.in_style
+def draw_bands(plane: DecisionMap, first: str, second: str, look_of: Mapping[str, style.Look] | None = None) -> Figure:
     """Scores of two models over alpha, and below their difference with its simultaneous band; one column per beta.
 
     Where the band does not contain 0, the difference is significant, simultaneously for all alpha and beta.
@@ -53,12 +35,12 @@ def draw_bands(plane: DecisionMap, first: str, second: str, look_of: Mapping[str
         >>> bool(np.allclose(figure.axes[1].lines[0].get_ydata(), (plane.scores[0] - plane.scores[2])[:, 0]))
         True
     """
-    look = look_of or looks([first, second])
+    look = look_of or style.looks([first, second])
     a, b = plane.models.index(first), plane.models.index(second)
-    refuse_many("panels in a row", len(plane.betas), 4)
+    style.refuse_many("panels in a row", len(plane.betas), 4)
     columns = len(plane.betas)
-    figure, drawn = panels(
-        PAGE, 3.4, 2, columns, sharex=True, sharey="row" if columns > 1 else False, height_ratios=[3, 2]
+    figure, drawn = style.panels(
+        style.PAGE, 3.4, 2, columns, sharex=True, sharey="row" if columns > 1 else False, height_ratios=[3, 2]
     )
     order = np.argsort(plane.alphas)
     alphas = plane.alphas[order]
@@ -73,20 +55,20 @@ def draw_bands(plane: DecisionMap, first: str, second: str, look_of: Mapping[str
                 linestyle=own.line,
                 marker=own.marker,
                 markevery=max(1, len(alphas) // 8),
-                label=plain(model),
+                label=style.plain(model),
             )
         difference, band = (plane.scores[a] - plane.scores[b])[order, j], plane.bands[a, b, order, j]
         below.plot(alphas, difference, color="black")
         below.fill_between(alphas, difference - band, difference + band, color="0.8", linewidth=0)
         below.axhline(0, color="black", linewidth=0.6, linestyle=(0, (4, 2)))
-        above.set_title(setting(beta=float(beta)))
-        below.set_xlabel(SHARPNESS)
-    drawn[0].set_ylabel(f"PROBE({ALPHA}, {BETA})")
-    drawn[columns].set_ylabel(f"{plain(first, 12)}\nminus {plain(second, 12)}")
+        above.set_title(style.setting(beta=float(beta)))
+        below.set_xlabel(style.SHARPNESS)
+    drawn[0].set_ylabel(f"PROBE({style.ALPHA}, {style.BETA})")
+    drawn[columns].set_ylabel(f"{style.plain(first, 12)}\nminus {style.plain(second, 12)}")
     handles, names = drawn[0].get_legend_handles_labels()
     level = plane.settings["level"]
-    band_name = f"difference, {level:.0%} simultaneous band over {ALPHA} and {BETA}"
-    legend_above(figure, [*handles, below.collections[0]], [*names, band_name])
+    band_name = f"difference, {level:.0%} simultaneous band over {style.ALPHA} and {style.BETA}"
+    style.legend_above(figure, [*handles, below.collections[0]], [*names, band_name])
     return figure
 
 
@@ -94,7 +76,7 @@ _FEW_CELLS = 6  # up to this grid size, values are written into the cells
 _FEW_PANELS = 9
 
 
-@in_style
+@style.in_style
 def draw_heat_maps(plane: DecisionMap) -> Figure:
     """One panel per model: alpha across, beta upwards, colour from the worst (0) to the best (1) model at each point.
 
@@ -108,14 +90,18 @@ def draw_heat_maps(plane: DecisionMap) -> Figure:
     count = len(plane.models)
     columns = min(count, 3 if count <= _FEW_PANELS else 6)
     rows = math.ceil(count / columns)
-    figure, drawn = panels(PAGE, 0.4 + rows * (0.85 * PAGE / max(columns, 3)), rows, columns, sharex=True, sharey=True)
+    figure, drawn = style.panels(
+        style.PAGE, 0.4 + rows * (0.85 * style.PAGE / max(columns, 3)), rows, columns, sharex=True, sharey=True
+    )
     across, upwards = np.argsort(plane.alphas), np.argsort(plane.betas)
     for axes, model, values in zip(drawn, plane.models, plane.normalised(), strict=False):
         shown = values[np.ix_(across, upwards)].T
-        image = axes.imshow(shown, origin="lower", cmap=HEAT, vmin=0, vmax=1, aspect="auto", interpolation="nearest")
-        grid_axis(axes, "x", plane.alphas[across].tolist())
-        grid_axis(axes, "y", plane.betas[upwards].tolist())
-        axes.set_title(plain(model, 96 // max(3, columns)), fontsize=8 if columns <= 3 else 7)
+        image = axes.imshow(
+            shown, origin="lower", cmap=style.HEAT, vmin=0, vmax=1, aspect="auto", interpolation="nearest"
+        )
+        style.grid_axis(axes, "x", plane.alphas[across].tolist())
+        style.grid_axis(axes, "y", plane.betas[upwards].tolist())
+        axes.set_title(style.plain(model, 96 // max(3, columns)), fontsize=8 if columns <= 3 else 7)
         if max(shown.shape) <= _FEW_CELLS and columns <= 3:
             for (row, column), value in np.ndenumerate(shown):
                 ink = "white" if value < 0.5 else "black"
@@ -123,10 +109,10 @@ def draw_heat_maps(plane: DecisionMap) -> Figure:
     for axes in drawn[count:]:
         axes.remove()
     for axes in drawn[count - columns : count]:
-        axes.set_xlabel(SHARPNESS)
+        axes.set_xlabel(style.SHARPNESS)
         axes.tick_params(labelbottom=True)
     for axes in drawn[:count:columns]:
-        axes.set_ylabel(ROBUSTNESS)
+        axes.set_ylabel(style.ROBUSTNESS)
     figure.colorbar(image, ax=drawn[:count], label="worst model = 0, best = 1", aspect=12 * rows, pad=0.01)
     return figure
 
@@ -134,8 +120,8 @@ def draw_heat_maps(plane: DecisionMap) -> Figure:
 _LETTER = 0.023  # width of a letter relative to the map; names that do not fit are only in the legend
 
 
-@in_style
-def draw_decision_map(plane: DecisionMap, look_of: Mapping[str, Look] | None = None) -> Figure:
+@style.in_style
+def draw_decision_map(plane: DecisionMap, look_of: Mapping[str, style.Look] | None = None) -> Figure:
     """The best model by colour, hatched where its lead is not significant, and the curves where the two best are equal.
 
     Example:
@@ -148,8 +134,8 @@ def draw_decision_map(plane: DecisionMap, look_of: Mapping[str, Look] | None = N
     from matplotlib.colors import ListedColormap
     from matplotlib.ticker import MaxNLocator
 
-    look = look_of or looks(plane.models)
-    figure, (axes,) = panels(COLUMN, 3.0)
+    look = look_of or style.looks(plane.models)
+    figure, (axes,) = style.panels(style.COLUMN, 3.0)
     across, upwards = np.argsort(plane.alphas), np.argsort(plane.betas)
     edges = cell_edges(plane.alphas[across]), cell_edges(plane.betas[upwards])
     winner = plane.winner[np.ix_(across, upwards)].T
@@ -161,11 +147,11 @@ def draw_decision_map(plane: DecisionMap, look_of: Mapping[str, Look] | None = N
     for first, second in combinations([plane.models[i] for i in np.unique(winner)], 2):
         for curve in plane.crossings(first, second):
             axes.plot(*_among_the_best(plane, first, second, curve).T, color="black", linewidth=1.4)
-    axes.set(xlim=_span(plane.alphas), ylim=_span(plane.betas), xlabel=SHARPNESS, ylabel=ROBUSTNESS)
+    axes.set(xlim=_span(plane.alphas), ylim=_span(plane.betas), xlabel=style.SHARPNESS, ylabel=style.ROBUSTNESS)
     _name_regions(axes, plane.models, winner, edges)
     for axis in (axes.xaxis, axes.yaxis):
         axis.set_major_locator(MaxNLocator(5, steps=[1, 2, 5, 10]))
-        axis.set_major_formatter(lambda value, _: signed(round(value, 9)))
+        axis.set_major_formatter(lambda value, _: style.signed(round(value, 9)))
     axes.spines[["top", "right"]].set_visible(True)
     _name_colours(figure, [plane.models[i] for i in np.unique(winner)], look)
     return figure
@@ -228,7 +214,7 @@ def _name_regions(axes: Axes, models: Sequence[str], winner: Ints, edges: tuple[
         others = np.flatnonzero(~own[row])
         left = across[others[others < column].max(initial=-1) + 1]
         right = across[others[others > column].min(initial=own.shape[1])]
-        name = plain(models[code], 20)
+        name = style.plain(models[code], 20)
         if (right - left) / np.ptp(across) < _LETTER * (len(name) + 1):
             continue
         axes.text(
@@ -241,7 +227,7 @@ def _name_regions(axes: Axes, models: Sequence[str], winner: Ints, edges: tuple[
         )
 
 
-def _name_colours(figure: Figure, winners: list[str], look: Mapping[str, Look]) -> None:
+def _name_colours(figure: Figure, winners: list[str], look: Mapping[str, style.Look]) -> None:
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 
@@ -250,4 +236,4 @@ def _name_colours(figure: Figure, winners: list[str], look: Mapping[str, Look]) 
         Patch(facecolor="0.6", edgecolor="white", hatch="/////", linewidth=0),
         Line2D([], [], color="black", linewidth=1.4),
     ]
-    legend_above(figure, handles, [*(plain(model, 20) for model in winners), "not significant", "equal"])
+    style.legend_above(figure, handles, [*(style.plain(model, 20) for model in winners), "not significant", "equal"])

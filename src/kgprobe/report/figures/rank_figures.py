@@ -10,21 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kgprobe.arrays import Floats
-from kgprobe.report.figures.style import (
-    ALPHA,
-    BETA,
-    COLUMN,
-    PAGE,
-    Look,
-    in_style,
-    legend_above,
-    looks,
-    panels,
-    plain,
-    refuse_many,
-    scientific,
-    whole,
-)
+from kgprobe.report.figures import style
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -58,20 +44,27 @@ def mean_counts(lineup: Lineup, model: str) -> Floats:
     return np.asarray(np.mean([rank_counts(run) for run in lineup.runs[model]], axis=0))
 
 
-@in_style
-def draw_rank_histogram(lineup: Lineup, first: str, second: str, look_of: Mapping[str, Look] | None = None) -> Figure:
+@style.in_style
+def draw_rank_histogram(
+    lineup: Lineup, first: str, second: str, look_of: Mapping[str, style.Look] | None = None
+) -> Figure:
     """Rank histograms of two models in the bins of the paper, and their difference."""
-    look = look_of or looks([first, second])
-    figure, (counts, difference) = panels(PAGE, 2.4, 1, 2, width_ratios=[3, 2])
+    look = look_of or style.looks([first, second])
+    figure, (counts, difference) = style.panels(style.PAGE, 2.4, 1, 2, width_ratios=[3, 2])
     place = np.arange(len(BINS))
     counts_of = {model: mean_counts(lineup, model) for model in (first, second)}
     for shift, (model, values) in zip((-_WIDTH / 2, _WIDTH / 2), counts_of.items(), strict=True):
         own = look[model]
         bars = counts.bar(
-            place + shift, values, _WIDTH, color=own.colour, hatch=own.hatch, edgecolor="white", label=plain(model)
+            place + shift,
+            values,
+            _WIDTH,
+            color=own.colour,
+            hatch=own.hatch,
+            edgecolor="white",
+            label=style.plain(model),
         )
         counts.bar_label(bars, [_rounded(value) for value in values], fontsize=7, rotation=90, padding=2)
-        bars.set_label(plain(model))
     counts.set_ylim(0, 1.22 * max(1.0, *(values.max() for values in counts_of.values())))
     counts.set_ylabel("queries")
     counts.legend(loc="upper right")
@@ -84,18 +77,18 @@ def draw_rank_histogram(lineup: Lineup, first: str, second: str, look_of: Mappin
     difference.axhline(0, color="black", linewidth=0.6)
     difference.margins(y=0.15)
     difference.set_ylabel("difference in queries")
-    difference.set_title(f"{plain(first, 24)} minus {plain(second, 24)}")
+    difference.set_title(f"{style.plain(first, 24)} minus {style.plain(second, 24)}")
     for axes in (counts, difference):
         axes.set_xticks(place, BINS, rotation=30, ha="right", rotation_mode="anchor")
         axes.set_xlabel("rank")
         axes.tick_params("x", length=0)
-        axes.yaxis.set_major_formatter(lambda value, _: whole(value))
+        axes.yaxis.set_major_formatter(lambda value, _: style.whole(value))
     return figure
 
 
 def _rounded(count: float) -> str:
     """A mean count with one decimal if it is small."""
-    return whole(round(count, 1 if abs(count) < 10 else 0) + 0.0)  # no -0
+    return style.whole(round(count, 1 if abs(count) < 10 else 0) + 0.0)  # no -0
 
 
 METRIC = "PROBE(alpha=1,beta=0)"
@@ -163,11 +156,11 @@ def compared_groups(comparison: Comparison) -> GroupScores:
 def _name(band: str) -> str:
     """The name of a band: its upper limit."""
     limit = float(band.rpartition(", ")[2].rstrip("]"))
-    return f"≤ {scientific(limit)}" if limit > 0 else "0"
+    return f"≤ {style.scientific(limit)}" if limit > 0 else "0"
 
 
-@in_style
-def draw_popularity_groups(found: GroupScores, look_of: Mapping[str, Look] | None = None) -> Figure:
+@style.in_style
+def draw_popularity_groups(found: GroupScores, look_of: Mapping[str, style.Look] | None = None) -> Figure:
     """The value of each model in each group with its confidence interval, dotted if it is not reliable.
 
     Example:
@@ -177,15 +170,15 @@ def draw_popularity_groups(found: GroupScores, look_of: Mapping[str, Look] | Non
         [0.2, 0.6]
     """
     count = len(found.values)
-    refuse_many("models", count)
-    look = look_of or looks(list(found.values))
-    figure, (axes,) = panels(max(COLUMN, 0.7 * len(found.groups)), 2.9)
+    style.refuse_many("models", count)
+    look = look_of or style.looks(list(found.values))
+    figure, (axes,) = style.panels(max(style.COLUMN, 0.7 * len(found.groups)), 2.9)
     place = np.arange(len(found.groups))
     for i, (model, values) in enumerate(found.values.items()):
         own = look[model]
         at = place + (_SPREAD * (i / (count - 1) - 0.5) if count > 1 else 0.0)
         axes.plot(
-            at, values, color=own.colour, linestyle=own.line, linewidth=0.8, marker=own.marker, label=plain(model)
+            at, values, color=own.colour, linestyle=own.line, linewidth=0.8, marker=own.marker, label=style.plain(model)
         )
         limits = found.limits[model]
         for kept, dashes in ((limits.trusted, ()), (~limits.trusted, (1.0, 1.0))):
@@ -195,9 +188,9 @@ def draw_popularity_groups(found: GroupScores, look_of: Mapping[str, Look] | Non
     )
     axes.set_xlabel("triple popularity δ(e)·δ(r|e), and number of queries")
     axes.set_ylabel(_in_greek(found.metric))
-    legend_above(figure, *axes.get_legend_handles_labels())
+    style.legend_above(figure, *axes.get_legend_handles_labels())
     return figure
 
 
 def _in_greek(metric: str) -> str:
-    return metric.replace("alpha=", f"{ALPHA} = ").replace("beta=", f"{BETA} = ").replace(",", ", ")
+    return metric.replace("alpha=", f"{style.ALPHA} = ").replace("beta=", f"{style.BETA} = ").replace(",", ", ")

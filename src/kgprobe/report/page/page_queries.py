@@ -186,7 +186,6 @@ def draw_sample(lineup: Lineup, size: int, seed: int = 0) -> Sample:
     """About `size` random rows, and up to a fifth as many other rows on which the models differ most.
 
     Example:
-        >>> from kgprobe.ranks import Ranks
         >>> from kgprobe.comparison import line_up
         >>> def ranks(last):
         ...     return Ranks.from_columns(

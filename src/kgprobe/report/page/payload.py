@@ -250,7 +250,6 @@ def payload(lineup: Lineup, about: About) -> Payload:
 
     Example:
         >>> from kgprobe.comparison import line_up
-        >>> from kgprobe.report.page.payload import unpack
         >>> ranks = Ranks.from_columns(
         ...     head=[7, 7], relation=[0, 0], tail=[9, 9], side=["head", "tail"], rank=[1, 2.5], candidates=[9, 8]
         ... )
