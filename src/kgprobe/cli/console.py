@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
@@ -196,7 +196,7 @@ def print_terminal(grid: Grid) -> None:
     sys.stdout.write(terminal(grid, width=width, colour=is_terminal))
 
 
-def without(rows: Sequence[Row], hidden: dict[str, bool]) -> list[Row]:
+def without(rows: Sequence[Row], hidden: dict[str, bool]) -> list[dict[str, Any]]:
     """Rows without the columns that are marked as hidden."""
     return [{name: value for name, value in row.items() if not hidden.get(name, False)} for row in rows]
 

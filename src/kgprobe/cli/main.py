@@ -38,11 +38,20 @@ app = typer.Typer(
 )
 
 app.command("eval")(evaluate)
-for _command in (surface, compare, decide, report, figure, check, train, rank, rules, explain):
-    app.command()(_command)
+app.command("surface")(surface)
+app.command("compare")(compare)
+app.command("decide")(decide)
+app.command("report")(report)
+app.command("figure")(figure)
+app.command("check")(check)
+app.command("train")(train)
+app.command("rank")(rank)
+app.command("rules")(rules)
+app.command("explain")(explain)
 app.command("import")(import_ranks)
-for _command in (metrics, properties, demo):
-    app.command()(_command)
+app.command("metrics")(metrics)
+app.command("properties")(properties)
+app.command("demo")(demo)
 app.add_typer(graph.app, name="graph")
 app.add_typer(openworld.app, name="openworld")
 
