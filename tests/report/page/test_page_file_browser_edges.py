@@ -251,7 +251,7 @@ def test_a_compressed_page_says_what_it_lists(window: Any, tmp_path: Path, monke
         assert page.locator("#panel-queries h3").inner_text() == "Queries"
         assert "A random sample" in page.inner_text("#panel-queries")
         assert "a random sample of 500 queries" in it.at("tab=groups").inner_text("#panel-groups")
-        assert "from the counts inside this file" in page.inner_text("#footer")
+        assert "from the counts in this file" in page.inner_text("#footer")
 
 
 def test_hundreds_of_relations_and_dozens_of_models(window: Any, tmp_path: Path) -> None:

@@ -81,12 +81,11 @@ class Histogram:
 def histogram(lineup: Lineup, epsilons: Sequence[Sequence[float] | None]) -> Histogram:
     """The finest histogram with at most `MOST_CELLS` cells."""
     runs = [(run, epsilons[number]) for number, own in enumerate(lineup.runs.values()) for run in own]
-    found = (_histogram(runs, coarser) for coarser in _COARSER)
-    return next(one for one, coarser in zip(found, _COARSER, strict=True) if _fits(one, coarser))
-
-
-def _fits(found: Histogram, coarser: int) -> bool:
-    return found.size <= MOST_CELLS or coarser == _COARSER[-1]
+    for coarser in _COARSER:
+        found = _histogram(runs, coarser)
+        if found.size <= MOST_CELLS:
+            break
+    return found
 
 
 def deviation(found: Histogram, lineup: Lineup, weighted: bool) -> float:
