@@ -81,7 +81,7 @@ def test_many_points_are_answered_by_places_shares_and_crossings(kgprobe, files:
     assert crossings[0].split() == ["equal", "beta=0", "beta=0.4"]
     assert crossings[2].startswith("sharp = even")
     assert "Places in [brackets] are not statistically distinguishable at the 95 % level" in done.err
-    assert "choice of queries leaves open, at 95 %" in done.err
+    assert "(sampling of queries, all places simultaneously)" in done.err
 
 
 def test_places_that_noise_leaves_open_are_in_brackets(kgprobe, tmp_path: Path) -> None:

@@ -91,7 +91,7 @@ def test_a_figure_that_fails_does_not_keep_all_from_the_others(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["rank-histgram", "-o", "x.pdf"], "there is no figure 'rank-histgram'; nearest: rank-histogram"),
+        (["rank-histgram", "-o", "x.pdf"], "unknown figure 'rank-histgram'; nearest: rank-histogram"),
         (["weights", "-o", "x.doc"], "x.doc: unknown file type for a figure"),
         (["all", "-o", "folder", "--type", "gif"], "folder/transformers.gif: unknown file type for a figure"),
         (["rank-histogram", "-o", "x.pdf"], "rank files of at least 2 models (none is given)"),

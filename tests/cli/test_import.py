@@ -94,7 +94,7 @@ def test_everything_wrong_with_the_request_is_said_at_once() -> None:
     starts = (
         "--map 'rank' is not of the form NAME=COLUMN",
         "'rnk' is not a column of a rank table; nearest: rank",
-        "no format is called 'probe-jsn'; nearest: probe-json; the formats are probe-json (",
+        "unknown format 'probe-jsn'; nearest: probe-json; the formats are probe-json (",
         "both a graph and a number of entities are given",
         "no split is called 'tst'; nearest: test",
         "one seed for 2 files",

@@ -61,8 +61,8 @@ def test_so_many_queries_are_tested_only_when_asked(
     run = kgprobe("report", *files, "-o", page)
     assert "Request them with --metric" in run.err
     assert _carried(page)["estimates"] == []
-    assert "ask for them" in " ".join(_carried(page)["notes"])
-    assert "ask for them" not in kgprobe("report", *files, "-o", page, "-m", "MRR").err
+    assert "Request them" in " ".join(_carried(page)["notes"])
+    assert "Request them" not in kgprobe("report", *files, "-o", page, "-m", "MRR").err
     assert len(_carried(page)["estimates"]) == 3
 
 
@@ -131,7 +131,7 @@ def test_other_kinds_of_files_are_refused(kgprobe: Command, ranks_file: Path, tm
     run = kgprobe("report", ranks_file, "-o", name)
     assert run.code == 2
     assert "unknown file type for a report" in run.err
-    assert "Remedy: end its name in .html, .md" in run.err
+    assert "Remedy: choose one of .html, .md" in run.err
 
 
 @pytest.mark.parametrize("ending", ["md", "tex", "csv", "json", "txt"])

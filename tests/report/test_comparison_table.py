@@ -150,7 +150,7 @@ def test_notes_explain_every_mark_and_how_the_numbers_were_found() -> None:
 def test_equal_models_are_not_called_worse() -> None:
     equal = comparison({"MRR": {"one": 0.5, "copy": 0.5}})
     assert comparison_grid(equal, "holm").notes[1].startswith("No model is significantly worse than another (p <=")
-    assert comparison_grid(equal, "holm").notes[1].endswith("for 1 test).")
+    assert comparison_grid(equal, "holm").notes[1].endswith("Holm over 1 test).")
     apart = comparison({"MRR": {"one": 0.5, "other": 0.25}}, {("MRR", "one", "other"): 0.01})
     assert comparison_grid(apart, "holm").notes[1].startswith("All others are significantly worse than the best (p")
 

@@ -81,7 +81,7 @@ def figure(
             continue
         note(f"wrote {paths[kind.name]}{_shown(kind, offer)}")
     for skipped_name, reason in skipped.items():
-        note(f"skipped {skipped_name}: {reason}")
+        note(f"skipped {skipped_name}: {reason}".replace("`graph`", "--graph"))
 
 
 def _chosen(paths: Sequence[Path], models: Sequence[str]) -> dict[str, RankFile]:

@@ -115,7 +115,7 @@ def test_other_endings_are_refused() -> None:
     for name in ("figure", "figure.bmp", "pdf"):
         with pytest.raises(UsageError, match="unknown file type") as error:
             figure_type(name)
-        assert error.value.remedy == "end its name in .pdf, .svg, .png"
+        assert error.value.remedy == "choose one of .pdf, .svg, .png"
 
 
 def test_a_place_that_cannot_be_written_is_reported(tmp_path: Path) -> None:
