@@ -98,7 +98,7 @@ def test_everything_wrong_with_the_request_is_said_at_once() -> None:
         "both a graph and a number of entities are given",
         "no split is called 'tst'; nearest: test",
         "one seed for 2 files",
-        "m_1.json is the file to be read and the file to be written",
+        "m_1.json is both input and output",
     )
     assert len(problems) == len(starts)
     for problem, start in zip(problems, starts, strict=True):
