@@ -18,7 +18,7 @@ def rows_of(done) -> list[dict]:
 def test_a_clean_file_exits_with_0(kgprobe, ranks_file: Path, graph_dir: Path) -> None:
     done = kgprobe("check", ranks_file)
     assert (done.code, done.out) == (0, "")
-    assert "nothing wrong" in done.err
+    assert "no problems" in done.err
     assert "--graph" in done.err
     done = kgprobe("check", ranks_file, "--graph", graph_dir)
     assert (done.code, done.out, "--graph" in done.err) == (0, "", False)
@@ -31,7 +31,7 @@ def test_findings_exit_with_1(kgprobe, tmp_path: Path, ranks_file: Path, queries
     assert done.code == 1
     assert [row["ranks"] for row in rows_of(done)] == [str(path)] * len(rows_of(done))
     assert any("rank is below 1" in row["finding"] for row in rows_of(done))
-    assert f"{ranks_file}: nothing wrong" in done.err
+    assert f"{ranks_file}: no problems" in done.err
 
 
 def test_candidates_are_compared_with_the_filter(
@@ -80,7 +80,7 @@ def test_a_file_that_cannot_be_read_is_a_finding(kgprobe, tmp_path: Path, ranks_
     assert done.code == 1
     assert "text.parquet" in done.out
     assert "no such file" in done.out
-    assert f"{ranks_file}: nothing wrong" in done.err
+    assert f"{ranks_file}: no problems" in done.err
 
 
 def test_the_broken_published_file_is_found(kgprobe, data: Path) -> None:
@@ -89,7 +89,7 @@ def test_the_broken_published_file_is_found(kgprobe, data: Path) -> None:
     assert done.code == 1
     assert {Path(row["ranks"]).stem for row in rows_of(done)} == {"pLogicNet"}
     assert {row["model"] for row in rows_of(done)} == {"pLogicNet"}
-    assert f"{files[0]}: nothing wrong" in done.err
+    assert f"{files[0]}: no problems" in done.err
 
 
 def test_intervals_are_clean_unless_they_cannot_be(
@@ -121,7 +121,7 @@ def test_notes_alone_exit_with_0(kgprobe, tmp_path: Path) -> None:
     ).write(path)
     done = kgprobe("check", path, "-f", "json")
     assert (done.code, [row["severity"] for row in rows_of(done)]) == (0, ["note"])
-    assert f"{path}: nothing wrong" in done.err
+    assert f"{path}: no problems" in done.err
 
 
 def test_files_are_held_against_each_other(kgprobe, tmp_path: Path, ranks_file: Path, queries) -> None:
@@ -145,7 +145,7 @@ def test_files_of_one_model_are_told_apart_by_their_paths(kgprobe, tmp_path: Pat
 
 def test_a_file_given_twice_is_looked_at_once(kgprobe, ranks_file: Path) -> None:
     done = kgprobe("check", ranks_file, ranks_file)
-    assert (done.code, done.err.count("nothing wrong")) == (0, 1)
+    assert (done.code, done.err.count("no problems")) == (0, 1)
 
 
 FOR_PROGRAMS = ["ranks", "model", "severity", "kind", "finding", "rows"]
@@ -172,7 +172,7 @@ def test_a_file_without_rows_is_not_clean(kgprobe, tmp_path: Path, queries) -> N
     path = tmp_path / "none.parquet"
     kp.Ranks.from_columns(**{name: values[:0] for name, values in queries().items()}).write(path)
     done = kgprobe("check", path)
-    assert (done.code, "The file has no rows" in done.out, "nothing wrong" in done.err) == (1, True, False)
+    assert (done.code, "The file has no rows" in done.out, "no problems" in done.err) == (1, True, False)
 
 
 def test_clean_files_give_an_empty_list_of_rows(kgprobe, ranks_file: Path) -> None:

@@ -77,7 +77,7 @@ def large_file(tmp_path: Path) -> Path:
         }
     )
     pq.write_table(table, tmp_path / "large.parquet", compression="none")
-    assert (tmp_path / "large.parquet").stat().st_size > console._LONG
+    assert (tmp_path / "large.parquet").stat().st_size > console._LARGE_FILE
     return tmp_path / "large.parquet"
 
 

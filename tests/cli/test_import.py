@@ -94,11 +94,11 @@ def test_everything_wrong_with_the_request_is_said_at_once() -> None:
     starts = (
         "--map 'rank' is not of the form NAME=COLUMN",
         "'rnk' is not a column of a rank table; nearest: rank",
-        "no format is called 'probe-jsn'; nearest: probe-json; the formats are probe-json (",
+        "unknown format 'probe-jsn'; nearest: probe-json; the formats are probe-json (",
         "both a graph and a number of entities are given",
         "no split is called 'tst'; nearest: test",
         "one seed for 2 files",
-        "m_1.json is the file to be read and the file to be written",
+        "m_1.json is both input and output",
     )
     assert len(problems) == len(starts)
     for problem, start in zip(problems, starts, strict=True):
@@ -119,9 +119,9 @@ def test_a_column_mapped_twice_is_refused() -> None:
 def test_options_that_a_format_does_not_have_are_refused() -> None:
     problems = _fail(UsageError, "probe-json", "m_1.json", "--raw", "--labels", "--map", "rank=x", "-o", "r.parquet")
     assert problems == [
-        "--map means nothing for probe-json",
-        "--raw means nothing for probe-json",
-        "--labels means nothing for probe-json",
+        "--map is not an option of probe-json",
+        "--raw is not an option of probe-json",
+        "--labels is not an option of probe-json",
         "probe-json needs the graph (--graph) or its number of entities (--entities)",
     ]
 

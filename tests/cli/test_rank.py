@@ -94,7 +94,7 @@ def test_facts_that_are_repeated_are_ranked_once(kgprobe, graph_dir: Path, tmp_p
         file.write("e0\tlikes\te2\n")
     done = kgprobe("rank", "entity-frequency", "--graph", graph_dir, "-o", tmp_path / "ranks.parquet")
     assert done.code == 0
-    assert "1 fact is given more than once and was ranked once" in done.err
+    assert "1 duplicate triple ranked only once" in done.err
     assert len(kp.read_ranks(tmp_path / "ranks.parquet")) == 4
 
 

@@ -193,7 +193,7 @@ def test_files_are_named_by_model_or_path(tmp_path):
     model(2, 1).write(plain)
     for path in (first, second):
         model(2, 1).with_info(model="mine").write(path)
-    assert list(named_files([plain, first])) == ["plain", "mine"]
-    assert list(named_files([plain, first, second])) == ["plain", str(first), str(second)]
+    assert list(named_files([RankFile(plain), RankFile(first)])) == ["plain", "mine"]
+    assert list(named_files([RankFile(path) for path in (plain, first, second)])) == ["plain", str(first), str(second)]
     with pytest.raises(UsageError, match="given twice"):
-        named_files([plain, plain])
+        named_files([RankFile(plain), RankFile(plain)])

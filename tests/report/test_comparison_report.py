@@ -135,7 +135,7 @@ def test_a_notebook_shows_it_as_a_table(report: Report) -> None:
 def test_style_is_kept(report: Report) -> None:
     styled = report.with_style(intervals=True, letters=True, digits=2)
     assert "In brackets: 95 % confidence intervals" in str(styled)
-    assert "raised letters" in str(styled)
+    assert "superscript letters" in str(styled)
     assert r"\[" in styled.to_markdown()
     assert r"\[" not in report.to_markdown()
     low = next(row for row in report.to_rows() if row["metric"] == "MRR")["low"]

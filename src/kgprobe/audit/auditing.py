@@ -17,7 +17,7 @@ from kgprobe.audit.training_runs import check_seeds
 from kgprobe.audit.view import Finding, Severity, Source, View, gravest_first, prepare
 from kgprobe.errors import DataError
 from kgprobe.graph import KnowledgeGraph
-from kgprobe.ranks import RanksInfo
+from kgprobe.ranks import Ranks, RanksInfo
 from kgprobe.ranks.schema import Checker
 
 # Likely cause of a validation problem, by how the message of the problem begins.
@@ -51,6 +51,8 @@ def broken_rules(model: str, source: Source, graph: KnowledgeGraph | None) -> li
     """
     if not len(source):
         return [Finding((model,), "rules", "The file has no rows. Rank again.", Severity.error, 0)]
+    if isinstance(source, Ranks) and source.is_validated(graph):
+        return []
     checker = Checker(len(source), graph)
 
     def tables() -> Iterator[pa.Table]:

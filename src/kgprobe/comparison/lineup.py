@@ -6,18 +6,15 @@ import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
 from kgprobe.aggregate import parse_groupings
 from kgprobe.arrays import Ints, codes_of, distinct, natural
 from kgprobe.errors import DataError, UsageError
 from kgprobe.graph import KnowledgeGraph
-from kgprobe.ranks import RankFile, Ranks, read_ranks, refuse_intervals, validate
-from kgprobe.resources import Progress
+from kgprobe.ranks import RankFile, Ranks, refuse_intervals, validate
 
 Source = Ranks | RankFile | str | os.PathLike[str]
 
@@ -51,18 +48,14 @@ def whole_tables(tables: Any, graph: Any = None) -> dict[str, Ranks]:
         raise UsageError(title, wrong, 'write for example {"mine": ranks}')
     if not (graph is None or isinstance(graph, KnowledgeGraph)):
         raise UsageError(f"{graph!r} is not a graph", remedy="read it with kgprobe.load_graph")
-    return {name: whole_table(source) for name, source in tables.items()}
+    return {name: whole_table(source, graph) for name, source in tables.items()}
 
 
-def whole_table(source: Source) -> Ranks:
+def whole_table(source: Source, graph: KnowledgeGraph | None = None) -> Ranks:
     """A rank table in memory; if it comes from a file, it is validated."""
     if isinstance(source, Ranks):
         return source
-    if isinstance(source, RankFile):
-        validate(source)
-        batches = [batch.to_arrow() for batch in source.batches()] or [source.empty_table()]
-        return Ranks(pa.concat_tables(batches).unify_dictionaries(), source.info, validate=False)
-    return read_ranks(source)
+    return (source if isinstance(source, RankFile) else RankFile(source)).read(graph)
 
 
 @dataclass(frozen=True)
@@ -196,9 +189,8 @@ Models = Lineup | Mapping[str, Source]
 """The models of a comparison: a `Lineup`, or their tables by name."""
 
 
-def named_files(paths: Iterable[Path], progress: Progress | None = None) -> dict[str, RankFile]:
+def named_files(files: Sequence[RankFile]) -> dict[str, RankFile]:
     """Rank files by the name of their model; by their path, where several files have the same model name."""
-    files = [RankFile(path, progress) for path in paths]
     twice = [str(path) for path, number in Counter(str(file.path) for file in files).items() if number > 1]
     if twice:
         raise UsageError("the same file is given twice", twice, "name every file once")

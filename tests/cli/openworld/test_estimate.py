@@ -105,8 +105,8 @@ def test_a_graph_tells_as_much_as_its_number_of_entities(kgprobe: Command, tmp_p
     [
         (("--missing", "1"), "the missing rate is 1.0"),
         (("--missing", "-0.1"), "the missing rate is -0.1"),
-        (("--missing", "much"), "--missing much: no missing rate"),
-        (("--missing", "0.1:0.2:0.3"), "--missing 0.1:0.2:0.3: no missing rate"),
+        (("--missing", "much"), "--missing much: invalid missing rate"),
+        (("--missing", "0.1:0.2:0.3"), "--missing 0.1:0.2:0.3: invalid missing rate"),
         (("--missing", "0.3:0.1"), "missing rates from 0.3 to 0.1"),
         (("--missing", "0.2", "--odds", "0"), "the odds of missing answers are 0"),
         (("--missing", "0.2", "--odds", "high"), "--odds high"),

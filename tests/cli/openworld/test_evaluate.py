@@ -40,7 +40,7 @@ def test_what_is_ranked_is_kept_and_the_rest_goes_on(kgprobe, world: Path, tmp_p
     kept = out / "random" / "final.open.parquet"
     written = kept.stat().st_mtime_ns
     second = kgprobe("openworld", "evaluate", "random", "entity-frequency", "-w", world, "-o", out, *FEW)
-    assert "1 of 2 checkpoints are ranked already" in second.err
+    assert "1 of 2 checkpoints are already ranked" in second.err
     assert kept.stat().st_mtime_ns == written
     assert first.out.splitlines()[2].split() == second.out.splitlines()[2].split()
     kgprobe("openworld", "evaluate", "random", "-w", world, "-o", out, *FEW, "--force")

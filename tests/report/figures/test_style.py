@@ -14,7 +14,7 @@ from kgprobe.errors import DataError, UsageError
 from kgprobe.report.figures.function_figures import draw_transformers
 from kgprobe.report.figures.style import (
     ENDINGS,
-    ending_of,
+    figure_type,
     grid_axis,
     in_style,
     log_axis,
@@ -113,9 +113,9 @@ def test_text_in_an_svg_is_text(tmp_path: Path) -> None:
 
 def test_other_endings_are_refused() -> None:
     for name in ("figure", "figure.bmp", "pdf"):
-        with pytest.raises(UsageError, match="kind of file") as error:
-            ending_of(name)
-        assert error.value.remedy == "end its name in .pdf, .svg, .png"
+        with pytest.raises(UsageError, match="unknown file type") as error:
+            figure_type(name)
+        assert error.value.remedy == "choose one of .pdf, .svg, .png"
 
 
 def test_a_place_that_cannot_be_written_is_reported(tmp_path: Path) -> None:
