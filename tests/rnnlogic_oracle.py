@@ -67,7 +67,7 @@ def dense_scores(model: RNNLogic, counts: NDArray[Any], rules: Rules, relation: 
     evidence = model.weigh(paths) @ model.rule[own]
     asked = torch.full((len(paths),), relation)
     base, row = model.base(asked[:1])
-    return base[row[0]] + torch.where((paths > 0).any(1), model.judged(evidence, asked), 0)
+    return base[row[0]] + torch.where((paths > 0).any(1), model.rule_scores(evidence, asked), 0)
 
 
 def dense_losses(model: RNNLogic, facts: NDArray[Any], entities: int, rules: Rules) -> dict[tuple[int, ...], Any]:

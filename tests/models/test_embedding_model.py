@@ -141,7 +141,7 @@ class Asked(nn.Module):
         self.model, self.question = model, question
 
     def forward(self) -> Any:
-        self.model.noise.reseed(7)
+        self.model.streams.reseed(7)
         return self.question(self.model)
 
 
@@ -236,7 +236,7 @@ def test_a_run_in_a_stack_is_as_alone(kind: str, training: bool) -> None:
         assert torch.equal(own[0], stack.state_dict()[name][1]), name
     given, relation = every_query(runs=2)
     for model in (stack, alone):
-        model.noise.reseed(3)
+        model.streams.reseed(3)
     both = stack.score_all("head", given, relation)
     torch.testing.assert_close(both[1:], alone.score_all("head", given[1:], relation[1:]), rtol=1e-4, atol=1e-6)
     for name, own in alone.state_dict().items():

@@ -207,7 +207,7 @@ def test_best_answers_of_complex_do_not_compose() -> None:
 
 @pytest.mark.parametrize("kind", ["TransE-1", "TransE-2", "RotatE", "HousE-0", "HousE-2"])
 def test_a_fact_that_fits_exactly_has_a_gradient(kind: str) -> None:
-    """Where the distance is 0 it has no slope, and a step must not end in NaN."""
+    """Where the distance is 0 it has no gradient, and a step must not end in NaN."""
     model = scattered(kind, SIZES)
     model.entity.data.zero_()
     if kind.startswith("TransE"):

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kgprobe.models.markov_learning import Learning, hidden_facts, learn, probabilities, worth_weighing
+from kgprobe.models.markov_learning import Learning, hidden_triples, learn, probabilities, select_rules
 from kgprobe.models.markov_network import Conclusions, Network, WeightPrior
 from kgprobe.models.rules.groundings import Grounder
 from kgprobe.models.rules.mining import mine
@@ -47,7 +47,7 @@ def unsure(relation: int, x: np.ndarray, y: np.ndarray) -> np.ndarray:
 
 
 def learned(graph: Adjacency, learning: Learning = LEARNING) -> tuple[Network, Conclusions]:
-    rules = worth_weighing(mine(graph), 0.0, groundings=10_000)
+    rules = select_rules(mine(graph), 0.0, groundings=10_000)
     return learn(rules, Grounder(graph), learning, unsure, lambda: None)
 
 
@@ -61,7 +61,7 @@ def generations(people: int = 31) -> np.ndarray:
 def test_the_rule_that_made_the_facts_brings_back_those_that_were_left_out() -> None:
     graph = Adjacency(generations(), entities=31, relations=2)
     network, found = learned(graph, Learning("any", WeightPrior(0.05, 100)))
-    hidden = {tuple(fact) for fact in hidden_facts(network, found, graph, least=0.3).tolist()}
+    hidden = {tuple(fact) for fact in hidden_triples(network, found, graph, least=0.3).tolist()}
     parent = {person: (person - 1) // 2 for person in range(1, 31)}
     true = {(person, 1, parent[of]) for person, of in parent.items() if of in parent}
     known = {tuple(fact) for fact in generations().tolist()}
@@ -72,7 +72,7 @@ def test_the_rule_that_made_the_facts_brings_back_those_that_were_left_out() -> 
 @settings(max_examples=40)
 @given(worlds(facts=8), st.sampled_from(["any", "log", "count", "mean"]))
 def test_conclusions_are_weights_times_paths_from_both_sides(world: World, combine: str) -> None:
-    rules = worth_weighing(mine(world.adjacency), 0.0, groundings=10_000)
+    rules = select_rules(mine(world.adjacency), 0.0, groundings=10_000)
     weights = np.random.default_rng(0).normal(size=len(rules))
     network = Network(rules, weights, np.zeros(world.relations))
     found = Conclusions.of(network, Grounder(world.adjacency), combine)
@@ -111,7 +111,7 @@ def test_hidden_facts_are_all_that_are_likely_and_not_known(world: World, least:
         joined = np.zeros_like(likely, dtype=bool)
         joined[np.repeat(np.arange(world.entities), np.diff(matrix.indptr)), matrix.indices] = True
         expected |= {(x, relation, y) for x, y in zip(*np.nonzero(joined & (likely >= least)), strict=True)}
-    hidden = hidden_facts(network, found, world.adjacency, least)
+    hidden = hidden_triples(network, found, world.adjacency, least)
     assert {tuple(fact) for fact in hidden.tolist()} == expected - world.facts
     assert hidden.dtype == np.int32
 
@@ -131,10 +131,10 @@ def test_rules_are_left_out_from_the_least_precise_on() -> None:
     table = replace(
         table, pairs=np.array([5.0, 5, 5, 5]), paths=np.full(4, 10.0), path_support=np.array([2.0, 9, 1, 9])
     )
-    assert worth_weighing(table, 0.1, 100).body[:, 0].tolist() == [1, 3, 0]
-    assert worth_weighing(table, 0.15, 100).body[:, 0].tolist() == [1, 0]
-    assert worth_weighing(table, 0.0, 10).body[:, 0].tolist() == [1, 0]
-    assert len(worth_weighing(table, 0.0, 0)) == 0
+    assert select_rules(table, 0.1, 100).body[:, 0].tolist() == [1, 3, 0]
+    assert select_rules(table, 0.15, 100).body[:, 0].tolist() == [1, 0]
+    assert select_rules(table, 0.0, 10).body[:, 0].tolist() == [1, 0]
+    assert len(select_rules(table, 0.0, 0)) == 0
 
 
 @settings(max_examples=40)

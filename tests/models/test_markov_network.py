@@ -17,9 +17,9 @@ def by_newton(features: np.ndarray, truth: np.ndarray, strength: float) -> np.nd
     weights = np.zeros(rows.shape[1])
     for _ in range(50):
         likely = 1 / (1 + np.exp(-rows @ weights))
-        slope = rows.T @ (likely - truth) + held * weights
+        gradient = rows.T @ (likely - truth) + held * weights
         bend = rows.T @ (rows * (likely * (1 - likely))[:, None]) + np.diag(held)
-        weights -= np.linalg.solve(bend, slope)
+        weights -= np.linalg.solve(bend, gradient)
     return weights
 
 

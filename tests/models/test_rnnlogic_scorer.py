@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from kgprobe.models.rnnlogic_scorer import Grounded, RNNLogicScorer, RNNLogicWithEmbedding
+from kgprobe.models.rnnlogic_scorer import GroundingCache, RNNLogicScorer, RNNLogicWithEmbedding
 from kgprobe.models.rules.explanations import RuleScorer
 from kgprobe.models.rules.groundings import Grounder
 from kgprobe.models.rules.rule_table import Rules
@@ -28,7 +28,7 @@ every_kind = pytest.mark.parametrize("kind", KINDS, ids=lambda kind: "-".join(ma
 def scorer_of(rules: Rules, memory: int = 1 << 20, **kind: Any) -> tuple[RNNLogicScorer, np.ndarray]:
     facts = random_facts(0, ENTITIES)
     grounder = Grounder(adjacency_of(facts, ENTITIES, 2))
-    scorer = RNNLogicScorer(random_model(rules, ENTITIES, **kind), Grounded(grounder, rules, memory))
+    scorer = RNNLogicScorer(random_model(rules, ENTITIES, **kind), GroundingCache(grounder, rules, memory))
     return scorer, dense_counts(facts, ENTITIES, rules)
 
 
@@ -55,7 +55,7 @@ def test_candidates_with_equal_evidence_tie() -> None:
     fan = np.array([[0, 0, leaf] for leaf in range(1, 400)])
     rules = Rules.from_bodies(1, [0, 0], [[0, 1, 0], [0, -1, -1]])
     grounder = Grounder(adjacency_of(fan, 401, 1))
-    scorer = RNNLogicScorer(random_model(rules, 401, bias="none").float(), Grounded(grounder, rules))
+    scorer = RNNLogicScorer(random_model(rules, 401, bias="none").float(), GroundingCache(grounder, rules))
     scores = scorer.score("tail", np.array([0]), np.array([0]))[0]
     assert len(set(scores[1:400].tolist())) == 1
     assert scores[400] == 0

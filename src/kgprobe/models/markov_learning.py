@@ -73,7 +73,7 @@ class Learning:
     prior: WeightPrior
 
 
-def worth_weighing(rules: Rules, least: float, groundings: int) -> Rules:
+def select_rules(rules: Rules, least: float, groundings: int) -> Rules:
     """The rules of the graph's own relations that are precise enough, in the order of these relations.
 
     Args:
@@ -85,7 +85,7 @@ def worth_weighing(rules: Rules, least: float, groundings: int) -> Rules:
         >>> from dataclasses import replace
         >>> rules = replace(Rules.from_bodies(2, [1, 0, 3], [[0], [1], [0]]), pairs=np.full(3, 9.0))
         >>> rules = replace(rules, path_support=np.array([1.0, 2, 2]), paths=np.full(3, 2.0))
-        >>> worth_weighing(rules, 0.1, 100).head.tolist(), worth_weighing(rules, 0.1, 10).head.tolist()
+        >>> select_rules(rules, 0.1, 100).head.tolist(), select_rules(rules, 0.1, 10).head.tolist()
         ([0, 1], [0])
     """
     precise = np.flatnonzero((rules.head < rules.relations) & (rules.precision >= least))
@@ -137,7 +137,7 @@ def _truth(graph: Adjacency, relation: int, pairs: Pairs, annotate: Annotate) ->
     return truth, Others(float(graph.entities) ** 2 - len(pairs), len(x) - len(joined))
 
 
-def hidden_facts(network: Network, found: Conclusions, known: Adjacency, least: float) -> NDArray[np.int32]:
+def hidden_triples(network: Network, found: Conclusions, known: Adjacency, least: float) -> NDArray[np.int32]:
     """The facts that are likely and not known.
 
     Args:
@@ -149,7 +149,7 @@ def hidden_facts(network: Network, found: Conclusions, known: Adjacency, least: 
     Example:
         >>> graph = Adjacency(np.array([[0, 0, 1], [1, 0, 2]]), entities=3, relations=1)
         >>> network = Network(Rules.from_bodies(1, [0], [[0, 0]]), np.array([3.0]), np.array([-1.0]))
-        >>> hidden_facts(network, Conclusions.of(network, Grounder(graph), "any"), graph, least=0.5).tolist()
+        >>> hidden_triples(network, Conclusions.of(network, Grounder(graph), "any"), graph, least=0.5).tolist()
         [[0, 0, 2]]
     """
     parts = [

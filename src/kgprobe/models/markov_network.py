@@ -79,7 +79,7 @@ def joined_pairs(grounder: Grounder, rules: Rules, given: AnyInts) -> Pairs:
 
 def _through_themselves(grounder: Grounder, rules: Rules, given: AnyInts, pairs: Pairs) -> Matrix:
     """The numbers of paths of pairs that are facts through these facts themselves: [pairs, rules]."""
-    x, y = grounder.adjacency.facts(int(rules.head[0]))
+    x, y = grounder.adjacency.pairs(int(rules.head[0]))
     row = np.minimum(np.searchsorted(given, x), len(given) - 1)
     asked = given[row] == x
     x, y, row = x[asked], y[asked], row[asked]

@@ -109,7 +109,7 @@ class RNNLogic(nn.Module):
         >>> model = RNNLogic(Sizes(3, 2), 4, RNNLogicOptions(predictor="linear", counts="count"), noise)
         >>> _ = model.rule.data.copy_(torch.tensor([[1.0], [2.0], [3.0], [4.0]]))
         >>> evidence = model.evidence(torch.tensor([0, 1, 3]), torch.tensor([1.0, 2.0, 1.0]), torch.tensor([0, 2]))
-        >>> model.judged(evidence, torch.tensor([0, 1])).tolist()
+        >>> model.rule_scores(evidence, torch.tensor([0, 1])).tolist()
         [5.0, 4.0]
     """
 
@@ -143,7 +143,7 @@ class RNNLogic(nn.Module):
             return self.rule[:0]
         return functional.embedding_bag(rule, self.rule, starts.to(rule.dtype), mode="sum", per_sample_weights=weight)
 
-    def judged(self, evidence: Tensor, relation: Tensor) -> Tensor:
+    def rule_scores(self, evidence: Tensor, relation: Tensor) -> Tensor:
         """How much the evidence [pairs, dimension] adds to the score of a candidate, by what is asked [pairs]."""
         if self.network is None:
             return evidence[:, 0]

@@ -15,7 +15,7 @@ _AT_ONCE = 1 << 25
 
 
 @dataclass(frozen=True, eq=False)
-class Proposed:
+class GeneratedRules:
     """Rules that the generator has written.
 
     Attributes:
@@ -41,7 +41,7 @@ class Generator(nn.Module):
     Example:
         >>> noise = RandomStreams([0], "cpu")
         >>> generator = Generator(relations=4, dimension=3, hidden=5, noise=noise)
-        >>> best = generator.best(torch.tensor([0, 3]), each=2, length=2)
+        >>> best = generator.beam_search(torch.tensor([0, 3]), each=2, length=2)
         >>> best.head.tolist(), best.body.shape
         ([0, 0, 3, 3], torch.Size([4, 2]))
     """
@@ -71,7 +71,7 @@ class Generator(nn.Module):
         return total
 
     @torch.no_grad()
-    def drawn(self, heads: Tensor, each: int, length: int, noise: RandomStreams) -> Proposed:
+    def drawn(self, heads: Tensor, each: int, length: int, noise: RandomStreams) -> GeneratedRules:
         """Bodies drawn for each head as often as the network finds them likely; equal ones and empty ones once."""
         head = heads.repeat_interleave(each)
         body = torch.full((len(head), length), -1, dtype=torch.int64, device=head.device)
@@ -93,14 +93,14 @@ class Generator(nn.Module):
         return _distinct(head, body, total)
 
     @torch.no_grad()
-    def best(self, heads: Tensor, each: int, length: int) -> Proposed:
+    def best(self, heads: Tensor, each: int, length: int) -> GeneratedRules:
         """The likeliest bodies of each head: a beam search ``each`` wide over all heads at once."""
         at_once = max(1, _AT_ONCE // (each * (self.stop + 1)))
         parts = [self._beams(some, each, length) for some in torch.split(heads, at_once)]
         joined = (torch.cat([getattr(part, name) for part in parts]) for name in ("head", "body", "log_probability"))
-        return Proposed(*joined)
+        return GeneratedRules(*joined)
 
-    def _beams(self, heads: Tensor, each: int, length: int) -> Proposed:
+    def _beams(self, heads: Tensor, each: int, length: int) -> GeneratedRules:
         count, words = len(heads), self.stop + 1
         total = torch.zeros(count, 1, device=heads.device)
         body = torch.full((count, 1, length), -1, dtype=torch.int64, device=heads.device)
@@ -126,7 +126,7 @@ class Generator(nn.Module):
             rows = (parent + torch.arange(count, device=heads.device)[:, None] * width).flatten()
             state = (state[0][:, rows], state[1][:, rows])
         found = torch.isfinite(total) & (body[..., 0] >= 0)
-        return Proposed(heads[:, None].expand_as(total)[found], body[found], total[found])
+        return GeneratedRules(heads[:, None].expand_as(total)[found], body[found], total[found])
 
     def _next(
         self, head: Tensor, token: Tensor, state: tuple[Tensor, Tensor] | None
@@ -154,7 +154,7 @@ class Fitting:
     rate: float
 
 
-def taught(
+def train_generator(
     generator: Generator, head: Tensor, body: Tensor, weight: Tensor, fitting: Fitting, noise: RandomStreams
 ) -> float:
     """Steps of cross entropy on rules that count by weight; gives the mean loss of the last quarter of them.
@@ -175,11 +175,11 @@ def taught(
     return float(torch.stack(losses[-max(1, len(losses) // 4) :]).mean())
 
 
-def _distinct(head: Tensor, body: Tensor, log_probability: Tensor) -> Proposed:
+def _distinct(head: Tensor, body: Tensor, log_probability: Tensor) -> GeneratedRules:
     """Each rule once, without those of no relation at all."""
     written = body[:, 0] >= 0
     head, body, log_probability = head[written], body[written], log_probability[written]
     rules, place = torch.unique(torch.cat([head[:, None], body], 1), dim=0, return_inverse=True)
     first = torch.full((len(rules),), len(head), dtype=torch.int64, device=head.device)
     first.scatter_reduce_(0, place, torch.arange(len(head), device=head.device), "amin")
-    return Proposed(rules[:, 0], rules[:, 1:], log_probability[first])
+    return GeneratedRules(rules[:, 0], rules[:, 1:], log_probability[first])

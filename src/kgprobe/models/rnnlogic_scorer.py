@@ -19,7 +19,7 @@ from kgprobe.models.rules.rule_table import Rules
 from kgprobe.predict.scorers import Scorer, Side
 
 
-class Grounded:
+class GroundingCache:
     """Groundings of queries, kept while there is room: every validation asks the same ones.
 
     Args:
@@ -70,7 +70,7 @@ class RNNLogicScorer:
         grounded: What its rules find.
     """
 
-    def __init__(self, model: RNNLogic, grounded: Grounded) -> None:
+    def __init__(self, model: RNNLogic, grounded: GroundingCache) -> None:
         self.model = deepcopy(model).double().eval()
         self.grounded = grounded
         self.rules, self.grounder = grounded.rules, grounded.grounder
@@ -94,7 +94,7 @@ class RNNLogicScorer:
         with torch.no_grad():
             one = self.model.weigh(torch.ones(1, device=self.device))
             head = torch.from_numpy(self.rules.head.astype(np.int64)).to(self.device)
-            moved: NDArray[np.float64] = self.model.judged(self.model.rule * one, head).cpu().numpy()
+            moved: NDArray[np.float64] = self.model.rule_scores(self.model.rule * one, head).cpu().numpy()
         return moved
 
     @torch.no_grad()
@@ -135,7 +135,7 @@ class RNNLogicScorer:
         weight = self.model.weigh(torch.from_numpy(count).to(self.device))
         each = self.model.rule[torch.from_numpy(rule.astype(np.int64)).to(self.device)] * weight[:, None]
         evidence = torch.cat([each.sum(0)[None], each.sum(0) - each])
-        judged = self.model.judged(evidence, torch.full((len(evidence),), asked, device=self.device))
+        judged = self.model.rule_scores(evidence, torch.full((len(evidence),), asked, device=self.device))
         without = judged[1:] if len(rule) > 1 else torch.zeros_like(judged[1:])
         return (judged[0] - without).cpu().numpy(), float(judged[0])
 
@@ -160,14 +160,14 @@ class RNNLogicScorer:
         count = torch.from_numpy(found.count[entries]).to(self.device)
         places = torch.from_numpy(starts[:-1] - starts[0]).to(self.device)
         evidence = self.model.evidence(rule, self.model.weigh(count), places)
-        return self.model.judged(evidence, torch.full((len(places),), asked, device=self.device))
+        return self.model.rule_scores(evidence, torch.full((len(places),), asked, device=self.device))
 
     def _asked(self, side: Side, relation: AnyInts) -> NDArray[np.int64]:
         return np.asarray(relation, dtype=np.int64) + (self.rules.relations if side == "head" else 0)
 
 
 @dataclass(frozen=True, eq=False)
-class Beside:
+class WeightedSum:
     """score = that of one scorer + weight * that of another.
 
     Attributes:
@@ -179,7 +179,7 @@ class Beside:
         >>> import torch
         >>> from kgprobe.predict.adapters.opening import FunctionScorer
         >>> same = FunctionScorer(lambda side, given, relation: torch.tensor([[1.0, 3.0]]))
-        >>> Beside(same, same, weight=0.5).score("tail", np.array([0]), np.array([0])).tolist()
+        >>> WeightedSum(same, same, weight=0.5).score("tail", np.array([0]), np.array([0])).tolist()
         [[1.5, 4.5]]
     """
 
@@ -195,7 +195,7 @@ class Beside:
 
 
 @dataclass(frozen=True, eq=False)
-class RNNLogicWithEmbedding(Beside):
+class RNNLogicWithEmbedding(WeightedSum):
     """What the rules say, and beside it what vectors say.
 
     Attributes:

@@ -106,7 +106,7 @@ def test_variables_do_not_run_out() -> None:
 def test_a_matrix_holds_each_fact_once(world: World) -> None:
     adjacency = world.adjacency
     for relation in range(2 * world.relations):
-        x, y = adjacency.facts(relation)
+        x, y = adjacency.pairs(relation)
         matrix = adjacency.of(relation).toarray()
         expected = np.zeros((world.entities, world.entities))
         for at in world.answers(relation):
