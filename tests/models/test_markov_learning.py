@@ -60,8 +60,8 @@ def generations(people: int = 31) -> np.ndarray:
 
 def test_the_rule_that_made_the_facts_brings_back_those_that_were_left_out() -> None:
     graph = Adjacency(generations(), entities=31, relations=2)
-    network, found = learned(graph, Learning("any", WeightPrior(0.05, 100)))
-    hidden = {tuple(fact) for fact in hidden_triples(network, found, graph, least=0.3).tolist()}
+    network, conclusions = learned(graph, Learning("any", WeightPrior(0.05, 100)))
+    hidden = {tuple(fact) for fact in hidden_triples(network, conclusions, graph, least=0.3).tolist()}
     parent = {person: (person - 1) // 2 for person in range(1, 31)}
     true = {(person, 1, parent[of]) for person, of in parent.items() if of in parent}
     known = {tuple(fact) for fact in generations().tolist()}
@@ -75,8 +75,8 @@ def test_conclusions_are_weights_times_paths_from_both_sides(world: World, combi
     rules = select_rules(mine(world.adjacency), 0.0, groundings=10_000)
     weights = np.random.default_rng(0).normal(size=len(rules))
     network = Network(rules, weights, np.zeros(world.relations))
-    found = Conclusions.of(network, Grounder(world.adjacency), combine)
-    tail = dense(found, "tail", world)
+    conclusions = Conclusions.of(network, Grounder(world.adjacency), combine)
+    tail = dense(conclusions, "tail", world)
     for relation in range(world.relations):
         own = [i for i in range(len(rules)) if rules.head[i] == relation]
         for x in range(world.entities):
@@ -85,7 +85,7 @@ def test_conclusions_are_weights_times_paths_from_both_sides(world: World, combi
                 bodies = [[atom for atom in rules.body[i].tolist() if atom >= 0] for i in own]
                 paths = np.array([world.ends(body, x, fact)[y] for body in bodies], dtype=float)
                 assert tail[relation, x, y] == pytest.approx(combined(combine, paths) @ weights[own], abs=1e-5)
-    assert (dense(found, "head", world) == tail.transpose(0, 2, 1)).all()
+    assert (dense(conclusions, "head", world) == tail.transpose(0, 2, 1)).all()
 
 
 def combined(name: str, paths: np.ndarray) -> np.ndarray:
@@ -93,9 +93,9 @@ def combined(name: str, paths: np.ndarray) -> np.ndarray:
     return rows[name].astype(float)
 
 
-def dense(found: Conclusions, side: str, world: World) -> np.ndarray:
+def dense(conclusions: Conclusions, side: str, world: World) -> np.ndarray:
     given_, relation = np.divmod(np.arange(world.entities * world.relations), world.relations)
-    query, entity, value = found.rows(side, given_, relation)
+    query, entity, value = conclusions.rows(side, given_, relation)
     scores = np.zeros((len(given_), world.entities))
     scores[query, entity] = value
     return scores.reshape(world.entities, world.relations, -1).transpose(1, 0, 2)
@@ -104,14 +104,14 @@ def dense(found: Conclusions, side: str, world: World) -> np.ndarray:
 @settings(max_examples=40)
 @given(worlds(), st.sampled_from([0.05, 0.4]))
 def test_hidden_facts_are_all_that_are_likely_and_not_known(world: World, least: float) -> None:
-    network, found = learned(world.adjacency)
+    network, conclusions = learned(world.adjacency)
     expected = set()
-    for relation, matrix in enumerate(found.by_relation):
+    for relation, matrix in enumerate(conclusions.by_relation):
         likely = 1 / (1 + np.exp(-(matrix.toarray().astype(float) + network.bias[relation])))
         joined = np.zeros_like(likely, dtype=bool)
         joined[np.repeat(np.arange(world.entities), np.diff(matrix.indptr)), matrix.indices] = True
         expected |= {(x, relation, y) for x, y in zip(*np.nonzero(joined & (likely >= least)), strict=True)}
-    hidden = hidden_triples(network, found, world.adjacency, least)
+    hidden = hidden_triples(network, conclusions, world.adjacency, least)
     assert {tuple(fact) for fact in hidden.tolist()} == expected - world.facts
     assert hidden.dtype == np.int32
 
@@ -140,10 +140,10 @@ def test_rules_are_left_out_from_the_least_precise_on() -> None:
 @settings(max_examples=40)
 @given(worlds(relations=2, facts=6))
 def test_every_small_graph_can_be_learned(world: World) -> None:
-    network, found = learned(world.adjacency)
+    network, conclusions = learned(world.adjacency)
     assert np.isfinite(network.weights).all()
     assert np.isfinite(network.bias).all()
-    assert len(found.by_relation) == world.relations
+    assert len(conclusions.by_relation) == world.relations
     again = Network.from_tensors(network.tensors())
     assert again.weights.tolist() == network.weights.tolist()
     assert again.rules.body.tolist() == network.rules.body.tolist()

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.sparse import csr_array
 
-from kgprobe.models.markov_network import COMBINATIONS, Others, Pairs, WeightPrior, joined_pairs, most_likely
+from kgprobe.models.markov_network import COMBINATIONS, Others, Pairs, WeightPrior, connected_pairs, most_likely
 from kgprobe.models.rules.groundings import Grounder
 from kgprobe.models.rules.rule_table import Rules
 from rule_oracles import World, worlds
@@ -69,7 +69,7 @@ def test_pairs_are_those_that_loops_find_without_the_fact_itself(world: World, d
     rules = Rules.from_bodies(
         world.relations, [head] * len(bodies), [body + [-1] * (3 - len(body)) for body in bodies] or [[-1] * 3][:0]
     )
-    pairs = joined_pairs(Grounder(world.adjacency), rules, np.array(starts))
+    pairs = connected_pairs(Grounder(world.adjacency), rules, np.array(starts))
     places = list(zip(pairs.row.tolist(), pairs.target.tolist(), strict=True))
     assert places == sorted(places)
     counts = pairs.counts.toarray().tolist()

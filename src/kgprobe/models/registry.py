@@ -70,8 +70,7 @@ class ModelKind:
 
 # Settings of the trainer that apply to embedding models only.
 _EMBEDDING_SETTINGS = frozenset(
-    "objective loss negatives adversarial_temperature subsampling label_smoothing loss_alpha loss_beta "
-    "loss_temperature reciprocal regulariser precision".split()
+    ["objective", "loss", "negatives", "adversarial_temperature", "subsampling", "label_smoothing", "loss_alpha", "loss_beta", "loss_temperature", "reciprocal", "regulariser", "precision"]
 )
 
 _KINDS = (

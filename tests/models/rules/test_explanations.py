@@ -13,7 +13,7 @@ import pytest
 import kgprobe as kp
 from kgprobe.models.rules.explanations import SORTS, Answers, Explainer, RuleScorer, rule_rows
 from kgprobe.models.rules.rule_statistics import Measure
-from kgprobe.models.rules.rule_table import NO_ATOM, Rules, path_facts, rule_text
+from kgprobe.models.rules.rule_table import NO_ATOM, Rules, path_triples, rule_text
 from kgprobe.models.rules.written_queries import WrittenQuery
 from kgprobe.predict.scorers import SIDES
 from kgprobe.train.learners import trained_run
@@ -247,7 +247,7 @@ def test_a_path_is_the_facts_of_the_rule_as_it_is_read() -> None:
         path = next((path for x in range(graph.num_entities) for path in world.paths(body, x)), None)
         if path is None:
             continue
-        facts = path_facts(rules, i, path)
+        facts = path_triples(rules, i, path)
         assert set(facts) <= world.facts
         text = rule_text(rules, i, _relation)
         relations = [part.split("(")[0] for part in text.split(" <- ")[1].replace("), ", ")\n").split("\n")]

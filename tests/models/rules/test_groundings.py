@@ -116,5 +116,5 @@ def test_neither_rules_nor_rows_are_needed() -> None:
 
 
 def test_rules_of_several_relations_are_refused() -> None:
-    with pytest.raises(UsageError, match="several relations"):
+    with pytest.raises(UsageError, match="different heads"):
         Grounder(LOOP.adjacency).paths(Rules.from_bodies(1, [0, 1], [[0], [0]]), np.array([0]))

@@ -49,7 +49,7 @@ def test_published_rules_go_along_relations(world: World) -> None:
 @settings(max_examples=40)
 def test_a_sample_as_large_as_the_graph_finds_every_long_rule(world: World, reverse: bool) -> None:
     atoms = range(2 * world.relations if reverse else world.relations)
-    rules = mine(world.adjacency, length=3, reverse=reverse, facts=10**6, walks=300, most=10**6)
+    rules = mine(world.adjacency, length=3, reverse=reverse, triples=10**6, walks=300, most=10**6)
     assert by_rule(rules.at(rules.length == 3)) == world.rules(atoms, atoms, lengths=[3])
 
 
@@ -69,7 +69,7 @@ def test_no_fact_is_a_candidate_for_its_own_explanation() -> None:
 
 def test_a_sample_is_repeatable_and_depends_on_its_seed() -> None:
     graph = random_graph(seed=1)
-    one, again, other = (by_rule(mine(graph, length=3, facts=5, walks=3, seed=seed)) for seed in (0, 0, 1))
+    one, again, other = (by_rule(mine(graph, length=3, triples=5, walks=3, seed=seed)) for seed in (0, 0, 1))
     assert one == again
     assert one.keys() != other.keys()
 
@@ -98,13 +98,13 @@ def test_a_graph_without_facts_has_no_rules(length: int) -> None:
 
 
 def test_a_length_of_zero_is_refused() -> None:
-    with pytest.raises(UsageError, match="at least one relation"):
+    with pytest.raises(UsageError, match="length is 0, and must be at least 1"):
         mine(random_graph(seed=1), length=0)
 
 
 def test_rules_that_no_number_can_count_are_refused() -> None:
     graph = Adjacency(np.array([[0, 0, 1]]), entities=2, relations=10**4)
-    with pytest.raises(UsageError, match="4 relations are too many"):
+    with pytest.raises(UsageError, match="too many possible rules of length 4"):
         mine(graph, length=4)
 
 

@@ -40,7 +40,7 @@ def test_one_rule_of_wn18rr_is_supported_by_loops_alone(data: Path) -> None:
 def test_paths_are_products_of_dense_matrices_and_go_with_their_fact(data: Path, name: str) -> None:
     graph = adjacency(data, name)
     relation = int(np.bincount(graph.triples[:, 1]).argmax())
-    rules = mine(graph, length=3, facts=50).of(relation)
+    rules = mine(graph, length=3, triples=50).of(relation)
     rules = rules.at(np.random.default_rng(0).permutation(len(rules))[:150])
     x, y = (own[:20].astype(np.int64) for own in graph.facts(relation))
     grounder = Grounder(graph)

@@ -16,7 +16,7 @@ from kgprobe.models.complex import ComplExOptions
 from kgprobe.models.embedding_model import Sizes
 from kgprobe.models.random_streams import RandomStreams
 from kgprobe.models.rnnlogic import RNNLogic
-from kgprobe.models.rnnlogic_scorer import WeightedSum, GroundingCache, RNNLogicScorer, RNNLogicWithEmbedding
+from kgprobe.models.rnnlogic_scorer import GroundingCache, RNNLogicScorer, RNNLogicWithEmbedding, WeightedSum
 from kgprobe.models.rules.groundings import Grounder
 from kgprobe.models.rules.paths import Adjacency
 from kgprobe.models.rules.rule_table import Rules

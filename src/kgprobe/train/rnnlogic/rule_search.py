@@ -14,7 +14,7 @@ from torch import Tensor
 from kgprobe.models.embedding_model import Sizes
 from kgprobe.models.random_streams import RandomStreams
 from kgprobe.models.rnnlogic import RNNLogic, RNNLogicOptions
-from kgprobe.models.rnnlogic_generator import Fitting, Generator, GeneratedRules, train_generator
+from kgprobe.models.rnnlogic_generator import Fitting, GeneratedRules, Generator, train_generator
 from kgprobe.models.rules.groundings import Grounder
 from kgprobe.models.rules.mining import mine
 from kgprobe.models.rules.rule_statistics import Measure
