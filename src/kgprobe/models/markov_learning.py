@@ -73,13 +73,6 @@ def select_rules(rules: Rules, least: float, groundings: int) -> Rules:
         rules: Rules with their statistics.
         least: Minimum precision of a rule.
         groundings: Maximum number of pairs that all rules together connect; the most precise rules are taken first.
-
-    Example:
-        >>> from dataclasses import replace
-        >>> rules = replace(Rules.from_bodies(2, [1, 0, 3], [[0], [1], [0]]), pairs=np.full(3, 9.0))
-        >>> rules = replace(rules, path_support=np.array([1.0, 2, 2]), paths=np.full(3, 2.0))
-        >>> select_rules(rules, 0.1, 100).head.tolist(), select_rules(rules, 0.1, 10).head.tolist()
-        ([0, 1], [0])
     """
     precise = np.flatnonzero((rules.head < rules.relations) & (rules.precision >= least))
     best_first = precise[np.argsort(-rules.precision[precise], kind="stable")]
@@ -98,13 +91,6 @@ def learn(
         learning: How weights are learned.
         annotate: Probability of pairs that are not triples of the graph.
         progress: Called after every relation.
-
-    Example:
-        >>> graph = Adjacency(np.array([[0, 0, 1], [1, 0, 2], [3, 0, 4], [4, 0, 5], [0, 1, 2]]), 6, 2)
-        >>> rules, how = Rules.from_bodies(2, [1], [[0, 0]]), Learning("any", WeightPrior(0.1, 50))
-        >>> _, conclusions = learn(rules, Grounder(graph), how, lambda relation, x, y: np.zeros(len(x)), lambda: None)
-        >>> int(conclusions.by_relation[1].toarray()[3].argmax())
-        5
     """
     graph = grounder.adjacency
     weights, bias, matrices = [np.empty(0)], np.zeros(graph.relations), []
@@ -137,12 +123,6 @@ def hidden_triples(network: Network, conclusions: Conclusions, known: Adjacency,
         conclusions: The log odds of pairs by these rules.
         known: The known triples.
         least: Minimum probability.
-
-    Example:
-        >>> graph = Adjacency(np.array([[0, 0, 1], [1, 0, 2]]), entities=3, relations=1)
-        >>> network = Network(Rules.from_bodies(1, [0], [[0, 0]]), np.array([3.0]), np.array([-1.0]))
-        >>> hidden_triples(network, Conclusions.of(network, Grounder(graph), "any"), graph, least=0.5).tolist()
-        [[0, 0, 2]]
     """
     parts = [
         _likely(matrix, relation, float(logit(least) - network.bias[relation]), known)
@@ -168,11 +148,6 @@ class Logic:
         grounder: Counts paths in both.
         network: The rules and their weights.
         conclusions: The log odds of pairs by these rules.
-
-    Example:
-        >>> nothing = Logic.nothing(KnowledgeGraph.from_triples(train=[[0, 0, 1]]))
-        >>> len(nothing.hidden), len(nothing.network.rules), nothing.conclusions.by_relation[0].nnz
-        (0, 0, 0)
     """
 
     hidden: NDArray[np.int32]
@@ -201,11 +176,6 @@ class Logic:
 
 
 def adjacency_with(graph: KnowledgeGraph, hidden: AnyInts) -> Adjacency:
-    """The adjacency of the training triples and the hidden triples.
-
-    Example:
-        >>> adjacency_with(KnowledgeGraph.from_triples(train=[[0, 0, 1]]), np.array([[1, 0, 0]])).triples.tolist()
-        [[0, 0, 1], [1, 0, 0]]
-    """
+    """The adjacency of the training triples and the hidden triples."""
     triples = np.concatenate([graph.triples("train"), hidden])
     return Adjacency(triples, graph.num_entities, graph.num_relations)

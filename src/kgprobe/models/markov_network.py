@@ -57,13 +57,6 @@ def connected_pairs(grounder: Grounder, rules: Rules, given: AnyInts) -> Pairs:
         grounder: Counts paths in a graph.
         rules: Rules with the same head.
         given: Start entities, distinct and ascending.
-
-    Example:
-        >>> from kgprobe.models.rules.paths import Adjacency
-        >>> graph = Adjacency(np.array([[0, 0, 1], [1, 0, 2], [0, 1, 2]]), entities=3, relations=2)
-        >>> pairs = connected_pairs(Grounder(graph), Rules.from_bodies(2, [1], [[0, 0]]), np.arange(3))
-        >>> pairs.row.tolist(), pairs.target.tolist(), pairs.counts.toarray().tolist()
-        ([0], [2], [[1.0]])
     """
     paths = grounder.paths(rules, given)
     shape = len(paths.candidate), len(rules)
@@ -145,13 +138,6 @@ def most_likely(features: Matrix, truth: Floats, others: Others, prior: WeightPr
         truth: Probability that each pair is true: [pairs].
         others: The pairs that no rule connects.
         prior: Prior of the weights.
-
-    Example:
-        >>> from scipy.sparse import csr_array
-        >>> features = csr_array(np.ones((4, 1)))
-        >>> weights, bias = most_likely(features, np.array([1.0, 1, 1, 0]), Others(8, 2), WeightPrior(1e-9, 100))
-        >>> bool(np.allclose(bias, np.log(2 / 6), atol=1e-4)), bool(np.allclose(bias + weights, np.log(3), atol=1e-4))
-        (True, True)
     """
     rules = features.shape[1]
     transposed = features.T.tocsr()
@@ -185,11 +171,6 @@ class Network:
         rules: The rules, ordered by head.
         weights: The weight of each rule.
         bias: For each relation, the log odds of a pair that no rule connects.
-
-    Example:
-        >>> network = Network(Rules.from_bodies(2, [1], [[0, 0]]), np.ones(1), np.zeros(2))
-        >>> Network.from_tensors(network.tensors()).of(1)[1].tolist()
-        [1.0]
     """
 
     rules: Rules
@@ -224,14 +205,6 @@ class Conclusions:
 
     Attributes:
         by_relation: Matrices [heads, tails] as float32.
-
-    Example:
-        >>> from kgprobe.models.rules.paths import Adjacency
-        >>> grounder = Grounder(Adjacency(np.array([[0, 0, 1], [1, 0, 2]]), entities=3, relations=2))
-        >>> network = Network(Rules.from_bodies(2, [1], [[0, 0]]), np.array([3.0]), np.zeros(2))
-        >>> conclusions = Conclusions.of(network, grounder, "any")
-        >>> [column.tolist() for column in conclusions.rows("head", np.array([2, 1]), np.array([1, 1]))]
-        [[0], [0], [3.0]]
     """
 
     by_relation: tuple[Matrix, ...]

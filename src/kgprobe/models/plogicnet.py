@@ -78,17 +78,6 @@ class PLogicNet:
         grounder: Counts paths in the training triples and the hidden triples.
         options: The settings.
         logic_weight: Weight of the rules.
-
-    Example:
-        >>> from kgprobe.models.rules.paths import Adjacency
-        >>> from kgprobe.predict.adapters.opening import FunctionScorer
-        >>> grounder = Grounder(Adjacency(np.array([[0, 0, 1], [1, 0, 2]]), entities=3, relations=2))
-        >>> network = Network(Rules.from_bodies(2, [1], [[0, 0]]), np.array([3.0]), np.zeros(2))
-        >>> zeros = FunctionScorer(lambda side, given, relation: torch.zeros(len(given), 3))
-        >>> conclusions = Conclusions.of(network, grounder, "any")
-        >>> model = PLogicNet(zeros, network, conclusions, grounder, PLogicNetOptions(combine="any"), logic_weight=2.0)
-        >>> model.score("tail", np.array([0]), np.array([1])).tolist()
-        [[0.0, 0.0, 6.0]]
     """
 
     embedding: Scorer
@@ -135,11 +124,13 @@ class PLogicNet:
         explanations = []
         for candidate, at in zip(map(int, candidates), position, strict=True):
             paths = pairs.counts[[at]] if at >= 0 else csr_array((1, len(rules)))
-            gains = _Gains(paths.indices, paths.data, self.options.combine, self.logic_weight * weights)
-            parts = {"embedding": embedded[candidate], "rules": gains.total}
-            if candidate == given and self.options.self_loop_penalty and not gains.total > 0:
+            total, gain = _gains(paths.data, self.options.combine, (self.logic_weight * weights)[paths.indices])
+            parts = {"embedding": embedded[candidate], "rules": total}
+            if candidate == given and self.options.self_loop_penalty and not total > 0:
                 parts["penalty"] = -self.options.self_loop_penalty
-            explanations.append(gains.explanation(candidate, scores[candidate], parts, number))
+            order = np.argsort(-gain, kind="stable")
+            rule = number[paths.indices[order]]
+            explanations.append(Explanation(candidate, scores[candidate], parts, rule, paths.data[order], gain[order]))
         return explanations
 
     def _embedding_scores(self, side: Side, given: AnyInts, relation: AnyInts) -> Tensor:
@@ -153,18 +144,10 @@ def _ids(ids: AnyInts, device: torch.device) -> Tensor:
     return torch.from_numpy(ids.astype(np.int64)).to(device)
 
 
-class _Gains:
-    """The increase in one candidate's score by its rules, in total and by each rule."""
-
-    def __init__(self, rule: AnyInts, paths: Floats, combine: str, weights: Floats) -> None:
-        self.rule, self.paths = rule, paths
-        # The first row has all rules; each other row lacks one of them.
-        counts = np.tile(paths, (len(paths) + 1, 1))
-        counts[np.arange(1, len(counts)), np.arange(len(paths))] = 0
-        scores = COMBINATIONS[combine](csr_array(counts)) @ weights[rule]
-        self.total, self.gain = float(scores[0]), scores[0] - scores[1:]
-
-    def explanation(self, candidate: int, score: float, parts: dict[str, float], number: AnyInts) -> Explanation:
-        """The explanation, with the rules numbered by ``number`` among all rules of the model."""
-        order = np.argsort(-self.gain, kind="stable")
-        return Explanation(candidate, score, parts, number[self.rule[order]], self.paths[order], self.gain[order])
+def _gains(paths: Floats, combine: str, weights: Floats) -> tuple[float, Floats]:
+    """The increase in a candidate's score by all its rules, and the decrease without each of them."""
+    # The first row has all rules; each other row lacks one of them.
+    counts = np.tile(paths, (len(paths) + 1, 1))
+    counts[np.arange(1, len(counts)), np.arange(len(paths))] = 0
+    scores = COMBINATIONS[combine](csr_array(counts)) @ weights
+    return float(scores[0]), scores[0] - scores[1:]

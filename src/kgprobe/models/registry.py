@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
+from operator import gt, le, lt
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -69,8 +70,9 @@ class ModelKind:
 
 
 # Settings of the trainer that apply to embedding models only.
+_LOSS_SETTINGS = {"objective", "loss", "loss_alpha", "loss_beta", "loss_temperature", "negatives", "label_smoothing"}
 _EMBEDDING_SETTINGS = frozenset(
-    ["objective", "loss", "negatives", "adversarial_temperature", "subsampling", "label_smoothing", "loss_alpha", "loss_beta", "loss_temperature", "reciprocal", "regulariser", "precision"]
+    {"adversarial_temperature", "subsampling", "reciprocal", "regulariser", "precision", *_LOSS_SETTINGS}
 )
 
 _KINDS = (
@@ -105,12 +107,6 @@ def model_kind(name: str) -> ModelKind:
 
 def build(name: str, sizes: Sizes, options: Any, streams: RandomStreams) -> EmbeddingModel:
     """Build an embedding model with one stacked run for each seed of the random streams.
-
-    Args:
-        name: Name of the model.
-        sizes: Number of entities and relations.
-        options: An instance of the model's ``Options``.
-        streams: Random generators of the initial parameters and of dropout.
 
     Example:
         >>> from kgprobe.models.embedding_model import Sizes
@@ -193,9 +189,6 @@ def _has_type(value: Any, kind: type) -> bool:
 def _out_of_range(name: str, value: Any, rules: Mapping[str, Any]) -> Iterator[str]:
     if rules["choices"] and value not in rules["choices"]:
         yield f"{name} is {value!r}, and must be one of {', '.join(map(str, rules['choices']))}"
-    if rules["least"] is not None and value < rules["least"]:
-        yield f"{name} is {value}, and must be at least {rules['least']}"
-    if rules["above"] is not None and value <= rules["above"]:
-        yield f"{name} is {value}, and must be above {rules['above']}"
-    if rules["most"] is not None and value > rules["most"]:
-        yield f"{name} is {value}, and must be at most {rules['most']}"
+    for key, violates, words in (("least", lt, "at least"), ("above", le, "above"), ("most", gt, "at most")):
+        if rules[key] is not None and violates(value, rules[key]):
+            yield f"{name} is {value}, and must be {words} {rules[key]}"

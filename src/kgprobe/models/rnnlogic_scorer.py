@@ -156,15 +156,7 @@ class RNNLogicScorer:
 
 @dataclass(frozen=True, eq=False)
 class WeightedSum:
-    """score = score of the first scorer + weight * score of the second.
-
-    Example:
-        >>> import torch
-        >>> from kgprobe.predict.adapters.opening import FunctionScorer
-        >>> same = FunctionScorer(lambda side, given, relation: torch.tensor([[1.0, 3.0]]))
-        >>> WeightedSum(same, same, weight=0.5).score("tail", np.array([0]), np.array([0])).tolist()
-        [[1.5, 4.5]]
-    """
+    """score = score of the first scorer + weight * score of the second."""
 
     first: Scorer
     second: Scorer

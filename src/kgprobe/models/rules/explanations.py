@@ -47,25 +47,20 @@ class RuleScorer(Protocol):
     @property
     def rules(self) -> Rules:
         """The rules; a head that is a relation of the graph predicts tails, a reverse relation heads."""
-        ...
 
     @property
     def weights(self) -> NDArray[np.float64]:
         """The change in score by a single path of each rule alone."""
-        ...
 
     @property
     def grounder(self) -> Grounder:
         """Grounds the rules in all triples that the model takes as true."""
-        ...
 
     def score(self, side: Side, given: AnyInts, relation: AnyInts) -> Any:
         """Scores [queries, entities] of all entities as candidates on the ``side`` of (given[i], relation[i])."""
-        ...
 
     def explain(self, side: Side, given: int, relation: int, candidates: AnyInts) -> list[Explanation]:
         """Explain the scores of candidates on the ``side`` of (given, relation)."""
-        ...
 
 
 # What rules can be sorted by: the larger weight of both sides, or a statistic of the training triples.
@@ -363,9 +358,7 @@ class Explainer:
             groups = known.tails if question.side == "tail" else known.heads
             key = pair_keys(np.array([question.given]), np.array([question.relation]), known.num_relations)
             group = int(find(groups.keys, key)[0])
-            answers[split] = (
-                groups.values[slice(*groups.offsets[group : group + 2])] if group >= 0 else groups.values[:0]
-            )
+            answers[split] = groups.values[slice(*groups.offsets[group : group + 2]) if group >= 0 else slice(0)]
         return answers
 
     def _text(self, question: WrittenQuery) -> str:

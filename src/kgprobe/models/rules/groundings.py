@@ -120,8 +120,7 @@ class Grounder:
     """
 
     def __init__(self, adjacency: Adjacency, memory: int = 1 << 30) -> None:
-        self.adjacency = adjacency
-        self.memory = memory
+        self.adjacency, self.memory = adjacency, memory
 
     def paths(self, rules: Rules, given: AnyInts) -> Grounding:
         """All groundings of rules with the same head; each given entity, where paths start, is a row of the result."""

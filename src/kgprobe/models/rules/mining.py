@@ -174,12 +174,6 @@ def tally(triples: HeadTriples, closed: Iterable[tuple[AnyInts, AnyInts]], lengt
         triples: The triples of the heads.
         closed: Rows of triples and the bodies [n, length] of closed paths; all paths of a triple together.
         length: Length of the bodies.
-
-    Example:
-        >>> triples = HeadTriples(np.array([0, 1]), np.array([0, 0]), np.array([1, 2]), relations=1)
-        >>> rules = tally(triples, [(np.array([0, 0, 1]), np.array([[1], [1], [1]]))], length=1)
-        >>> rules.head.tolist(), rules.body.tolist(), rules.support.tolist(), rules.path_support.tolist()
-        ([0], [[1]], [2.0], [3.0])
     """
     base = 2 * triples.relations
     if len(triples) * base ** (length + 1) > np.iinfo(np.int64).max:

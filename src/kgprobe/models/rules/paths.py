@@ -15,12 +15,7 @@ Matrix: TypeAlias = "csr_array[Any, tuple[int, int]]"
 
 
 def single(value: NDArray[np.float32], column: AnyInts, columns: int) -> Matrix:
-    """A matrix with one element in each row.
-
-    Example:
-        >>> single(np.float32([5, 7]), np.array([1, 0]), columns=3).toarray().tolist()
-        [[0.0, 5.0, 0.0], [7.0, 0.0, 0.0]]
-    """
+    """A matrix with one element in each row."""
     return csr_array((value, column, np.arange(len(column) + 1)), shape=(len(column), columns))
 
 
@@ -30,12 +25,7 @@ def one_hot(column: AnyInts, columns: int) -> Matrix:
 
 
 def elements(matrix: Matrix, row: AnyInts, column: AnyInts) -> NDArray[np.float32]:
-    """Elements of a matrix, whose indices are sorted in place.
-
-    Example:
-        >>> elements(one_hot(np.array([1, 0]), columns=3), np.array([1, 1]), np.array([2, 0])).tolist()
-        [0.0, 1.0]
-    """
+    """Elements of a matrix, whose indices are sorted in place."""
     matrix.sort_indices()
     rows, columns = matrix.shape
     stored = pair_keys(np.repeat(np.arange(rows), np.diff(matrix.indptr)), matrix.indices, columns)
@@ -71,7 +61,7 @@ class Adjacency:
         self._matrices: dict[int, Matrix] = {}
 
     def pairs(self, relation: int) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-        """The x and the y of the distinct triples (x, relation, y); a reverse relation has the order of its relation."""
+        """The x and the y of the distinct triples (x, relation, y); those of r + R have the order of r."""
         first, last = self._starts[relation % self.relations : relation % self.relations + 2]
         head, tail = self.triples[first:last, 0], self.triples[first:last, 2]
         return (head, tail) if relation < self.relations else (tail, head)

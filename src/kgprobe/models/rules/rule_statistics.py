@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from kgprobe.arrays import AnyInts, Floats, slices
 from kgprobe.models.rules.paths import Adjacency, Matrix, elements, one_hot, single
-from kgprobe.models.rules.rule_table import NO_ATOM, Rules, backwards, walk, walk_prefixes
+from kgprobe.models.rules.rule_table import NO_ATOM, Rules, backwards, group_rows, walk, walk_prefixes
 
 _PAIR_BYTES = 24  # memory of a pair in `Totals`
 _SAMPLE_BYTES = 48  # memory of a pair in `Measure`
@@ -32,8 +32,7 @@ class Totals:
     """
 
     def __init__(self, adjacency: Adjacency, memory: int = 1 << 30) -> None:
-        self.adjacency = adjacency
-        self.memory = memory
+        self.adjacency, self.memory = adjacency, memory
 
     def pairs(self, body: AnyInts) -> Floats:
         """Distinct pairs that each body [n, L] connects, L at least 2."""
@@ -77,13 +76,7 @@ class Totals:
 
 
 def paths_from(adjacency: Adjacency, body: AnyInts) -> Iterator[tuple[int, Floats]]:
-    """The row of each body and the number of its paths from each entity, in any order.
-
-    Example:
-        >>> graph = Adjacency(np.array([[0, 0, 1], [1, 0, 2]]), entities=3, relations=1)
-        >>> [(row, paths.tolist()) for row, paths in paths_from(graph, np.array([[0, 0]]))]
-        [(0, [1.0, 0.0, 0.0])]
-    """
+    """The row of each body and the number of its paths from each entity, in any order."""
     every: Any = np.ones(adjacency.entities)
     yield from walk(backwards(body), every, lambda at, atom: adjacency.of(atom) @ at)
 
@@ -112,20 +105,16 @@ class Measure:
     """
 
     def __init__(self, adjacency: Adjacency, starts: float = np.inf, seed: int = 0, memory: int = 1 << 30) -> None:
-        self.adjacency = adjacency
-        self.starts = starts
-        self.seed = seed
-        self.memory = memory
+        self.adjacency, self.starts, self.seed, self.memory = adjacency, starts, seed, memory
 
     def of(self, rules: Rules) -> Rules:
         """The same rules with their statistics."""
         body, which = np.unique(rules.body, axis=0, return_inverse=True)
-        order = np.argsort(which.reshape(-1), kind="stable")
-        bounds = np.searchsorted(which.reshape(-1)[order], np.arange(len(body) + 1))
+        members = group_rows(which.reshape(-1), len(body))
         statistics = np.zeros((len(rules), 4))
         for row, paths in paths_from(self.adjacency, body):
-            members = order[bounds[row] : bounds[row + 1]]
-            statistics[members] = self._body(body[row][body[row] != NO_ATOM], rules.head[members], paths)
+            own = members[row]
+            statistics[own] = self._body(body[row][body[row] != NO_ATOM], rules.head[own], paths)
         support, pairs, path_support, paths = statistics.T
         return replace(rules, support=support, pairs=pairs, path_support=path_support, paths=paths)
 

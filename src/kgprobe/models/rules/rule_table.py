@@ -68,8 +68,7 @@ class Rules:
     @property
     def length(self) -> NDArray[np.int64]:
         """The number of atoms of each body."""
-        length: NDArray[np.int64] = np.sum(self.body != NO_ATOM, axis=1, dtype=np.int64)
-        return length
+        return np.count_nonzero(self.body != NO_ATOM, axis=1)
 
     @property
     def confidence(self) -> Floats:
@@ -115,13 +114,7 @@ class Rules:
         return replace(self, head=self._reverse(self.head).astype(np.int32), body=flipped)
 
     def tensors(self) -> dict[str, Tensor]:
-        """The tensors of a checkpoint.
-
-        Example:
-            >>> tensors = Rules.from_bodies(2, [0], [[1, 3]]).tensors()
-            >>> Rules.from_tensors(tensors).body.tolist()
-            [[1, 3]]
-        """
+        """The tensors of a checkpoint."""
         import torch
 
         columns = {name: torch.from_numpy(np.array(getattr(self, name), order="C")) for name in _COLUMNS}
@@ -236,10 +229,15 @@ def walk_prefixes(
         [0 2] /7
     """
     prefix, which = np.unique(body[:, :-1], axis=0, return_inverse=True)
-    order = np.argsort(which.reshape(-1), kind="stable")
-    bounds = np.searchsorted(which.reshape(-1)[order], np.arange(len(prefix) + 1))
+    members = group_rows(which.reshape(-1), len(prefix))
     for row, state in walk(prefix, start, step):
-        yield order[bounds[row] : bounds[row + 1]], state
+        yield members[row], state
+
+
+def group_rows(group: NDArray[np.int64], groups: int) -> list[NDArray[np.int64]]:
+    """The rows of each group, in ascending order."""
+    bounds = np.cumsum(np.bincount(group, minlength=groups))
+    return np.split(np.argsort(group, kind="stable"), bounds[:-1])
 
 
 def backwards(body: AnyInts) -> AnyInts:

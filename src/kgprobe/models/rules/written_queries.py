@@ -78,12 +78,9 @@ class Vocabulary:
         if len(queries) > 1:
             raise UsageError(f"ambiguous query {text!r}: it can be read in {len(queries)} ways", remedy=_HOW)
         if not queries:
-            problems = min((self._problems(given, related) for _, given, related in readings), key=len)
-            raise UsageError(f"invalid query {text!r} for graph {self.graph.name}", problems, _HOW)
+            problems = [[*self._entities.problems([own]), *self._relations.problems([r])] for _, own, r in readings]
+            raise UsageError(f"invalid query {text!r} for graph {self.graph.name}", min(problems, key=len), _HOW)
         return queries[0]
-
-    def _problems(self, given: str, related: str) -> list[str]:
-        return [*self._entities.problems([given]), *self._relations.problems([related])]
 
     def _ids(self, names: _Known, texts: list[str]) -> list[int]:
         if problems := names.problems(texts):
