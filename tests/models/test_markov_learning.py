@@ -15,11 +15,11 @@ from rule_oracles import World, worlds
 
 
 @pytest.mark.parametrize("scale", [0.01, 1.0, 50.0])
-@pytest.mark.parametrize("facts", [0.5, 7.0, 19.5])
-def test_as_many_facts_are_expected_as_are_asked_for(scale: float, facts: float) -> None:
+@pytest.mark.parametrize("triples", [0.5, 7.0, 19.5])
+def test_as_many_triples_are_expected_as_are_asked_for(scale: float, triples: float) -> None:
     scores = np.random.default_rng(0).normal(size=20) * scale + 100
-    likely = probabilities(scores, facts)
-    assert likely.sum() == pytest.approx(facts, abs=1e-3)
+    likely = probabilities(scores, triples)
+    assert likely.sum() == pytest.approx(triples, abs=1e-3)
     assert (np.diff(likely[np.argsort(scores)]) >= 0).all()
 
 
@@ -33,10 +33,10 @@ def test_equal_scores_share_what_is_expected() -> None:
     assert probabilities(np.zeros(4), 1.0) == pytest.approx(np.full(4, 0.25))
 
 
-@pytest.mark.parametrize(("facts", "each"), [(0, 0.0), (3, 1.0), (9, 1.0)])
-def test_none_or_all_of_them(facts: float, each: float) -> None:
-    assert probabilities(np.arange(3.0), facts).tolist() == [each] * 3
-    assert probabilities(np.empty(0), facts).tolist() == []
+@pytest.mark.parametrize(("triples", "each"), [(0, 0.0), (3, 1.0), (9, 1.0)])
+def test_none_or_all_of_them(triples: float, each: float) -> None:
+    assert probabilities(np.arange(3.0), triples).tolist() == [each] * 3
+    assert probabilities(np.empty(0), triples).tolist() == []
 
 
 LEARNING = Learning("log", WeightPrior(1.0, 60))
@@ -58,19 +58,19 @@ def generations(people: int = 31) -> np.ndarray:
     return np.array([*((person, 0, of) for person, of in parent.items()), *grand[::2]])
 
 
-def test_the_rule_that_made_the_facts_brings_back_those_that_were_left_out() -> None:
+def test_the_rule_that_made_the_triples_brings_back_those_that_were_left_out() -> None:
     graph = Adjacency(generations(), entities=31, relations=2)
     network, conclusions = learned(graph, Learning("any", WeightPrior(0.05, 100)))
-    hidden = {tuple(fact) for fact in hidden_triples(network, conclusions, graph, least=0.3).tolist()}
+    hidden = {tuple(triple) for triple in hidden_triples(network, conclusions, graph, least=0.3).tolist()}
     parent = {person: (person - 1) // 2 for person in range(1, 31)}
     true = {(person, 1, parent[of]) for person, of in parent.items() if of in parent}
-    known = {tuple(fact) for fact in generations().tolist()}
+    known = {tuple(triple) for triple in generations().tolist()}
     assert true - known <= hidden
-    assert {fact for fact in hidden if fact[1] == 1} <= true
+    assert {triple for triple in hidden if triple[1] == 1} <= true
 
 
 @settings(max_examples=40)
-@given(worlds(facts=8), st.sampled_from(["any", "log", "count", "mean"]))
+@given(worlds(triples=8), st.sampled_from(["any", "log", "count", "mean"]))
 def test_conclusions_are_weights_times_paths_from_both_sides(world: World, combine: str) -> None:
     rules = select_rules(mine(world.adjacency), 0.0, groundings=10_000)
     weights = np.random.default_rng(0).normal(size=len(rules))
@@ -81,9 +81,9 @@ def test_conclusions_are_weights_times_paths_from_both_sides(world: World, combi
         own = [i for i in range(len(rules)) if rules.head[i] == relation]
         for x in range(world.entities):
             for y in range(world.entities):
-                fact = (x, relation, y)
+                triple = (x, relation, y)
                 bodies = [[atom for atom in rules.body[i].tolist() if atom >= 0] for i in own]
-                paths = np.array([world.ends(body, x, fact)[y] for body in bodies], dtype=float)
+                paths = np.array([world.ends(body, x, triple)[y] for body in bodies], dtype=float)
                 assert tail[relation, x, y] == pytest.approx(combined(combine, paths) @ weights[own], abs=1e-5)
     assert (dense(conclusions, "head", world) == tail.transpose(0, 2, 1)).all()
 
@@ -103,7 +103,7 @@ def dense(conclusions: Conclusions, side: str, world: World) -> np.ndarray:
 
 @settings(max_examples=40)
 @given(worlds(), st.sampled_from([0.05, 0.4]))
-def test_hidden_facts_are_all_that_are_likely_and_not_known(world: World, least: float) -> None:
+def test_hidden_triples_are_all_that_are_likely_and_not_known(world: World, least: float) -> None:
     network, conclusions = learned(world.adjacency)
     expected = set()
     for relation, matrix in enumerate(conclusions.by_relation):
@@ -112,7 +112,7 @@ def test_hidden_facts_are_all_that_are_likely_and_not_known(world: World, least:
         joined[np.repeat(np.arange(world.entities), np.diff(matrix.indptr)), matrix.indices] = True
         expected |= {(x, relation, y) for x, y in zip(*np.nonzero(joined & (likely >= least)), strict=True)}
     hidden = hidden_triples(network, conclusions, world.adjacency, least)
-    assert {tuple(fact) for fact in hidden.tolist()} == expected - world.facts
+    assert {tuple(triple) for triple in hidden.tolist()} == expected - world.triples
     assert hidden.dtype == np.int32
 
 
@@ -138,7 +138,7 @@ def test_rules_are_left_out_from_the_least_precise_on() -> None:
 
 
 @settings(max_examples=40)
-@given(worlds(relations=2, facts=6))
+@given(worlds(relations=2, triples=6))
 def test_every_small_graph_can_be_learned(world: World) -> None:
     network, conclusions = learned(world.adjacency)
     assert np.isfinite(network.weights).all()

@@ -27,7 +27,7 @@ def test_a_run_draws_what_it_draws_alone(draw: Callable[[RandomStreams], Tensor]
 
 
 @pytest.mark.parametrize("draw", DRAWS.values(), ids=DRAWS)
-def test_an_epoch_is_drawn_again_and_no_two_are_alike(draw: Callable[[RandomStreams], Tensor]) -> None:
+def test_an_epoch_is_sampled_again_and_no_two_are_alike(draw: Callable[[RandomStreams], Tensor]) -> None:
     streams = RandomStreams([4], "cpu")
     epochs = []
     for epoch in (0, 1, 2, 1):
@@ -38,7 +38,7 @@ def test_an_epoch_is_drawn_again_and_no_two_are_alike(draw: Callable[[RandomStre
     assert not torch.equal(epochs[1], epochs[2])
 
 
-def test_an_epoch_does_not_depend_on_what_was_drawn_before() -> None:
+def test_an_epoch_does_not_depend_on_what_was_sampled_before() -> None:
     streams, other = RandomStreams([4], "cpu"), RandomStreams([4], "cpu")
     streams.uniform((3,))
     streams.reseed(5)

@@ -60,7 +60,7 @@ def test_a_narrow_search_gives_different_bodies_of_every_head() -> None:
     torch.testing.assert_close(likely, narrow.log_probability, atol=1e-4, rtol=1e-4)
 
 
-def test_bodies_are_drawn_as_often_as_they_are_likely() -> None:
+def test_bodies_are_sampled_as_often_as_they_are_likely() -> None:
     generator, bodies, draws = new_generator(2), every_body(2, 2)[1:], 400
     likely = generator.log_probability(torch.ones(len(bodies), dtype=torch.int64), bodies).exp().tolist()
     streams, seen = RandomStreams([0], "cpu"), Counter()
@@ -75,7 +75,7 @@ def test_bodies_are_drawn_as_often_as_they_are_likely() -> None:
     assert all(count > 0 for count in seen.values())
 
 
-def test_what_is_drawn_is_distinct_sensible_and_repeatable() -> None:
+def test_what_is_sampled_is_distinct_sensible_and_repeatable() -> None:
     generator = new_generator()
     first, second, other = (
         generator.sample(torch.arange(3), 50, 3, RandomStreams([seed], "cpu")) for seed in (0, 0, 1)

@@ -12,7 +12,7 @@ from kgprobe.models.rules.groundings import Grounder
 from kgprobe.models.rules.rule_table import Rules
 from kgprobe.predict.adapters.opening import FunctionScorer
 from kgprobe.predict.scorers import Side
-from rnnlogic_oracle import adjacency_of, dense_counts, dense_scores, every_rule, random_facts, random_model
+from rnnlogic_oracle import adjacency_of, dense_counts, dense_scores, every_rule, random_model, random_triples
 
 ENTITIES = 9
 
@@ -26,10 +26,10 @@ every_kind = pytest.mark.parametrize("kind", KINDS, ids=lambda kind: "-".join(ma
 
 
 def scorer_of(rules: Rules, memory: int = 1 << 20, **kind: Any) -> tuple[RNNLogicScorer, np.ndarray]:
-    facts = random_facts(0, ENTITIES)
-    grounder = Grounder(adjacency_of(facts, ENTITIES, 2))
+    triples = random_triples(0, ENTITIES)
+    grounder = Grounder(adjacency_of(triples, ENTITIES, 2))
     scorer = RNNLogicScorer(random_model(rules, ENTITIES, **kind), GroundingCache(grounder, rules, memory))
-    return scorer, dense_counts(facts, ENTITIES, rules)
+    return scorer, dense_counts(triples, ENTITIES, rules)
 
 
 @every_kind

@@ -35,25 +35,25 @@ _HALVINGS = 40
 Annotate: TypeAlias = Callable[[int, AnyInts, AnyInts], Floats]
 
 
-def probabilities(scores: Floats, facts: float) -> Floats:
-    """Probabilities expit(scores + c), with c such that their sum is ``facts``.
+def probabilities(scores: Floats, triples: float) -> Floats:
+    """Probabilities expit(scores + c), with c such that their sum is ``triples``.
 
     Args:
         scores: Scores of an embedding model, which order pairs but are not calibrated.
-        facts: Expected number of true triples; if it is the number of scores or more, all probabilities are 1.
+        triples: Expected number of true triples; if it is the number of scores or more, all probabilities are 1.
 
     Example:
-        >>> likely = probabilities(np.array([5.0, 4.0, 1.0]), facts=1.5)
+        >>> likely = probabilities(np.array([5.0, 4.0, 1.0]), triples=1.5)
         >>> round(float(likely.sum()), 6), bool((np.diff(likely) < 0).all())
         (1.5, True)
     """
-    if not 0 < facts < len(scores):
-        return np.full(len(scores), float(facts > 0))
-    spread = np.log(len(scores) / min(facts, len(scores) - facts)) + 1
+    if not 0 < triples < len(scores):
+        return np.full(len(scores), float(triples > 0))
+    spread = np.log(len(scores) / min(triples, len(scores) - triples)) + 1
     low, high = -scores.max() - spread, -scores.min() + spread
     for _ in range(_HALVINGS):
         middle = (low + high) / 2
-        low, high = (low, middle) if expit(scores + middle).sum() > facts else (middle, high)
+        low, high = (low, middle) if expit(scores + middle).sum() > triples else (middle, high)
     likely: Floats = expit(scores + high)
     return likely
 

@@ -27,7 +27,9 @@ _BATCH_NUMBERS = 1 << 28  # largest tensor [queries, entities, coordinates] if T
 class PLogicNetOptions(TransEOptions):
     """The settings of TransE and of the rules."""
 
-    iterations: int = option(3, "EM iterations: rule weights and TransE are learned in turns", least=1)
+    iterations: int = option(
+        3, "EM iterations: rule weights and TransE learn in turns, in equal shares of epochs", least=1
+    )
     rule_length: int = option(2, "maximum length of a rule body", least=1, most=4)
     reverse: bool = option(True, "whether bodies of several atoms may contain reverse relations")
     rule_threshold: tuple[float, ...] = option(
@@ -42,14 +44,18 @@ class PLogicNetOptions(TransEOptions):
     )
     prior: float = option(2.0, "inverse variance of the Gaussian prior of rule weights", least=0)
     weight_steps: int = option(40, "maximum number of optimiser steps for the rule weights", least=1)
-    annotation: float = option(0.0, "hidden triples that TransE predicts for each known one in the E step", least=0)
+    annotation: float = option(
+        0.0, "hidden triples expected from TransE per known triple when weights are learned", least=0
+    )
     fact_threshold: tuple[float, ...] = option(
         (0.3,), "minimum probability of a hidden triple by rules; of several, validation triples choose", above=0
     )
     logic_weights: tuple[float, ...] = option(
         (1.0, 0.25, 0.5, 2.0, 4.0, 8.0), "weight of rules beside TransE; of several, validation triples choose", least=0
     )
-    self_loop_penalty: float = option(0.0, "penalty of the query's entity as candidate, unless a rule leads", least=0)
+    self_loop_penalty: float = option(
+        0.0, "subtracted from the query's own entity unless rules raise its score", least=0
+    )
 
     MEMORY: ClassVar[tuple[str, ...]] = ("groundings", "dimension")
 

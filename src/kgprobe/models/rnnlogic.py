@@ -33,7 +33,7 @@ class RNNLogicOptions:
     rules_per_relation: int = option(
         100, "rules of the predictor for each relation and direction", least=1, most=30_000
     )
-    em_iterations: int = option(3, "EM iterations: epochs in which the generator learns from the best rules", least=0)
+    em_iterations: int = option(3, "EM iterations: epochs in which the generator learns from explaining rules", least=0)
     sampled_rules: int = option(
         100, "rules that the generator samples for each relation in an EM iteration", least=1, most=30_000
     )
@@ -64,7 +64,7 @@ class RNNLogicOptions:
     )
     rule_dimension: int = option(16, "coordinates of a rule embedding, in plus", least=1)
     hidden: int = option(64, "hidden units of the network, in plus", least=1)
-    dropout: float = option(0.0, "dropout probability of the sum of a pair's rules", least=0, most=0.95)
+    dropout: float = option(0.0, "dropout probability of the summed rule embeddings of a pair", least=0, most=0.95)
     initial_weight: float = option(0.0, "initial weight of a rule of confidence 1, in linear and both", least=0)
     bias_regularisation: float = option(0.0, "weight of the L2 norm of the biases", least=0)
     most_groundings: int = option(100_000_000, "maximum number of rule groundings in training, approximately", least=1)

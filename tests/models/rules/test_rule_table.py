@@ -103,7 +103,7 @@ def test_variables_do_not_run_out() -> None:
 
 
 @given(worlds())
-def test_a_matrix_holds_each_fact_once(world: World) -> None:
+def test_a_matrix_holds_each_triple_once(world: World) -> None:
     adjacency = world.adjacency
     for relation in range(2 * world.relations):
         x, y = adjacency.pairs(relation)
