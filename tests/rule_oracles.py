@@ -72,7 +72,7 @@ class World:
 
 @st.composite
 def worlds(draw: st.DrawFn, entities: int = 5, relations: int = 3, triples: int = 12) -> World:
-    """Self-loops, repeated triples, inverse pairs, entities without neighbours, relations without triples, one relation."""
+    """With self-loops, duplicates, inverse pairs, isolated entities, relations without triples, one relation."""
     num_entities, num_relations = draw(st.integers(1, entities)), draw(st.integers(1, relations))
     entity, relation = st.integers(0, num_entities - 1), st.integers(0, num_relations - 1)
     return World(draw(st.lists(st.tuples(entity, relation, entity), max_size=triples)), num_entities, num_relations)

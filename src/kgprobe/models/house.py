@@ -82,10 +82,10 @@ class HousE(EmbeddingModel):
         count = self.options.projections
         if not count:
             return None
-        place = by_side(lambda one, own: own if one == "tail" else own + self.relations, side, relation)
-        scale = torch.unflatten(rows(self.scale, place).abs(), -1, (count, -1))
-        shares = (rows(self.direction, place)[..., None] * scale).clamp(max=self.options.threshold)
-        return Projection(_units(rows(self.axis, place), count, self.options.block).flatten(-2), shares)
+        index = by_side(lambda one, own: own if one == "tail" else own + self.relations, side, relation)
+        scale = torch.unflatten(rows(self.scale, index).abs(), -1, (count, -1))
+        shares = (rows(self.direction, index)[..., None] * scale).clamp(max=self.options.threshold)
+        return Projection(_units(rows(self.axis, index), count, self.options.block).flatten(-2), shares)
 
     def candidates_for(self, side: Side, relation: int) -> Tensor:
         """Embeddings [N, D] of all entities of a single run as candidates on the ``side`` of the relation."""

@@ -30,13 +30,9 @@ class RNNLogicOptions:
     """The settings of the rule search, of the generator, of the predictor and of the added ComplEx."""
 
     rule_length: int = option(3, "maximum length of a rule body", least=1, most=6)
-    rules_per_relation: int = option(
-        100, "rules of the predictor for each relation and direction", least=1, most=30_000
-    )
+    rules_per_relation: int = option(100, "rules of the predictor per relation and direction", least=1, most=30_000)
     em_iterations: int = option(3, "EM iterations: epochs in which the generator learns from explaining rules", least=0)
-    sampled_rules: int = option(
-        100, "rules that the generator samples for each relation in an EM iteration", least=1, most=30_000
-    )
+    sampled_rules: int = option(100, "rules sampled per relation in an EM iteration", least=1, most=30_000)
     em_facts: int = option(200, "training triples of each relation that an EM iteration explains", least=1)
     em_steps: int = option(100, "minimum number of steps that learn rule weights in an EM iteration", least=1)
     em_rate: float = option(0.05, "learning rate of these steps", above=0)
@@ -49,19 +45,13 @@ class RNNLogicOptions:
     generator_steps: int = option(100, "steps of the generator in an EM iteration", least=0)
     generator_rate: float = option(1e-3, "learning rate of the generator", above=0)
     mined_rules: int = option(200, "best mined rules of each relation that the generator is pretrained on", least=1)
-    mined_facts: int = option(
-        200, "triples of each relation that rules of three and more atoms are mined from", least=1
-    )
+    mined_facts: int = option(200, "triples per relation that rules of three and more atoms are mined from", least=1)
 
     predictor: str = option(
         "both", "linear: rule weights; plus: rule embeddings and a network; both: their sum", choices=PREDICTORS
     )
-    counts: str = option(
-        "log", "feature of a rule's number of paths: count, log(1 + count), any", choices=tuple(TRANSFORMS)
-    )
-    bias: str = option(
-        "answer", "bias of candidates: none, one per entity, one per relation and entity", choices=BIASES
-    )
+    counts: str = option("log", "feature of the number of paths: count, log(1 + count), any", choices=tuple(TRANSFORMS))
+    bias: str = option("answer", "bias of candidates: none, per entity, per relation and entity", choices=BIASES)
     rule_dimension: int = option(16, "coordinates of a rule embedding, in plus", least=1)
     hidden: int = option(64, "hidden units of the network, in plus", least=1)
     dropout: float = option(0.0, "dropout probability of the summed rule embeddings of a pair", least=0, most=0.95)
@@ -73,14 +63,10 @@ class RNNLogicOptions:
     embedding_epochs: int = option(50, "first epochs, in which ComplEx is trained, if any", least=1)
     embedding_batch: int = option(512, "batch size of ComplEx, in queries", least=1)
     embedding_rate: float = option(0.1, "learning rate of ComplEx", above=0)
-    embedding_dropout: float = option(
-        0.0, "dropout probability of a query's coordinates in ComplEx", least=0, most=0.95
-    )
+    embedding_dropout: float = option(0.0, "dropout probability of queries in ComplEx", least=0, most=0.95)
     embedding_regularisation: float = option(0.05, "weight of the N3 regulariser of ComplEx", least=0)
     embedding_weights: tuple[float, ...] = option(
-        (1.0, 0.0, 0.25, 0.5, 2.0, 4.0, 8.0),
-        "weight of ComplEx beside rules; of several, validation triples choose",
-        least=0,
+        (1.0, 0.0, 0.25, 0.5, 2.0, 4.0, 8.0), "weight of ComplEx; of several, validation triples choose", least=0
     )
 
     MEMORY: ClassVar[tuple[str, ...]] = ("most_groundings", "rules_per_relation", "embedding_dimension")

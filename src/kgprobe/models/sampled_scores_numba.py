@@ -54,12 +54,12 @@ def forward(width, queries, table, axes, shares, rows, distances, first, last):
     each = len(queries) // len(rows)
     columns, stages, along, squares = _buffers(table.shape[1], axes.shape[1], width)
     total = np.empty(_ANSWERS, np.float64)
-    for place in range(first // each, (last - 1) // each + 1):
+    for index in range(first // each, (last - 1) // each + 1):
         for start in range(0, rows.shape[1], _ANSWERS):
-            answers = rows[place, start : start + _ANSWERS]
+            answers = rows[index, start : start + _ANSWERS]
             size = len(answers)
             _to_columns(table, answers, 0, table.shape[1], columns)
-            for query in range(max(first, place * each), min(last, (place + 1) * each)):
+            for query in range(max(first, index * each), min(last, (index + 1) * each)):
                 total[:] = 0
                 for group in range(table.shape[1] // width):
                     _measure(queries, columns, axes, shares, query, group, size, stages, along, squares)
@@ -92,13 +92,13 @@ def backward(
     each, projections = len(queries) // len(rows), axes.shape[1]
     columns, stages, along, squares = _buffers(table.shape[1], projections, width)
     column_gradient, gradient = np.empty_like(columns), np.empty_like(squares)
-    for place in range(len(rows)):
+    for index in range(len(rows)):
         for start in range(0, rows.shape[1], _ANSWERS):
-            answers = rows[place, start : start + _ANSWERS]
+            answers = rows[index, start : start + _ANSWERS]
             size = len(answers)
             _to_columns(table, answers, first * width, last * width, columns)
             column_gradient[first * width : last * width] = _ZERO
-            for query in range(place * each, (place + 1) * each):
+            for query in range(index * each, (index + 1) * each):
                 for j in range(size):
                     gradient[j] = gradients[query, start + j]
                 for group in range(first, last):

@@ -25,7 +25,7 @@ def _load(  # type: ignore[no-untyped-def]
     valid,
     first,
     group,
-    place,
+    column,
     inside,
     groups: tl.constexpr,
     width: tl.constexpr,
@@ -38,7 +38,7 @@ def _load(  # type: ignore[no-untyped-def]
         offset, mask = _offsets(row, valid, first, groups, width, GROUPS)
         return tl.reshape(tl.load(table + offset, mask=mask, other=0.0), (ANSWERS, GROUPS, WIDTH))
     else:  # noqa: RET505 (Triton needs both returns in one statement)
-        offset = row[:, None, None] + ((first + group) * width)[None, :, None] + place[None, None, :]
+        offset = row[:, None, None] + ((first + group) * width)[None, :, None] + column[None, None, :]
         return tl.load(table + offset, mask=valid[:, None, None] & inside[None, :, :], other=0.0)
 
 
@@ -62,26 +62,26 @@ def forward(  # type: ignore[no-untyped-def]
     """Dot products, or sums of the distances of groups, of a query and its candidates."""
     query = tl.program_id(0).to(tl.int64)
     answer = tl.program_id(1) * ANSWERS + tl.arange(0, ANSWERS)
-    group, place = tl.arange(0, GROUPS), tl.arange(0, WIDTH)
+    group, column = tl.arange(0, GROUPS), tl.arange(0, WIDTH)
     valid = answer < answers
     size = groups * width
     row = tl.load(rows + query * answers + answer, mask=valid, other=0) * size
     total = tl.zeros([ANSWERS], dtype=tl.float32)
     for first in range(0, groups, GROUPS):
-        inside = ((first + group) < groups)[:, None] & (place < width)[None, :]
-        own = (first + group)[:, None] * width + place[None, :]
-        vector = _load(table, row, valid, first, group, place, inside, groups, width, ANSWERS, GROUPS, WIDTH)
+        inside = ((first + group) < groups)[:, None] & (column < width)[None, :]
+        own = (first + group)[:, None] * width + column[None, :]
+        vector = _load(table, row, valid, first, group, column, inside, groups, width, ANSWERS, GROUPS, WIDTH)
         for number in range(projections):
             at = query * projections + number
             axis = tl.load(axes + at * size + own, mask=inside, other=0.0)
             share = tl.load(shares + at * groups + first + group, mask=(first + group) < groups, other=0.0)
             along = tl.sum(vector * axis[None, :, :], axis=2) * share[None, :]
             vector -= along[:, :, None] * axis[None, :, :]
-        asked = tl.load(queries + query * size + own, mask=inside, other=0.0)
+        query_row = tl.load(queries + query * size + own, mask=inside, other=0.0)
         if is_dot:
-            total += tl.sum(tl.sum(vector * asked[None, :, :], axis=2), axis=1)
+            total += tl.sum(tl.sum(vector * query_row[None, :, :], axis=2), axis=1)
         else:
-            difference = asked[None, :, :] - vector
+            difference = query_row[None, :, :] - vector
             total += tl.sum(tl.sqrt(tl.sum(difference * difference, axis=2)), axis=1)
     tl.store(scores + query * answers + answer, total, mask=valid)
 
@@ -107,22 +107,22 @@ def backward(  # type: ignore[no-untyped-def]
     GROUPS: tl.constexpr,
     WIDTH: tl.constexpr,
 ):
-    """Gradients of queries, table, axes and shares; those of the table are added in place."""
+    """Gradients of queries, table, axes and shares; those of the table are added in column."""
     query = tl.program_id(0).to(tl.int64)
     first = tl.program_id(1) * GROUPS
-    group, place = tl.arange(0, GROUPS), tl.arange(0, WIDTH)
+    group, column = tl.arange(0, GROUPS), tl.arange(0, WIDTH)
     in_groups = (first + group) < groups
-    inside = in_groups[:, None] & (place < width)[None, :]
-    own = (first + group)[:, None] * width + place[None, :]
+    inside = in_groups[:, None] & (column < width)[None, :]
+    own = (first + group)[:, None] * width + column[None, :]
     size = groups * width
-    asked = tl.load(queries + query * size + own, mask=inside, other=0.0)
+    query_row = tl.load(queries + query * size + own, mask=inside, other=0.0)
     of_query = tl.zeros([GROUPS, WIDTH], dtype=tl.float32)
     for start in range(0, answers, ANSWERS):
         answer = start + tl.arange(0, ANSWERS)
         valid = answer < answers
         row = tl.load(rows + query * answers + answer, mask=valid, other=0) * size
         gradient = tl.load(gradients + query * answers + answer, mask=valid, other=0.0)
-        vector = _load(table, row, valid, first, group, place, inside, groups, width, ANSWERS, GROUPS, WIDTH)
+        vector = _load(table, row, valid, first, group, column, inside, groups, width, ANSWERS, GROUPS, WIDTH)
         for number in range(projections):
             at = query * projections + number
             axis = tl.load(axes + at * size + own, mask=inside, other=0.0)
@@ -131,9 +131,9 @@ def backward(  # type: ignore[no-untyped-def]
             vector -= along[:, :, None] * axis[None, :, :]
         if is_dot:
             of_query += tl.sum(gradient[:, None, None] * vector, axis=0)
-            of_vector = gradient[:, None, None] * asked[None, :, :]
+            of_vector = gradient[:, None, None] * query_row[None, :, :]
         else:
-            difference = asked[None, :, :] - vector
+            difference = query_row[None, :, :] - vector
             squared = tl.sum(difference * difference, axis=2)
             scale = tl.where(squared > 0, gradient[:, None] / tl.sqrt(squared), 0.0)
             direction = difference * scale[:, :, None]
@@ -149,10 +149,10 @@ def backward(  # type: ignore[no-untyped-def]
             component = tl.sum(of_vector * axis[None, :, :], axis=2)
             of_share = -tl.sum(along * component, axis=0)
             of_axis = -share[:, None] * tl.sum(along[:, :, None] * of_vector + component[:, :, None] * vector, axis=0)
-            place_of_share = share_gradient + at * groups + first + group
-            tl.store(place_of_share, tl.load(place_of_share, mask=in_groups, other=0.0) + of_share, mask=in_groups)
-            place_of_axis = axis_gradient + at * size + own
-            tl.store(place_of_axis, tl.load(place_of_axis, mask=inside, other=0.0) + of_axis, mask=inside)
+            share_pointer = share_gradient + at * groups + first + group
+            tl.store(share_pointer, tl.load(share_pointer, mask=in_groups, other=0.0) + of_share, mask=in_groups)
+            axis_pointer = axis_gradient + at * size + own
+            tl.store(axis_pointer, tl.load(axis_pointer, mask=inside, other=0.0) + of_axis, mask=inside)
             of_vector -= (component * share[None, :])[:, :, None] * axis[None, :, :]
         if width == WIDTH:
             offset, mask = _offsets(row, valid, first, groups, width, GROUPS)

@@ -52,9 +52,9 @@ class Grounding:
         # Two stable counting sorts, by candidate and then by row, keep the order of the rules.
         number = np.array([rule for rule, _ in by_rule])
         by_candidate = vstack([matrix for _, matrix in by_rule], format="csr").tocsc()
-        place, row = np.divmod(by_candidate.indices, rows)
+        position, row = np.divmod(by_candidate.indices, rows)
         packed = np.empty(len(row), dtype=[("rule", np.int32), ("count", np.float32)])
-        packed["rule"], packed["count"] = number[place], by_candidate.data
+        packed["rule"], packed["count"] = number[position], by_candidate.data
         by_row = csr_array((packed.view(np.int64), row, by_candidate.indptr), shape=(entities, rows)).tocsc()
         packed = by_row.data.view(packed.dtype)
         row = np.repeat(np.arange(rows), np.diff(by_row.indptr))

@@ -127,44 +127,44 @@ class Closing:
         """
         lookups = np.minimum(self.onward.degree(start), self.backward.degree(triples.y))
         for rows in slices(lookups, self.most):
-            row, there, back = self._meetings(start[rows], triples.y[rows])
-            paths = self.onward.width(there) * self.backward.width(back)
+            row, from_start, from_y = self._midpoints(start[rows], triples.y[rows])
+            paths = self.onward.width(from_start) * self.backward.width(from_y)
             every = np.bincount(row, paths, minlength=rows.stop - rows.start)
             for part in slices(every, self.most):
                 first, last = np.searchsorted(row, [part.start, part.stop])
                 some = slice(first, last)
-                yield self._labelled(triples, start, row[some] + rows.start, there[some], back[some])
+                yield self._labelled(triples, start, row[some] + rows.start, from_start[some], from_y[some])
 
-    def _meetings(self, start: AnyInts, y: AnyInts) -> tuple[AnyInts, AnyInts, AnyInts]:
+    def _midpoints(self, start: AnyInts, y: AnyInts) -> tuple[AnyInts, AnyInts, AnyInts]:
         """All entities between start and y: the row, the index of (start, entity) and the index of (y, entity)."""
         near = np.flatnonzero(self.onward.degree(start) <= self.backward.degree(y))
         far = np.flatnonzero(self.onward.degree(start) > self.backward.degree(y))
-        row_near, there = self.onward.ends(start[near])
-        row_far, back = self.backward.ends(y[far])
+        row_near, from_start = self.onward.ends(start[near])
+        row_far, from_y = self.backward.ends(y[far])
         row = np.append(near[row_near], far[row_far])
-        there = np.append(there, self.onward.index(start[far][row_far], self.backward.end[back]))
-        back = np.append(self.backward.index(y[near][row_near], self.onward.end[there[: len(row_near)]]), back)
-        met = np.flatnonzero((there >= 0) & (back >= 0))
-        met = met[np.argsort(row[met], kind="stable")]
-        return row[met], there[met], back[met]
+        from_start = np.append(from_start, self.onward.index(start[far][row_far], self.backward.end[from_y]))
+        from_y = np.append(self.backward.index(y[near][row_near], self.onward.end[from_start[: len(row_near)]]), from_y)
+        common = np.flatnonzero((from_start >= 0) & (from_y >= 0))
+        common = common[np.argsort(row[common], kind="stable")]
+        return row[common], from_start[common], from_y[common]
 
     def _labelled(
-        self, triples: HeadTriples, start: AnyInts, row: AnyInts, there: AnyInts, back: AnyInts
+        self, triples: HeadTriples, start: AnyInts, row: AnyInts, from_start: AnyInts, from_y: AnyInts
     ) -> tuple[AnyInts, AnyInts]:
         """All combinations of the relations of both steps, except steps along the triple itself."""
         # A step can use the triple only if the entity in between is x or y, which is rare.
-        near = (self.onward.end[there] == triples.x[row]) | (self.onward.end[there] == triples.y[row])
-        meeting, offset = spread(self.onward.width(there) * self.backward.width(back))
-        first, second = np.divmod(offset, self.backward.width(back)[meeting])
-        atoms = np.empty((len(meeting), 2), dtype=np.int32)
-        atoms[:, 0] = self.onward.atom[self.onward.atoms_at[there][meeting] + first]
-        atoms[:, 1] = self.backward.atom[self.backward.atoms_at[back][meeting] + second]
-        kept = np.ones(len(meeting), dtype=bool)
-        doubtful = np.flatnonzero(near[meeting])
-        between, rows = self.onward.end[there][meeting[doubtful]], row[meeting[doubtful]]
-        own, (before, after) = triples.at(rows), atoms[doubtful].T
-        kept[doubtful] = ~(own.are(start[rows], before, between) | own.are(between, after, own.y))
-        return row[meeting[kept]], atoms[kept]
+        near = (self.onward.end[from_start] == triples.x[row]) | (self.onward.end[from_start] == triples.y[row])
+        midpoint, offset = spread(self.onward.width(from_start) * self.backward.width(from_y))
+        first, second = np.divmod(offset, self.backward.width(from_y)[midpoint])
+        atoms = np.empty((len(midpoint), 2), dtype=np.int32)
+        atoms[:, 0] = self.onward.atom[self.onward.atoms_at[from_start][midpoint] + first]
+        atoms[:, 1] = self.backward.atom[self.backward.atoms_at[from_y][midpoint] + second]
+        kept = np.ones(len(midpoint), dtype=bool)
+        near_rows = np.flatnonzero(near[midpoint])
+        between, rows = self.onward.end[from_start][midpoint[near_rows]], row[midpoint[near_rows]]
+        own, (before, after) = triples.at(rows), atoms[near_rows].T
+        kept[near_rows] = ~(own.are(start[rows], before, between) | own.are(between, after, own.y))
+        return row[midpoint[kept]], atoms[kept]
 
 
 def tally(triples: HeadTriples, closed: Iterable[tuple[AnyInts, AnyInts]], length: int) -> Rules:

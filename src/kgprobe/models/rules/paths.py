@@ -82,13 +82,7 @@ class Adjacency:
 
 @dataclass(frozen=True, eq=False)
 class HeadTriples:
-    """Triples (x, relation, y) that instantiate rule heads.
-
-    Example:
-        >>> triples = HeadTriples(np.array([0, 0]), np.array([1, 1]), np.array([2, 3]), relations=2)
-        >>> triples.are(start=np.array([2, 2]), atom=np.array([3, 3]), end=np.array([0, 0])).tolist()
-        [True, False]
-    """
+    """Triples (x, relation, y) that instantiate rule heads."""
 
     x: AnyInts
     relation: AnyInts

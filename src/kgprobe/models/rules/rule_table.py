@@ -68,7 +68,8 @@ class Rules:
     @property
     def length(self) -> NDArray[np.int64]:
         """The number of atoms of each body."""
-        return np.count_nonzero(self.body != NO_ATOM, axis=1)
+        length: NDArray[np.int64] = np.count_nonzero(self.body != NO_ATOM, axis=1)
+        return length
 
     @property
     def confidence(self) -> Floats:

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
 
+import pyarrow as pa
+
 from kgprobe.errors import UsageError
 from kgprobe.graph import KnowledgeGraph
 from kgprobe.graph.names import Names
@@ -79,13 +81,14 @@ class Vocabulary:
             raise UsageError(f"ambiguous query {text!r}: it can be read in {len(queries)} ways", remedy=_HOW)
         if not queries:
             problems = [[*self._entities.problems([own]), *self._relations.problems([r])] for _, own, r in readings]
-            raise UsageError(f"invalid query {text!r} for graph {self.graph.name}", min(problems, key=len), _HOW)
+            fewest = min(problems, key=len)
+            raise UsageError(f"invalid query {text!r} for graph {self.graph.name}", fewest, _HOW)
         return queries[0]
 
     def _ids(self, names: _Known, texts: list[str]) -> list[int]:
         if problems := names.problems(texts):
             raise UsageError(f"unknown names for graph {self.graph.name}", problems, "give a name or an id")
-        return [found for text in texts if (found := names.id(text)) is not None]
+        return [own for text in texts if (own := names.id(text)) is not None]
 
     @cached_property
     def _entities(self) -> _Known:
@@ -103,11 +106,9 @@ class _Known:
         self.names = names
 
     def id(self, text: str) -> int | None:
-        import pyarrow as pa
-
-        found = int(self.names.ids(pa.array([text]))[0])
-        if found >= 0:
-            return found
+        by_name = int(self.names.ids(pa.array([text]))[0])
+        if by_name >= 0:
+            return by_name
         is_id = text.isascii() and text.isdigit() and int(text) < len(self.names.names)
         return int(text) if is_id else None
 
