@@ -35,8 +35,8 @@ def interpreted() -> dict[str, Any]:
 @pytest.mark.parametrize("name", list(CASES))
 def test_scores_and_all_gradients_are_those_of_float64(interpreted: dict[str, Any], name: str) -> None:
     apart = interpreted["cases"][name]
-    wanted = {"scores", "queries", "table"} | ({"axes", "shares"} if CASES[name].projections else set())
-    assert set(apart) == wanted
+    expected = {"scores", "queries", "table"} | ({"axes", "shares"} if CASES[name].projections else set())
+    assert set(apart) == expected
     assert max(apart.values()) < 1e-5
 
 

@@ -30,10 +30,10 @@ def every_body(relations: int, length: int) -> torch.Tensor:
 def test_a_body_has_the_product_of_what_its_relations_have() -> None:
     generator, head = new_generator(), torch.tensor([1])
     steps, state, total = [3, 2, 0], None, 0.0
-    for token, wanted in zip(steps, [2, 0, 3], strict=True):
+    for token, expected in zip(steps, [2, 0, 3], strict=True):
         inputs = torch.cat([generator.token.weight[token], generator.head.weight[1]])
         output, state = generator.memory(inputs[None, None], state)
-        total += generator.output(output[0, 0]).log_softmax(0)[wanted].item()
+        total += generator.output(output[0, 0]).log_softmax(0)[expected].item()
     for body in ([[2, 0]], [[2, 0, -1]], [[2, 0, -1, -1]]):
         assert generator.log_probability(head, torch.tensor(body)).item() == pytest.approx(total, abs=1e-5)
 

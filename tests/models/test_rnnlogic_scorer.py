@@ -39,7 +39,7 @@ def test_scores_are_those_of_brute_force(kind: dict[str, Any], memory: int) -> N
     scorer, counts = scorer_of(rules, memory, **kind)
     given, relation = np.array([3, 0, 8, 3, 5, 3]), np.array([1, 0, 1, 1, 0, 0])
     for side, shift in (("tail", 0), ("head", 2)):
-        wanted = torch.stack(
+        expected = torch.stack(
             [
                 dense_scores(scorer.model, counts, rules, int(r) + shift, int(x))
                 for x, r in zip(given, relation, strict=True)
@@ -48,7 +48,7 @@ def test_scores_are_those_of_brute_force(kind: dict[str, Any], memory: int) -> N
         for _ in range(2):
             found = scorer.score(side, given, relation)  # type: ignore[arg-type]
             assert found.dtype == torch.float32
-            torch.testing.assert_close(found, wanted.detach().float(), rtol=1e-6, atol=1e-6)
+            torch.testing.assert_close(found, expected.detach().float(), rtol=1e-6, atol=1e-6)
 
 
 def test_candidates_with_equal_evidence_tie() -> None:
@@ -108,8 +108,8 @@ def with_embedding(weight: float) -> tuple[RNNLogicWithEmbedding, torch.Tensor]:
 def test_an_embedding_adds_its_weighted_scores(side: Side) -> None:
     both, table = with_embedding(0.3)
     given, relation = np.array([3, 0, 3]), np.array([1, 0, 0])
-    wanted = both.first.score(side, given, relation) + 0.3 * (table[given] + torch.tensor([[1.0], [0.0], [0.0]]))
-    torch.testing.assert_close(both.score(side, given, relation), wanted)
+    expected = both.first.score(side, given, relation) + 0.3 * (table[given] + torch.tensor([[1.0], [0.0], [0.0]]))
+    torch.testing.assert_close(both.score(side, given, relation), expected)
 
 
 def test_an_explanation_names_the_part_of_the_embedding() -> None:

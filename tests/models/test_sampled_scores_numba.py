@@ -50,7 +50,7 @@ class Task:
         scores = compiled_scores(self.similarity, leaves["queries"], leaves["table"], self.entities, projection)
         return scores.detach(), *torch.autograd.grad((scores * self.weight).sum(), list(leaves.values()))
 
-    def wanted(self) -> tuple[Tensor, ...]:
+    def expected(self) -> tuple[Tensor, ...]:
         """The same in plain float64."""
         leaves = {name: own.double().requires_grad_() for name, own in self.leaves.items()}
         runs = torch.arange(len(self.entities))[:, None, None]
@@ -107,19 +107,19 @@ def threads() -> Iterator[None]:
 @pytest.mark.parametrize("size", [1, 2, 5, None], ids=str)
 def test_scores_and_all_gradients_are_those_of_float64(size: int | None, projections: int) -> None:
     own = task(size, 20, projections)
-    assert apart(own.found(), own.wanted()) < CLOSE
+    assert apart(own.found(), own.expected()) < CLOSE
 
 
 @pytest.mark.parametrize("size", [1, 2, None], ids=str)
 def test_vectors_may_be_longer_than_what_is_at_hand(size: int | None) -> None:
     own = task(size, 330, 1, answers=20)
-    assert apart(own.found(), own.wanted()) < CLOSE
+    assert apart(own.found(), own.expected()) < CLOSE
 
 
 def test_many_small_distances_add_up() -> None:
     own = task(1, 20_000, 0, answers=3)
     scores, *_ = own.found()
-    assert apart((scores,), own.wanted()[:1]) < 1e-7
+    assert apart((scores,), own.expected()[:1]) < 1e-7
 
 
 @pytest.mark.parametrize("projections", [0, 2])
@@ -127,8 +127,8 @@ def test_queries_can_share_their_answers(projections: int) -> None:
     own = task(2, 12, projections)
     shared = Task(own.similarity, own.leaves, own.entities[:, :1], own.weight)
     apiece = Task(own.similarity, own.leaves, own.entities[:, :1].expand(-1, 5, -1), own.weight)
-    found, wanted = shared.found(), apiece.wanted()
-    assert apart(found, wanted) < CLOSE
+    found, expected = shared.found(), apiece.expected()
+    assert apart(found, expected) < CLOSE
     assert torch.equal(found[0], apiece.found()[0])
 
 
@@ -140,7 +140,7 @@ def test_an_answer_at_no_distance_has_no_gradient(size: int | None) -> None:
     scores, queries, table = own.found()
     assert (scores[:, 0] == 3.0).all()
     assert (queries[:, 0] == 0).all()
-    assert apart((queries, table), own.wanted()[1:]) < CLOSE
+    assert apart((queries, table), own.expected()[1:]) < CLOSE
 
 
 @pytest.mark.parametrize("projections", [0, 2])

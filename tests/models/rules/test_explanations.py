@@ -178,14 +178,14 @@ def _relation(number: int) -> str:
 @every_model
 def test_every_rule_is_listed_once_with_its_weight_for_each_side(model: str) -> None:
     scorer, graph = kept_run(model).scorer, family()
-    rules, wanted = scorer.rules, {}
+    rules, expected = scorer.rules, {}
     for i, weight in enumerate(scorer.weights):
         side = "tail weight" if rules.head[i] < graph.num_relations else "head weight"
-        wanted.setdefault(rule_text(rules, i, _relation), {})[side] = weight
+        expected.setdefault(rule_text(rules, i, _relation), {})[side] = weight
     rows = rule_rows(scorer, graph, top=10_000)
-    assert len(rows) == len(wanted) == len({row["rule"] for row in rows})
+    assert len(rows) == len(expected) == len({row["rule"] for row in rows})
     for row in rows:
-        own = wanted[row["rule"]]
+        own = expected[row["rule"]]
         assert (row["tail weight"], row["head weight"]) == (own.get("tail weight"), own.get("head weight"))
         assert row["predicts"] == {("tail weight",): "tail", ("head weight",): "head"}.get(tuple(own), "both")
         assert row["rule"].startswith(f"{row['relation']}(x, y) <- ")

@@ -17,7 +17,7 @@ WORDS = Vocabulary(GRAPH)
 
 
 @pytest.mark.parametrize(
-    ("text", "wanted"),
+    ("text", "expected"),
     [
         ("Ada, child of, ?", WrittenQuery("tail", 0, 0)),
         ("?, child of, Ada", WrittenQuery("head", 0, 0)),
@@ -32,8 +32,8 @@ WORDS = Vocabulary(GRAPH)
         ("6, 1, ?", WrittenQuery("tail", 6, 1)),
     ],
 )
-def test_a_query_is_read(text: str, wanted: WrittenQuery) -> None:
-    assert WORDS.question(text) == wanted
+def test_a_query_is_read(text: str, expected: WrittenQuery) -> None:
+    assert WORDS.question(text) == expected
 
 
 @pytest.mark.parametrize(
