@@ -179,7 +179,7 @@ def test_everything_that_is_damaged_is_named_at_once(tmp_path: Path) -> None:
     ("name", "content", "said"),
     [
         ("settings.toml", "epochs = = 3", "not TOML"),
-        ("settings.toml", "epochs = 3", "which model"),
+        ("settings.toml", "epochs = 3", "does not name its model"),
         ("settings.toml", 'model = "ComplEx"\nepochz = 3\ndimension = 0', "epochz"),
         ("environment.json", None, "No such file"),
         ("environment.json", '{"graph": {"name": "small"}}', "its graph has no content_hash, entities, relations"),

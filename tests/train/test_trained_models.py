@@ -146,7 +146,7 @@ def test_a_model_of_a_run_is_told_apart_without_torch(run: Path) -> None:
         from pathlib import Path
         from kgprobe.predict.adapters.opening import ADAPTERS
         import kgprobe
-        print(*(SOURCES[0].is_meant(Path(path)) for path in sys.argv[1:]), "torch" in sys.modules)
+        print(*(ADAPTERS[0].is_meant(Path(path)) for path in sys.argv[1:]), "torch" in sys.modules)
     """
     paths = [str(run), str(run / "best/mrr/seed-3.safetensors"), str(run / "ranks.parquet")]
     done = subprocess.run([sys.executable, "-c", code, *paths], capture_output=True, text=True, check=True)

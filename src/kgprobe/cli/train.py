@@ -101,34 +101,24 @@ def train(
         "validate_every": validate_every,
         "patience": patience,
     }
+    display, texts = TerminalDisplay(), _option_texts(set or [], common)
     kind = model_kind(model)
-    kind.load()  # first, because it says what to install where torch is missing
-    given = _from_options(set or [], common)
+    kind.load()  # before other imports, because it says what to install where torch is missing
     folder = _folder(output, resume=resume, force=force, dry_run=dry_run)
 
     from kgprobe.graph import load_graph
     from kgprobe.train.fitting import fit_from
+    from kgprobe.train.setting_sources import from_command_line
     from kgprobe.train.trainer import TrainingResources
 
-    known = load_graph(graph)
+    known, given = load_graph(graph), from_command_line(texts)
     if dry_run:
         _print_settings(kind.name, known, config, given)
         return
-    display = TerminalDisplay()
+    resources = TrainingResources(device, threads)
+    modes: dict[str, Any] = {"config": config, "resources": resources, "force": force, "resume": resume}
     try:
-        resources = TrainingResources(device, threads).resolved()
-        note(f"device: {resources.device} ({resources.ranking(0).workers} threads)")
-        fitted = fit_from(
-            kind.name,
-            known,
-            given,
-            folder,
-            config=config,
-            resources=resources,
-            force=force,
-            resume=resume,
-            display=display,
-        )
+        fitted = fit_from(kind.name, known, given, folder, display=display, **modes)
     except KeyboardInterrupt:
         if display.started:
             note(f"stopped; the same command with --resume continues {folder}")
@@ -142,10 +132,8 @@ def train(
     print_rows(result_rows(folder, fitted), format)
 
 
-def _from_options(pairs: Sequence[str], common: Mapping[str, str | list[str] | None]) -> SettingSource:
-    """The settings of the command line; refuses all that cannot be parsed."""
-    from kgprobe.train.setting_sources import from_command_line
-
+def _option_texts(pairs: Sequence[str], common: Mapping[str, str | list[str] | None]) -> dict[str, list[str]]:
+    """The texts given for each setting; refuses all that cannot be parsed."""
     malformed = [f"--set {pair}" for pair in pairs if not re.fullmatch(r"\s*\w+\s*=.*", pair, re.DOTALL)]
     if malformed:
         raise UsageError("malformed settings", malformed, "write --set KEY=VALUE, as in --set gamma=6")
@@ -154,7 +142,7 @@ def _from_options(pairs: Sequence[str], common: Mapping[str, str | list[str] | N
     }
     for key, value in (pair.split("=", 1) for pair in pairs):
         texts.setdefault(key.strip(), []).append(value.strip())
-    return from_command_line(texts)
+    return texts
 
 
 def _folder(output: Path | None, *, resume: bool, force: bool, dry_run: bool) -> Path:

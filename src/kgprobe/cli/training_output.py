@@ -49,12 +49,7 @@ class TerminalDisplay:
 
 @contextmanager
 def training_bar(name: str, validates: bool) -> Iterator[OnProgress]:
-    """Context that gives the callback for the progress of a training.
-
-    Args:
-        name: The model.
-        validates: Whether there are validation triples.
-    """
+    """Context that gives the callback for the progress of a training."""
     if not sys.stderr.isatty():
         yield SparseNotes(note, validates)
         return
@@ -92,13 +87,7 @@ def described(progress: TrainingProgress) -> str:
 
 
 def steps_done(progress: TrainingProgress) -> int:
-    """Number of training steps taken, earlier sessions included.
-
-    Example:
-        >>> from kgprobe.train.trainer import TrainingProgress
-        >>> steps_done(TrainingProgress(epochs=10, steps_an_epoch=4, epoch=2, step=3))
-        11
-    """
+    """Number of training steps taken, earlier sessions included."""
     # Between two epochs, step is still that of the epoch before.
     return progress.epoch * progress.steps_an_epoch + progress.step % progress.steps_an_epoch
 

@@ -66,16 +66,6 @@ class MemoryStorage:
     Attributes:
         rows: The log.
         snapshots: Weights and metadata by epoch and seed.
-
-    Example:
-        >>> import torch
-        >>> storage = MemoryStorage()
-        >>> storage.load_state() is None
-        True
-        >>> storage.log({"epoch": 5})
-        >>> storage.save_state({"model.entity": torch.zeros(1, 2, 2)}, {"epoch": 5})
-        >>> storage.load_state()[1], storage.rows
-        ({'epoch': 5}, [{'epoch': 5}])
     """
 
     def __init__(self) -> None:
@@ -115,27 +105,13 @@ def copied(tensors: Mapping[str, Tensor]) -> Tensors:
 
 
 def as_json(facts: Mapping[str, Any]) -> Metadata:
-    """Metadata after a round trip through JSON, so that a run in memory equals one on disk.
-
-    Example:
-        >>> as_json({"seeds": (0, 1)})
-        {'seeds': [0, 1]}
-    """
+    """Metadata after a round trip through JSON, so that a run in memory equals one on disk."""
     back: Metadata = json.loads(json.dumps(facts))
     return back
 
 
 def write_tensors(path: Path, tensors: Mapping[str, Tensor], facts: Mapping[str, Any]) -> None:
-    """Write a safetensors file atomically: an old file stays until the new one is on disk.
-
-    Example:
-        >>> import tempfile
-        >>> path = Path(tempfile.mkdtemp()) / "state.safetensors"
-        >>> write_tensors(path, {"model.entity": torch.eye(2)}, {"epoch": 5})
-        >>> tensors, facts = read_tensors(path)
-        >>> tensors["model.entity"].tolist(), facts
-        ([[1.0, 0.0], [0.0, 1.0]], {'epoch': 5})
-    """
+    """Write a safetensors file atomically: an old file stays until the new one is on disk."""
     own = copied(tensors)
     # A single entry: the order of several is random, and so would be the bytes of the file.
     header = {SAFETENSORS_HEADER: json.dumps({**facts, _CHECKSUM: _checksum(own)}, sort_keys=True)}
@@ -291,13 +267,6 @@ class State:
         tensors: The model and its optimiser.
         progress: The progress of the run.
         logged: The length of the log in bytes.
-
-    Example:
-        >>> import tempfile, torch
-        >>> path = Path(tempfile.mkdtemp()) / "state.safetensors"
-        >>> State({"model.entity": torch.eye(2)}, {"epoch": 5}, logged=120).write(path)
-        >>> State.read(path).progress
-        {'epoch': 5}
     """
 
     tensors: Mapping[str, Tensor]

@@ -40,15 +40,7 @@ Recipe: TypeAlias = Callable[[Size], Values]
 
 
 def defaults(model: str, size: Size) -> Values:
-    """Default settings of a model for a graph of this size.
-
-    Example:
-        >>> small, large = Size(135, 1959, 1306), Size(40943, 86835, 3034)
-        >>> [defaults("ComplEx", size)["batch_size"] for size in (small, large)]
-        [128, 1024]
-        >>> [defaults("RotatE", size)["objective"] for size in (small, large)]
-        ['one_vs_all', 'negative_sampling']
-    """
+    """Default settings of a model for a graph of this size."""
     recipe = RECIPES.get(model.lower(), _factorisation)(size)
     epochs = recipe["epochs"]
     validation_facts = _VALIDATION_TRIPLES if size.valid > 2 * _VALIDATION_TRIPLES else 0

@@ -126,15 +126,7 @@ class Steps:
 
 @contextmanager
 def uncollected() -> Iterator[None]:
-    """Context without garbage collection: freeing an older CUDA graph would break the capture.
-
-    Example:
-        >>> with uncollected():
-        ...     gc.isenabled()
-        False
-        >>> gc.isenabled()
-        True
-    """
+    """Context without garbage collection: freeing an older CUDA graph would break the capture."""
     gc.collect()
     enabled = gc.isenabled()
     gc.disable()

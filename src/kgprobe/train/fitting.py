@@ -142,18 +142,7 @@ def fit_from(
     resume: bool = False,
     display: Display | None = None,
 ) -> Fitted:
-    """Train a model with settings from a source of any kind; see `fit`.
-
-    Args:
-        model: Name of the model.
-        graph: The graph.
-        given: Settings that override all others.
-        output: The run directory; None to keep everything in memory.
-        config: A TOML file with settings that override those of the package.
-        resources: Device and threads.
-        force: Whether to replace a run that is already in the directory.
-        resume: Whether to continue the run that is in the directory; its settings must agree with those given.
-        display: Shows progress and remarks.
+    """Train a model as `fit` does, with settings from any source; a resumed run must agree with those given.
 
     Raises:
         UsageError: Settings, device or run directory cannot be used as requested.
@@ -167,6 +156,7 @@ def fit_from(
         raise UsageError("invalid arguments", ["resume=True needs output, the run directory, and excludes force=True"])
     resources = resources.resolved()
     backend_for(resources.device)  # refuses a device that cannot be used
+    display.note(f"device: {resources.device} ({resources.ranking(0).workers} threads)")
     about = environment(graph, resources.device, resources.ranking(0).workers)
     if resume and output is not None:
         sources = [given] if config is None else [from_file(read_toml(config)), given]
@@ -248,8 +238,7 @@ def rank_best(
         target: The selection metric.
         resources: Device, threads and memory; the ranks do not depend on it.
         progress: Called with the number of queries ranked since the last call.
-        ranked: Ranks by seed and epoch that exist already, so that a checkpoint selected by several metrics is ranked
-            once. New ranks are added.
+        ranked: Ranks by seed and epoch, to which new ones are added: each checkpoint is ranked once.
     """
     computed, ranked = resources or Resources(), {} if ranked is None else ranked
     runs, checkpoints = {}, {}
@@ -268,30 +257,13 @@ def rank_best(
 
 
 def training_metadata(settings: Settings, target: str, checkpoints: Mapping[int, Mapping[str, Any]]) -> Metadata:
-    """What a rank file records about the training of its model.
-
-    Args:
-        settings: The settings of the training.
-        target: The metric that selected the checkpoints.
-        checkpoints: The metadata of the checkpoint of each seed.
-
-    Example:
-        >>> about = training_metadata(resolve("rotate", []).settings, "MRR", {0: {"epoch": 5, "score": 0.5}})
-        >>> about["training"]["model"], about["selected_by"], about["checkpoints"]
-        ('RotatE', 'MRR', [{'seed': 0, 'epoch': 5, 'score': 0.5}])
-    """
+    """What a rank file records about the training of its model and the checkpoint of each seed."""
     every = [{"seed": seed, **about} for seed, about in checkpoints.items()]
     return as_json({"training": settings.flat(), "selected_by": target, CHECKPOINTS: every})
 
 
 def model_name(settings: Settings, target: str) -> str:
-    """The model's name in reports; with several selection metrics, it includes the metric.
-
-    Example:
-        >>> settings = resolve("rotate", []).settings
-        >>> model_name(settings, settings.select[0])
-        'RotatE'
-    """
+    """The model's name in reports; with several selection metrics, it includes the metric."""
     return settings.model if len(settings.select) == 1 else f"{settings.model} by {target}"
 
 
@@ -305,13 +277,6 @@ def finish_run(
     """Rank the test triples with the best checkpoints of every selection metric, and write ranks and result.
 
     Ranks that were written before the run was interrupted are not computed again. Without test triples there are none.
-
-    Args:
-        run: The trained run.
-        graph: The graph.
-        resources: Device, threads and memory; the ranks do not depend on it.
-        progress: Called with the number of queries ranked since the last call, out of `ranking_queries`.
-        times: Further entries of the result, such as the training time.
 
     Returns:
         The ranks of all seeds for every selection metric.

@@ -65,14 +65,7 @@ _RULES = {
 
 
 def learner_of(settings: Settings, graph: KnowledgeGraph, device: torch.device) -> Learner:
-    """The learner of the model of the settings, before its first epoch.
-
-    Example:
-        >>> from kgprobe.train.settings import resolve
-        >>> graph = KnowledgeGraph.from_triples(train=[[0, 0, 1]])
-        >>> learner_of(resolve("distmult", []).settings, graph, torch.device("cpu")).ready
-        True
-    """
+    """The learner of the model of the settings, before its first epoch."""
     module, learner = _RULES.get(settings.model.lower(), _EMBEDDING)
     new: Learner = getattr(import_module(module), learner)(settings, graph, device)
     return new
@@ -83,22 +76,8 @@ def trained_run(
 ) -> AnyScorer:
     """A trained run as a scorer.
 
-    Args:
-        settings: The settings of the training.
-        graph: The training graph.
-        tensors: The weights of the run.
-        device: Where it computes.
-
     Raises:
         DataError: The weights are not those of such a model.
-
-    Example:
-        >>> from kgprobe.train.settings import resolve
-        >>> settings = resolve("distmult", []).settings
-        >>> graph = KnowledgeGraph.from_triples(train=[[0, 0, 1]])
-        >>> weights = {"entity": torch.ones(1, 2, 128), "relation": torch.ones(1, 1, 128)}
-        >>> trained_run(settings, graph, weights).score("tail", [0], [0]).tolist()
-        [[128.0, 128.0]]
     """
     module, _ = _RULES.get(settings.model.lower(), _EMBEDDING)
     run: AnyScorer = import_module(module).open_run(settings, graph, tensors, torch.device(device))

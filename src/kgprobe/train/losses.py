@@ -188,11 +188,6 @@ def product_cross_entropy(queries: Tensor, table: Tensor, target: Tensor, smooth
 
     Returns:
         The losses [S, B].
-
-    Example:
-        >>> queries, table = torch.zeros(1, 1, 2), torch.ones(1, 4, 2)
-        >>> round(product_cross_entropy(queries, table, torch.tensor([[3]]), 0.0).item(), 4)
-        1.3863
     """
     log_sum: Callable[..., Tensor] = _LogSumOfProducts.apply
     positive = rows(table, target)

@@ -17,13 +17,7 @@ _MATMUL_PRECISION = {"float32": "highest", "tf32": "high", "bfloat16": "high"}
 
 @contextmanager
 def matmul_precision(precision: str) -> Iterator[None]:
-    """Context in which products of float32 matrices have this precision.
-
-    Example:
-        >>> with matmul_precision("tf32"):
-        ...     torch.get_float32_matmul_precision()
-        'high'
-    """
+    """Context in which products of float32 matrices have this precision."""
     before = torch.get_float32_matmul_precision()
     torch.set_float32_matmul_precision(_MATMUL_PRECISION[precision])
     try:
@@ -103,12 +97,7 @@ class Optimiser:
 
 
 def under(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """The tensors whose names begin with a prefix, without the prefix.
-
-    Example:
-        >>> list(under("a.", {"a.b": torch.zeros(1), "b": torch.zeros(1)}))
-        ['b']
-    """
+    """The tensors whose names begin with a prefix, without the prefix."""
     return {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}
 
 

@@ -110,7 +110,6 @@ def _as_stated(relation: int, x: AnyInts, y: AnyInts) -> Floats:
 
 EMBEDDING, LOGIC_WEIGHT = "embedding.", "logic_weight"
 _ITERATION = "iteration"
-
 _ANNOTATED = 1 << 16
 """Triples that an embedding annotates at a time."""
 

@@ -57,32 +57,17 @@ def slug(target: str) -> str:
 
 
 def best_path(run: Path, target: str, seed: int) -> Path:
-    """File of the best checkpoint of a seed for a selection metric.
-
-    Example:
-        >>> best_path(Path("run"), "MRR", 2).as_posix()
-        'run/best/mrr/seed-2.safetensors'
-    """
+    """File of the best checkpoint of a seed for a selection metric."""
     return run / BEST / slug(target) / f"seed-{seed}.safetensors"
 
 
 def snapshot_path(run: Path, epoch: int, seed: int) -> Path:
-    """File of the snapshot of a seed after an epoch.
-
-    Example:
-        >>> snapshot_path(Path("run"), 50, 0).as_posix()
-        'run/snapshots/epoch-00050/seed-0.safetensors'
-    """
+    """File of the snapshot of a seed after an epoch."""
     return run / SNAPSHOTS / f"epoch-{epoch:05d}" / f"seed-{seed}.safetensors"
 
 
 def ranks_path(run: Path, target: str, *, first: bool) -> Path:
-    """File of the test ranks for a selection metric; those of the first metric are `RANKS`.
-
-    Example:
-        >>> ranks_path(Path("run"), "MRR", first=False).name
-        'ranks-mrr.parquet'
-    """
+    """File of the test ranks for a selection metric; those of the first metric are `RANKS`."""
     return run / (RANKS if first else f"ranks-{slug(target)}.parquet")
 
 
@@ -248,11 +233,6 @@ def read_environment(path: Path) -> Metadata:
 
 def _read_run(run: Path, graph: KnowledgeGraph, given: Mapping[str, Any]) -> tuple[Settings, Metadata]:
     """Read settings and environment of a run that is resumed.
-
-    Args:
-        run: The run directory.
-        graph: The graph, which must be that of the run.
-        given: Settings by name, which must be those of the run.
 
     Raises:
         DataError: The run is damaged, or its graph is another; with all problems.

@@ -24,13 +24,7 @@ GRAPH = "graph"
 
 
 def graph_metadata(graph: KnowledgeGraph) -> Metadata:
-    """Name, content hashes and size of a graph.
-
-    Example:
-        >>> about = graph_metadata(KnowledgeGraph.from_triples(train=[[0, 0, 1]], name="tiny"))
-        >>> about["name"], about["entities"], about["relations"]
-        ('tiny', 2, 1)
-    """
+    """Name, content hashes and size of a graph."""
     return {
         "name": graph.name,
         "content_hash": graph.content_hash,
@@ -69,18 +63,7 @@ def _described(about: Mapping[str, Any]) -> str:
 
 
 def environment(graph: KnowledgeGraph, device: str = "cpu", threads: int | None = None) -> Metadata:
-    """The versions, the machine and the graph of a run.
-
-    Args:
-        graph: The graph.
-        device: The torch device.
-        threads: Threads on the CPU; None for torch's own choice.
-
-    Example:
-        >>> about = environment(KnowledgeGraph.from_triples(train=[[0, 0, 1]], name="tiny"), threads=1)
-        >>> about["threads"], about["graph"]["name"]
-        (1, 'tiny')
-    """
+    """The versions, the machine and the graph of a run."""
     return {
         "kgprobe": package_version(),
         "python": platform.python_version(),
@@ -97,12 +80,7 @@ def environment(graph: KnowledgeGraph, device: str = "cpu", threads: int | None 
 
 
 def changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
-    """Differences between two environments.
-
-    Example:
-        >>> changes({"torch": "2.4", "threads": 2}, {"torch": "2.4", "threads": 1})
-        ['threads was 2 and is 1']
-    """
+    """Differences between two environments."""
     return [
         f"{name} was {before.get(name)} and is {value}"
         for name, value in now.items()
@@ -124,18 +102,7 @@ def _processor() -> str:
 
 
 class RunLog:
-    """Log of a run in JSON Lines; it is cut back when the run continues from an earlier state.
-
-    Example:
-        >>> import tempfile
-        >>> log = RunLog(Path(tempfile.mkdtemp()) / "log.jsonl")
-        >>> log.add({"epoch": 5})
-        >>> length = log.length
-        >>> log.add({"epoch": 10})
-        >>> log.cut(length)
-        >>> log.rows()
-        [{'epoch': 5}]
-    """
+    """Log of a run in JSON Lines; it is cut back when the run continues from an earlier state."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -192,16 +159,7 @@ def _writing(path: Path) -> Iterator[None]:
 
 
 def write_curve(path: Path, rows: Iterable[Metadata], seeds: Sequence[int]) -> None:
-    """Write the validation curve as CSV: one line for each validation, selection metric and seed.
-
-    Example:
-        >>> import tempfile
-        >>> path = Path(tempfile.mkdtemp()) / "curve.csv"
-        >>> write_curve(path, [{"epoch": 5, "seconds": 2.5, "loss": [0.1], "scores": {"MRR": [0.5]}}], [7])
-        >>> print(path.read_text().strip())
-        epoch,seconds,seed,target,score,loss
-        5,2.5,7,MRR,0.5,0.1
-    """
+    """Write the validation curve as CSV: one line for each validation, selection metric and seed."""
     with replacing(path) as temporary, temporary.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(("epoch", "seconds", "seed", "target", "score", "loss"))

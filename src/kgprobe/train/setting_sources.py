@@ -42,16 +42,7 @@ class TomlFile:
 
 
 def read_toml(path: str | os.PathLike[str]) -> TomlFile:
-    r"""Read a TOML file of settings.
-
-    Example:
-        >>> import tempfile
-        >>> path = Path(tempfile.mkdtemp()) / "mine.toml"
-        >>> _ = path.write_text("epochs = 5\n[measured]\nseconds = 2.5\n")
-        >>> file = read_toml(path)
-        >>> dict(file.values), file.lines["epochs"], file.tables["measured"]["seconds"]
-        ({'epochs': 5}, 1, 2.5)
-    """
+    """Read a TOML file of settings."""
     file = Path(path)
     try:
         text = file.read_text(encoding="utf-8-sig")
@@ -75,20 +66,7 @@ def _lines(text: str, entries: Mapping[str, Any]) -> dict[str, int]:
 
 
 def toml_text(values: Mapping[str, Any], comments: Mapping[str, str] | None = None) -> str:
-    """Format values as TOML; mappings become tables at the end.
-
-    Args:
-        values: The values; floats are read back bit for bit.
-        comments: Comments behind some of the values.
-
-    Example:
-        >>> print(toml_text({"epochs": 5, "seeds": (0, 1), "measured": {"MRR": 0.5}}, {"epochs": "by hand"}), end="")
-        epochs = 5  # by hand
-        seeds = [0, 1]
-        <BLANKLINE>
-        [measured]
-        MRR = 0.5
-    """
+    """Format values as TOML; mappings become tables at the end."""
     return "".join(f"{line}\n" for line in _written(values, comments or {}, ()))
 
 
@@ -176,12 +154,7 @@ def from_command_line(options: Mapping[str, Sequence[str]]) -> SettingSource:
 
 
 def as_kind(default: Any, value: Any) -> Any:
-    """Convert a value of a file or of Python to the type of a setting.
-
-    Example:
-        >>> as_kind(1.0, 2), as_kind((0.0,), [1, 2]), as_kind((0,), 3), as_kind(5, "7")
-        (2.0, (1.0, 2.0), (3,), '7')
-    """
+    """Convert a value of a file or of Python to the type of a setting."""
     if isinstance(default, tuple):
         return tuple(as_kind(default[0], one) for one in (value if isinstance(value, list | tuple) else [value]))
     if isinstance(default, float) and type(value) is int and abs(value) <= _EXACT:
@@ -190,12 +163,7 @@ def as_kind(default: Any, value: Any) -> Any:
 
 
 def from_text(default: Any, value: Any) -> Any:
-    """Convert a text of the command line to the type of a setting.
-
-    Example:
-        >>> from_text(1.0, ".5"), from_text((0,), "1, 2"), from_text(False, "true"), from_text(5, "many")
-        (0.5, (1, 2), True, 'many')
-    """
+    """Convert a text of the command line to the type of a setting."""
     if isinstance(default, tuple):
         texts = [value] if isinstance(value, str) else value
         if isinstance(default[0], int | float):
@@ -237,12 +205,6 @@ class Known:
 def known_settings(model: str, graph: KnowledgeGraph, config: Path | None = None, folder: Path = FOLDER) -> Known:
     """Settings for a model and a graph: defaults for its size, then the file of the package, then that of the user.
 
-    Args:
-        model: Name of the model.
-        graph: The graph.
-        config: A TOML file of the user.
-        folder: The settings of the package.
-
     Example:
         >>> graph = KnowledgeGraph.from_triples(train=[[0, 0, 1]], name="unknown")
         >>> known_settings("RotatE", graph).notes
@@ -269,12 +231,7 @@ def known_settings(model: str, graph: KnowledgeGraph, config: Path | None = None
 
 
 def packaged(model: str, graph: str, folder: Path = FOLDER) -> Path | None:
-    """The settings file of the package for a model and graphs of this name, if there is one.
-
-    Example:
-        >>> packaged("RotatE", "unknown") is None
-        True
-    """
+    """The settings file of the package for a model and graphs of this name, if there is one."""
     files = {_plain(path.stem): path for path in sorted((folder / model.lower()).glob("*.toml"))}
     return files.get(_plain(graph))
 

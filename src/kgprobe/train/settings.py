@@ -209,17 +209,7 @@ def settings_text(settings: Settings) -> str:
 
 
 def read_settings(path: str | os.PathLike[str]) -> Settings:
-    """Read a file with all settings of a run, the name of the model included.
-
-    Example:
-        >>> import tempfile
-        >>> from pathlib import Path
-        >>> settings = resolve("rotate", []).settings
-        >>> path = Path(tempfile.mkdtemp()) / "settings.toml"
-        >>> _ = path.write_text(settings_text(settings))
-        >>> read_settings(path) == settings
-        True
-    """
+    """Read a file with all settings of a run, the name of the model included."""
     file = read_toml(path)
     model = file.values.get("model")
     if not isinstance(model, str):
@@ -261,17 +251,7 @@ def _default(default: Any) -> str:
 
 
 def _allowed(rules: Mapping[str, Any]) -> str:
-    """The allowed values of a setting.
-
-    Args:
-        rules: The metadata that `option` gives the field.
-
-    Example:
-        >>> _allowed({"choices": (), "least": 0, "above": None, "most": 0.95})
-        'from 0 to 0.95'
-        >>> _allowed({"choices": ("adam", "adagrad"), "least": None, "above": None, "most": None})
-        '`adam`, `adagrad`'
-    """
+    """The allowed values of a setting."""
     if rules["choices"]:
         return ", ".join(f"`{choice}`" for choice in rules["choices"])
     words = {"least": "from {:g}", "above": "above {:g}", "most": "to {:g}"}

@@ -157,13 +157,6 @@ def train(
 
     If the storage has a state, the training continues from it, with the same result as without the interruption.
 
-    Args:
-        settings: The settings.
-        graph: The graph.
-        storage: Stores checkpoints, log and state.
-        resources: Device and threads.
-        progress: Called with the progress of the training.
-
     Raises:
         UsageError: The settings are invalid.
         DataError: The graph has no training triples, the training diverges, or memory is short.

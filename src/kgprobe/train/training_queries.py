@@ -176,12 +176,7 @@ def training_queries(
 
 
 def rarity(columns: Columns) -> NDArray[Any]:
-    """Subsampling weights: lower for frequent pairs of head or tail and relation (Mikolov et al. 2013).
-
-    Example:
-        >>> rarity((np.array([0, 0]), np.array([0, 0]), np.array([1, 2]))).round(3).tolist()
-        [0.333, 0.333]
-    """
+    """Subsampling weights: lower for frequent pairs of head or tail and relation (Mikolov et al. 2013)."""
     given, relation, target = (column.astype(np.int64) for column in columns)
     relations = int(relation.max(initial=0)) + 1
     counts = [_occurrences(end * relations + relation) + 3 for end in (given, target)]

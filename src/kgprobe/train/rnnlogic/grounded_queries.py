@@ -69,12 +69,7 @@ def ranges(starts: Tensor, sizes: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def begins(sizes: Tensor) -> Tensor:
-    """Starts of rows of these sizes.
-
-    Example:
-        >>> begins(torch.tensor([2, 0, 3])).tolist()
-        [0, 2, 2]
-    """
+    """Starts of rows of these sizes."""
     return sizes.cumsum(0) - sizes
 
 
@@ -137,13 +132,7 @@ class RelationBlock:
 
 
 def block_of(grounder: Grounder, rules: Rules, facts: RelationTriples) -> RelationBlock:
-    """Ground the rules of one relation for some of its queries.
-
-    Args:
-        grounder: Grounds the rules.
-        rules: Rules with this relation as head.
-        facts: All training triples of each query.
-    """
+    """Ground the rules of one relation for some of its queries."""
     facts = facts.ordered()
     given, row = np.unique(facts.x, return_inverse=True)
     found = grounder.paths(rules, given)
@@ -305,15 +294,7 @@ def ground_queries(
     rng: np.random.Generator,
     progress: Callable[[], None] = lambda: None,
 ) -> GroundedQueries:
-    """Ground the training queries of all relations.
-
-    Args:
-        grounder: Grounds the rules.
-        rules: Rules of all relations, ordered by head.
-        amount: Limits on the training triples.
-        rng: Random generator of the sample.
-        progress: Called after each relation.
-    """
+    """Ground the training queries of all relations."""
     relations = np.arange(2 * grounder.adjacency.relations)
     first = np.searchsorted(rules.head, np.append(relations, len(relations)))
     grounded = []

@@ -122,12 +122,6 @@ def fact_losses(chunk: Chunk, scored: Scored, base: Tensor, row: Tensor) -> Tens
     The target is compared with all entities that are not other training answers of the query, and all are scored as if
     the triple were not in the graph: paths through it do not count. Candidates without a path have their base score;
     they enter through the sum over all entities, from which the others are subtracted.
-
-    Args:
-        chunk: The queries.
-        scored: The scores from rules.
-        base: Scores without rules [rows, entities].
-        row: The row of each query.
     """
     base = base.double()
     rival = chunk.answer.logical_not().nonzero()[:, 0]
@@ -225,16 +219,7 @@ def fit_epoch(
     step: Callable[[], None],
     progress: Callable[[], None] = lambda: None,
 ) -> Tensor:
-    """Train on every query once, in random order; returns the mean loss of the steps.
-
-    Args:
-        model: The predictor.
-        queries: The training queries.
-        batch: Queries in a step.
-        streams: Random generators of the order and of dropout.
-        step: Updates the parameters and clears the gradients.
-        progress: Called after each step.
-    """
+    """Train on every query once, in random order; returns the mean loss of the steps."""
     model.train()
     total, steps = torch.zeros((), dtype=torch.float64, device=model.rule.device), 0
     for chosen in torch.split(streams.order(len(queries))[0], batch):

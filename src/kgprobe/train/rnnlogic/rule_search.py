@@ -31,11 +31,6 @@ def explained(model: RNNLogic, queries: GroundedQueries, most: int) -> Tensor:
     A triple is explained by the rules that lead to its answer without the triple itself, in proportion to exp(their
     score of the answer minus their mean score of the query's candidates) (H in Qu et al. 2021; there over all rules of
     the relation, so that rules without a grounding get a share too).
-
-    Args:
-        model: A linear predictor.
-        queries: Training queries.
-        most: Maximum number of scores in memory.
     """
     share, triples = model.rule.new_zeros(len(model.rule), dtype=torch.float64), torch.zeros_like(queries.first_rule)
     for chosen in queries.chunks(torch.arange(len(queries), device=share.device), most):
