@@ -111,8 +111,8 @@ class RelationBlock:
         given: The given entity of each query: int64 [queries].
         pairs: ``candidate``; ``answer``: whether it is a training answer; ``rules``: number of rules that lead to it.
         entries: The rules of all pairs: ``rule``: index among those of the relation; ``count``: number of paths.
-        facts: The training triples: ``target``; ``pair``: index among the query's pairs, or -1; ``asked``.
-        changes: Pairs that lose paths without a triple: ``fact`` and ``pair``: indices in the query; ``gone``: whether
+        triples: The training triples: ``target``; ``pair``: index among the query's pairs, or -1; ``asked``.
+        changes: Pairs that lose paths without a triple: ``triple`` and ``pair``: indices in the query; ``gone``: that
             no path is left; ``rules``: number of rules that lose paths. Only pairs that are compared: the target of
             the triple, and candidates that are not answers.
         changed: The rules that lose paths: ``rule``; ``count``: number of paths; ``left``: number of paths left.
@@ -121,7 +121,7 @@ class RelationBlock:
     given: NDArray[np.int64]
     pairs: Ragged
     entries: Ragged
-    facts: Ragged
+    triples: Ragged
     changes: Ragged
     changed: Ragged
 
@@ -131,22 +131,22 @@ class RelationBlock:
         return len(self.entries.columns["rule"]) + len(self.changed.columns["rule"])
 
 
-def block_of(grounder: Grounder, rules: Rules, facts: RelationTriples) -> RelationBlock:
+def block_of(grounder: Grounder, rules: Rules, triples: RelationTriples) -> RelationBlock:
     """Ground the rules of one relation for some of its queries."""
-    facts = facts.ordered()
-    given, row = np.unique(facts.x, return_inverse=True)
+    triples = triples.ordered()
+    given, row = np.unique(triples.x, return_inverse=True)
     found = grounder.paths(rules, given)
-    lost = grounder.through(rules, facts.x[facts.asked], facts.y[facts.asked])
+    lost = grounder.through(rules, triples.x[triples.asked], triples.y[triples.asked])
     entities = grounder.adjacency.entities
     keys = np.repeat(np.arange(len(given)), np.diff(found.candidates_at)) * entities + found.candidate
-    pair = _places(keys, row * entities + facts.y)
+    pair = _places(keys, row * entities + triples.y)
     answer = np.zeros(len(keys), dtype=bool)
     answer[pair[pair >= 0]] = True
-    facts_at = np.searchsorted(row, np.arange(len(given) + 1))
+    triples_at = np.searchsorted(row, np.arange(len(given) + 1))
 
-    asked = np.repeat(np.flatnonzero(facts.asked), np.diff(lost.candidates_at))
+    asked = np.repeat(np.flatnonzero(triples.asked), np.diff(lost.candidates_at))
     place = _places(keys, row[asked] * entities + lost.candidate)
-    compared = ~answer[place] | (lost.candidate == facts.y[asked])
+    compared = ~answer[place] | (lost.candidate == triples.y[asked])
     before = _counts(found, np.repeat(place, np.diff(lost.rules_at)), lost.rule, len(rules))
     kept = _Kept(lost, compared, before)
     asked, place = asked[compared], place[compared]
@@ -161,14 +161,14 @@ def block_of(grounder: Grounder, rules: Rules, facts: RelationTriples) -> Relati
         ),
         Ragged.of(found.rules_at[found.candidates_at], rule=found.rule.astype(np.int16), count=_short(found.count)),
         Ragged.of(
-            facts_at,
-            target=facts.y.astype(np.int32),
+            triples_at,
+            target=triples.y.astype(np.int32),
             pair=np.where(pair >= 0, pair - found.candidates_at[row], -1).astype(np.int32),
-            asked=facts.asked,
+            asked=triples.asked,
         ),
         Ragged.of(
             changes_at,
-            fact=(asked - facts_at[row[asked]]).astype(np.int32),
+            triple=(asked - triples_at[row[asked]]).astype(np.int32),
             pair=(place - found.candidates_at[row[asked]]).astype(np.int32),
             gone=np.diff(found.rules_at)[place] == kept.emptied,
             rules=kept.sizes.astype(np.int32),
@@ -225,7 +225,7 @@ def _short(count: NDArray[np.float32]) -> NDArray[np.int16]:
 _FIRST = 64
 """Number of queries of a relation that are grounded first, to estimate the size of the others."""
 
-_PARTS = ("pairs", "entries", "facts", "changes", "changed")
+_PARTS = ("pairs", "entries", "triples", "changes", "changed")
 
 
 @dataclass(frozen=True)
@@ -233,12 +233,12 @@ class Amount:
     """Limits on the training triples.
 
     Attributes:
-        facts: Maximum number of triples of a relation; 0 for all.
+        triples: Maximum number of triples of a relation; 0 for all.
         of_query: Maximum number of triples of a query.
         groundings: Approximate maximum number of stored groundings; beyond it, queries are left out.
     """
 
-    facts: int = 0
+    triples: int = 0
     of_query: int = 64
     groundings: int = 100_000_000
 
@@ -251,7 +251,7 @@ class GroundedQueries:
         relation: The relation of each query, inverse relations for head queries: int64 [queries].
         given: The given entity: int64 [queries].
         first_rule: Index of the first rule of each relation: int64 [relations + 1].
-        pairs, entries, facts, changes, changed: See `RelationBlock`.
+        pairs, entries, triples, changes, changed: See `RelationBlock`.
     """
 
     relation: Tensor
@@ -259,15 +259,15 @@ class GroundedQueries:
     first_rule: Tensor
     pairs: Ragged
     entries: Ragged
-    facts: Ragged
+    triples: Ragged
     changes: Ragged
     changed: Ragged
 
     @cached_property
     def asked(self) -> Tensor:
         """Number of training examples of each query: int64 [queries]."""
-        counted = torch.cat([self.facts.at.new_zeros(1), self.facts.columns["asked"].cumsum(0)])
-        return counted[self.facts.at].diff()
+        counted = torch.cat([self.triples.at.new_zeros(1), self.triples.columns["asked"].cumsum(0)])
+        return counted[self.triples.at].diff()
 
     @cached_property
     def costs(self) -> Tensor:
@@ -350,8 +350,8 @@ class _OfRelation:
     def _ground(self, some: int) -> None:
         here = np.isin(self._x, self._order[self.done : self.done + some])
         if here.any():
-            facts = RelationTriples(self._x[here], self._y[here], self._asked[here])
-            self.blocks.append(block_of(self._grounder, self._rules, facts))
+            triples = RelationTriples(self._x[here], self._y[here], self._asked[here])
+            self.blocks.append(block_of(self._grounder, self._rules, triples))
             self.done += len(self.blocks[-1].given)
 
 
@@ -387,7 +387,7 @@ def shares(needed: NDArray[np.float64], queries: NDArray[np.int64], amount: Amou
 
 def _asked(x: AnyInts, amount: Amount, rng: np.random.Generator) -> NDArray[np.bool_]:
     """Which triples are training examples: a sample, limited for each query."""
-    order = rng.permutation(len(x))[: amount.facts or None]
+    order = rng.permutation(len(x))[: amount.triples or None]
     by_query = order[np.argsort(x[order], kind="stable")]
     _, first, sizes = np.unique(x[by_query], return_index=True, return_counts=True)
     asked = np.zeros(len(x), dtype=bool)

@@ -44,10 +44,10 @@ class Chunk:
         candidate: The candidate of each pair.
         answer: Whether the candidate is a training answer.
         paths: The rules that lead to each pair.
-        fact_query, target: Query and answer of each training triple.
-        fact_pair: The pair of each triple, or -1.
+        triple_query, target: Query and answer of each training triple.
+        triple_pair: The pair of each triple, or -1.
         asked: Whether the triple is a training example.
-        change_fact, change_pair: Triple and pair of each change: the pair loses paths without the triple.
+        change_triple, change_pair: Triple and pair of each change: the pair loses paths without the triple.
         gone: Whether no path is left.
         changed: The rules that lose paths, with their total numbers of paths.
         left: Their numbers of paths left.
@@ -64,13 +64,13 @@ class Chunk:
         self.paths = Paths(starts, entries["rule"] + first_rule[row], entries["count"])
 
         first_pair = begins(queries.pairs.sizes[chosen])
-        self.fact_query, facts = queries.facts.rows(chosen)
-        self.target, self.asked = facts["target"].long(), facts["asked"]
-        self.fact_pair = torch.where(facts["pair"] < 0, -1, facts["pair"] + first_pair[self.fact_query])
+        self.triple_query, triples = queries.triples.rows(chosen)
+        self.target, self.asked = triples["target"].long(), triples["asked"]
+        self.triple_pair = torch.where(triples["pair"] < 0, -1, triples["pair"] + first_pair[self.triple_query])
 
-        first_fact = begins(queries.facts.sizes[chosen])
+        first_triple = begins(queries.triples.sizes[chosen])
         row, changes = queries.changes.rows(chosen)
-        self.change_fact = changes["fact"] + first_fact[row]
+        self.change_triple = changes["triple"] + first_triple[row]
         self.change_pair = changes["pair"] + first_pair[row]
         self.gone = changes["gone"]
         row, changed = queries.changed.rows(chosen)
@@ -81,7 +81,7 @@ class Chunk:
     @property
     def of_target(self) -> Tensor:
         """Which changes concern the target of their triple."""
-        return self.candidate[self.change_pair] == self.target[self.change_fact]
+        return self.candidate[self.change_pair] == self.target[self.change_triple]
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,7 +116,7 @@ _SMALLEST = 1e-300
 """Lower bound of sums of exponentials, whose logarithm must be finite."""
 
 
-def fact_losses(chunk: Chunk, scored: Scored, base: Tensor, row: Tensor) -> Tensor:
+def triple_losses(chunk: Chunk, scored: Scored, base: Tensor, row: Tensor) -> Tensor:
     """The cross entropy of each training example, float64 [triples].
 
     The target is compared with all entities that are not other training answers of the query, and all are scored as if
@@ -136,25 +136,25 @@ def fact_losses(chunk: Chunk, scored: Scored, base: Tensor, row: Tensor) -> Tens
     def mass(score: Tensor, of_query: Tensor) -> Tensor:
         return (score - top[of_query]).exp()
 
-    of_target = base[row[chunk.fact_query], chunk.target]
+    of_target = base[row[chunk.triple_query], chunk.target]
     rest = (torch.logsumexp(base, 1)[row] - top).exp()
-    rest = rest.index_add(0, chunk.fact_query, -mass(of_target, chunk.fact_query))
+    rest = rest.index_add(0, chunk.triple_query, -mass(of_target, chunk.triple_query))
     rest = rest.index_add(0, query, mass(with_rules[rival], query) - mass(of_pair[rival], query))
 
     query, before = query_of_change[changed], with_rules[chunk.change_pair[changed]]
     change = mass(without_fact[changed], query) - mass(before, query)
-    rivals = rest[chunk.fact_query].index_add(0, chunk.change_fact[changed], change)
+    rivals = rest[chunk.triple_query].index_add(0, chunk.change_triple[changed], change)
     own = of_target + _of_targets(chunk, scored)
-    others = top[chunk.fact_query] + rivals.clamp_min(_SMALLEST).log()
+    others = top[chunk.triple_query] + rivals.clamp_min(_SMALLEST).log()
     return (torch.logaddexp(others, own) - own)[chunk.asked]
 
 
 def _of_targets(chunk: Chunk, scored: Scored) -> Tensor:
     """The score from rules of each triple's target, without the triple."""
-    found = (chunk.fact_pair >= 0).nonzero()[:, 0]
-    added = scored.pair.new_zeros(len(chunk.target)).index_put((found,), scored.pair[chunk.fact_pair[found]])
+    found = (chunk.triple_pair >= 0).nonzero()[:, 0]
+    added = scored.pair.new_zeros(len(chunk.target)).index_put((found,), scored.pair[chunk.triple_pair[found]])
     own = chunk.of_target
-    return added.index_put((chunk.change_fact[own],), scored.changed[own]).double()
+    return added.index_put((chunk.change_triple[own],), scored.changed[own]).double()
 
 
 _UNKNOWN_PAIRS = 5.0
@@ -226,7 +226,7 @@ def fit_epoch(
         asked = queries.asked[chosen].sum()
         for some in queries.chunks(chosen, scores_at_once(model.rule.device)):
             chunk = Chunk(queries, some)
-            losses = fact_losses(chunk, scored(model, chunk, streams), *model.base(chunk.relation))
+            losses = triple_losses(chunk, scored(model, chunk, streams), *model.base(chunk.relation))
             loss = losses.sum() / asked
             loss.backward()  # type: ignore[no-untyped-call]
             total += loss.detach()

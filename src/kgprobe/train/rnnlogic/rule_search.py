@@ -35,15 +35,15 @@ def explained(model: RNNLogic, queries: GroundedQueries, most: int) -> Tensor:
     share, triples = model.rule.new_zeros(len(model.rule), dtype=torch.float64), torch.zeros_like(queries.first_rule)
     for chosen in queries.chunks(torch.arange(len(queries), device=share.device), most):
         chunk = Chunk(queries, chosen)
-        relation = chunk.relation[chunk.fact_query]
+        relation = chunk.relation[chunk.triple_query]
         first = queries.first_rule[relation]
         rules = int(queries.first_rule.diff().max())
         leads, says = _of_targets(model, chunk, first, rules)
         leads &= chunk.asked[:, None]
         some = leads.any(1)
         against = (says - _on_average(model, chunk, queries.first_rule, rules)).masked_fill(~leads, -torch.inf)[some]
-        fact, place = leads[some].nonzero(as_tuple=True)
-        share.index_add_(0, first[some][fact] + place, against.softmax(1)[fact, place])
+        triple, place = leads[some].nonzero(as_tuple=True)
+        share.index_add_(0, first[some][triple] + place, against.softmax(1)[triple, place])
         triples.index_add_(0, relation[chunk.asked], torch.ones_like(relation[chunk.asked]))
     return share / triples[:-1].repeat_interleave(queries.first_rule.diff()).clamp_min(1)
 
@@ -51,14 +51,14 @@ def explained(model: RNNLogic, queries: GroundedQueries, most: int) -> Tensor:
 def _of_targets(model: RNNLogic, chunk: Chunk, first: Tensor, rules: int) -> tuple[Tensor, Tensor]:
     """Whether each rule of the relation leads to the answer of each triple, and its score: [triples, rules]."""
     count = torch.zeros(len(chunk.target), rules, dtype=model.rule.dtype, device=first.device)
-    found = (chunk.fact_pair >= 0).nonzero()[:, 0]
-    entry, place = ranges(chunk.paths.starts[chunk.fact_pair[found]], chunk.paths.sizes[chunk.fact_pair[found]])
-    fact = found[place]
-    count[fact, chunk.paths.rule[entry] - first[fact]] = chunk.paths.count[entry].to(count.dtype)
-    change = torch.arange(len(chunk.change_fact), device=first.device).repeat_interleave(chunk.changed.sizes)
+    found = (chunk.triple_pair >= 0).nonzero()[:, 0]
+    entry, place = ranges(chunk.paths.starts[chunk.triple_pair[found]], chunk.paths.sizes[chunk.triple_pair[found]])
+    triple = found[place]
+    count[triple, chunk.paths.rule[entry] - first[triple]] = chunk.paths.count[entry].to(count.dtype)
+    change = torch.arange(len(chunk.change_triple), device=first.device).repeat_interleave(chunk.changed.sizes)
     own = chunk.of_target[change].nonzero()[:, 0]
-    fact = chunk.change_fact[change[own]]
-    count[fact, chunk.changed.rule[own] - first[fact]] = chunk.left[own].to(count.dtype)
+    triple = chunk.change_triple[change[own]]
+    count[triple, chunk.changed.rule[own] - first[triple]] = chunk.left[own].to(count.dtype)
     place = (first[:, None] + torch.arange(rules, device=first.device)).clamp_max(max(len(model.rule) - 1, 0))
     return count > 0, (model.rule[place, 0] * model.weigh(count)).double()
 
@@ -71,7 +71,7 @@ def _on_average(model: RNNLogic, chunk: Chunk, first_rule: Tensor, rules: int) -
     said = (model.rule[rule, 0] * model.weigh(chunk.paths.count)).double()
     total.index_put_((query, rule - first_rule[chunk.relation][query]), said, accumulate=True)
     candidates = torch.bincount(chunk.query, minlength=len(chunk.relation)).clamp_min(1)
-    return (total / candidates[:, None])[chunk.fact_query]
+    return (total / candidates[:, None])[chunk.triple_query]
 
 
 _STARTS = 500
@@ -166,7 +166,7 @@ class RuleSearch:
         """The share of a sample of its relation's triples that each rule explains, by a linear predictor."""
         options = self.options
         progress("grounding")
-        amount = Amount(facts=options.em_facts, groundings=options.most_groundings)
+        amount = Amount(triples=options.em_facts, groundings=options.most_groundings)
         queries = ground_queries(self.grounder, rules, amount, rng).to(self.device)
         progress("weighing")
         linear = replace(options, predictor="linear", dropout=0.0)
