@@ -52,6 +52,29 @@ def test_a_run_that_is_there_is_not_thrown_away_unasked(tmp_path: Path) -> None:
     assert set(again.ranks) == set(TARGETS)
 
 
+def test_a_finished_run_is_resumed_from_its_files(tmp_path: Path) -> None:
+    graph, told = small_graph(), []
+    first = kp.fit("distmult", graph, tmp_path / "run", threads=1, **QUICK)
+    again = kp.fit("distmult", graph, tmp_path / "run", threads=1, resume=True, progress=told.append, **QUICK)
+    assert told == []
+    assert again.settings == first.settings
+    assert (again.trained.best, again.trained.times) == (first.trained.best, first.trained.times)
+    assert again.trained.rows == first.trained.rows
+    assert all(again.ranks[target].to_arrow().equals(first.ranks[target].to_arrow()) for target in TARGETS)
+    with pytest.raises(UsageError, match="other settings"):
+        kp.fit("distmult", graph, tmp_path / "run", threads=1, resume=True, **QUICK | {"epochs": 5})
+    for arguments in ({"output": tmp_path / "run", "force": True}, {}):
+        with pytest.raises(UsageError, match="invalid arguments"):
+            kp.fit("distmult", graph, resume=True, **arguments, **QUICK)
+
+
+def test_settings_of_a_file_are_overridden_by_arguments(tmp_path: Path) -> None:
+    config = tmp_path / "mine.toml"
+    config.write_text("epochs = 2\ndimension = 3\n", encoding="utf-8")
+    settings = kp.fit("distmult", small_graph(), config=config, threads=1, epochs=1, seeds=[0]).settings
+    assert (settings.epochs, settings.options.dimension) == (1, 3)
+
+
 def test_settings_that_there_are_not_are_named() -> None:
     with pytest.raises(UsageError, match=r"no setting 'dimensions'.*nearest: dimension"):
         kp.fit("rotate", small_graph(), dimensions=4)

@@ -216,8 +216,8 @@ def _trained_before(run: RunDirectory) -> Trained:
     for target in run.settings.select:
         found = [run.load_best(target, seed)[1] for seed in run.settings.seeds]
         best[target] = [Best(math.nan if one["score"] is None else one["score"], one["epoch"]) for one in found]
-    times = (result.get(name, 0) for name in ("epochs", "seconds", "training_seconds"))
-    return Trained(best, *times, run.log_file.rows())
+    epochs, seconds, training_seconds = (result[name] for name in ("epochs", "seconds", "training_seconds"))
+    return Trained(best, epochs, seconds, training_seconds, run.log_file.rows())
 
 
 def rank_best(

@@ -131,7 +131,7 @@ def resolve(model: str, sources: Sequence[SettingSource]) -> Resolved:
     options = kind.load().Options
     own = _declared(options)
     known = {name: field for name, field in _declared(Settings).items() if name not in kind.without} | own
-    values = {name: field.default for name, field in known.items()}
+    values: dict[str, Any] = {name: field.default for name, field in known.items()}
     origins, problems = dict.fromkeys(known, PLAIN), []
     for source in sources:
         read = {key: source.read(known[key].default, value) for key, value in source.values.items() if key in known}
