@@ -141,11 +141,11 @@ def _train(
     if all(_is_there(folder, epoch) for epoch in wanted):
         print(f"{folder}: all pairs are there", flush=True)
         return
-    keep = PairKeep(configuration.name, settings, world, task, folder, wanted, given.device)
-    trained = train(settings, world.graph, keep, TrainingResources(given.device, given.threads))
+    storage = PairKeep(configuration.name, settings, world, task, folder, wanted, given.device)
+    trained = train(settings, world.graph, storage, TrainingResources(given.device, given.threads))
     print(
-        f"{folder}: {len(wanted)} pairs, MRR of the last {_mrr(keep.last)}; "
-        f"{trained.training_seconds:.1f} s training, {keep.seconds:.1f} s ranking",
+        f"{folder}: {len(wanted)} pairs, MRR of the last {_mrr(storage.last)}; "
+        f"{trained.training_seconds:.1f} s training, {storage.seconds:.1f} s ranking",
         flush=True,
     )
 

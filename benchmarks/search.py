@@ -25,7 +25,7 @@ from kgprobe.train.checkpoints import MemoryStorage
 from kgprobe.train.defaults import Size, defaults
 from kgprobe.train.setting_sources import from_values
 from kgprobe.train.settings import resolve
-from kgprobe.train.trainer import Progress, TrainingResources, train
+from kgprobe.train.trainer import TrainingProgress, TrainingResources, train
 from search_spaces import draw
 
 
@@ -39,7 +39,7 @@ class Clock:
     def __init__(self, seconds: float) -> None:
         self.end, self.best = time.monotonic() + seconds, {}
 
-    def __call__(self, progress: Progress) -> None:
+    def __call__(self, progress: TrainingProgress) -> None:
         """Remember the best so far, and look at the clock."""
         self.best = progress.best
         if time.monotonic() > self.end:

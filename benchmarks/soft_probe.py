@@ -51,12 +51,12 @@ class Outcome:
 
     Attributes:
         settings: Its settings.
-        keep: Its checkpoints.
+        storage: Its checkpoints.
         best: Its best validation by target and run.
     """
 
     settings: Settings
-    keep: MemoryStorage
+    storage: MemoryStorage
     best: dict[str, list[Best]]
 
     def score(self, point: PROBE) -> float:
@@ -160,20 +160,22 @@ def outcome_of(
     graph: kp.KnowledgeGraph, settings: Settings, resources: TrainingResources, begin: Beginning | None = None
 ) -> Outcome:
     """A training from the start, or from the best checkpoints of another by a point."""
-    keep = MemoryStorage()
+    storage = MemoryStorage()
     if begin:
-        begin_from(keep, settings, graph, *begin)
-    return Outcome(settings, keep, train(settings, graph, keep, resources).best)
+        begin_from(storage, settings, graph, *begin)
+    return Outcome(settings, storage, train(settings, graph, storage, resources).best)
 
 
-def begin_from(keep: MemoryStorage, settings: Settings, graph: kp.KnowledgeGraph, other: Outcome, point: PROBE) -> None:
+def begin_from(
+    storage: MemoryStorage, settings: Settings, graph: kp.KnowledgeGraph, other: Outcome, point: PROBE
+) -> None:
     """Let a training begin from the checkpoints that are the best of another by a point, with a fresh optimiser."""
-    kept = [other.keep.load_best(str(point), seed)[0] for seed in settings.seeds]
+    kept = [other.storage.load_best(str(point), seed)[0] for seed in settings.seeds]
     fresh = EmbeddingLearner(settings, graph, torch.device("cpu")).state()
     model = {f"model.{name}": torch.cat([run[name] for run in kept]) for name in kept[0]}
     selection = Selection(POINTS, len(settings.seeds), settings.patience).state()
     progress = {"epoch": 0, "selection": selection, "rows": [], "seconds": 0.0, "training_seconds": 0.0}
-    keep.save_state(fresh | model, progress)
+    storage.save_state(fresh | model, progress)
 
 
 def chosen(outcomes: Sequence[Outcome], point: PROBE) -> Outcome:
@@ -183,7 +185,7 @@ def chosen(outcomes: Sequence[Outcome], point: PROBE) -> Outcome:
 
 def tested(graph: kp.KnowledgeGraph, outcome: Outcome, point: PROBE) -> str:
     """Mean and standard deviation of the test scores over the seeds."""
-    ranks = rank_best(outcome.keep, outcome.settings, graph, str(point), Resources(threads=1))
+    ranks = rank_best(outcome.storage, outcome.settings, graph, str(point), Resources(threads=1))
     (score,) = kp.scores(ranks, [point])
     return f"{score.value:.4f} ± {score.std or 0:.4f}"
 

@@ -85,11 +85,11 @@ def learned(
 def trained(
     settings: Settings,
     graph: KnowledgeGraph | None = None,
-    keep: MemoryStorage | None = None,
+    storage: MemoryStorage | None = None,
     progress: OnProgress | None = None,
 ) -> tuple[Trained, MemoryStorage]:
     """What a training gives, and what it keeps."""
-    kept = MemoryStorage() if keep is None else keep
+    kept = MemoryStorage() if storage is None else storage
     return train(settings, small_graph() if graph is None else graph, kept, ONE_THREAD, progress), kept
 
 
@@ -113,24 +113,24 @@ def assert_stopping_changes_nothing(settings: Settings, graph: KnowledgeGraph, s
     calls: list[int] = []
     wanted, undisturbed = trained(settings, graph, progress=lambda progress: calls.append(1))
     for stop in np.linspace(1, len(calls), stops).astype(int).tolist():
-        keep = MemoryStorage()
+        storage = MemoryStorage()
         for again in (stop, 3):
             with suppress(StoppedError):
-                trained(settings, graph, keep, stop_at(again))
-        found, _ = trained(settings, graph, keep)
-        assert timeless(keep.rows) == timeless(undisturbed.rows)
+                trained(settings, graph, storage, stop_at(again))
+        found, _ = trained(settings, graph, storage)
+        assert timeless(storage.rows) == timeless(undisturbed.rows)
         assert timeless(found.rows) == timeless(wanted.rows)
         assert (found.best, found.epochs) == (wanted.best, wanted.epochs)
-        assert snapshot_bits(keep) == snapshot_bits(undisturbed)
+        assert snapshot_bits(storage) == snapshot_bits(undisturbed)
         for target in settings.select:
             for seed in settings.seeds:
-                own, other = keep.load_best(target, seed), undisturbed.load_best(target, seed)
+                own, other = storage.load_best(target, seed), undisturbed.load_best(target, seed)
                 assert (list(bits(own[0])), own[1]) == (list(bits(other[0])), other[1])
 
 
-def snapshot_bits(keep: MemoryStorage) -> dict[tuple[int, int], Any]:
+def snapshot_bits(storage: MemoryStorage) -> dict[tuple[int, int], Any]:
     """All snapshots down to their last bit."""
-    return {which: (list(bits(tensors)), facts) for which, (tensors, facts) in keep.snapshots.items()}
+    return {which: (list(bits(tensors)), facts) for which, (tensors, facts) in storage.snapshots.items()}
 
 
 def timeless(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:

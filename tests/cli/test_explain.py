@@ -108,7 +108,7 @@ def test_a_report_links_queries_to_rules(kgprobe, tmp_path: Path) -> None:
 def test_a_report_refuses_rules_that_it_cannot_show(kgprobe, tmp_path: Path) -> None:
     kept, other = kept_run("rnnlogic"), kept_run("distmult")
     done = kgprobe("report", other.ranks, "-g", kept.graph, "--rules", kept.run, "-o", tmp_path / "page.html")
-    assert (done.code, "has made none of them" in done.err) == (2, True)
+    assert (done.code, "has produced none of them" in done.err) == (2, True)
     done = kgprobe("report", kept.ranks, "-g", kept.graph, "--rules", kept.run, "-o", tmp_path / "table.md")
     assert (done.code, "only an HTML page can show rules" in done.err) == (2, True)
     assert not list(tmp_path.iterdir())

@@ -75,7 +75,7 @@ def test_a_graph_that_is_not_found_or_another_one_is_told(
     monkeypatch.delenv("KGPROBE_DATA", raising=False)
     done = kgprobe("rules", kept.run)
     assert done.code == 1
-    assert "its graph is not here" in done.err
+    assert "its graph was not found" in done.err
     assert "kin: no such graph" in done.err
     assert "--graph" in done.err
     graph_dir.rename(tmp_path / "kin")
@@ -99,7 +99,7 @@ def test_a_model_of_embeddings_has_no_rules(kgprobe) -> None:
     [
         (["--relation", "parentof", "--relation", "nobody"], ["'parentof' is no known relation; nearest: parentOf"]),
         (["--seed", "4"], ["it has no seed 4; there are: 3, 8"]),
-        (["--select", "Hits@1"], ["nothing was kept by Hits@1; there are: PROBE(alpha=1,beta=0), MRR"]),
+        (["--select", "Hits@1"], ["Hits@1 is not among its selection metrics; there are: PROBE(alpha=1,beta=0), MRR"]),
         (["--select", "nonsense"], ["nonsense"]),
         (["--sort", "beauty"], ["beauty"]),
         (["--top", "0"], ["--top"]),

@@ -66,7 +66,7 @@ def test_a_dry_run_prints_settings_that_can_be_used_again(kgprobe, small: Path, 
     values = tomllib.loads(done.out)
     assert (values["gamma"], values["seeds"], values["model"]) == (4.5, [1, 2], "RotatE")
     assert re.search(r"^gamma = 4\.5  # command line$", done.out, re.MULTILINE)
-    assert re.search(r"^loss = .*  # defaults for [\d,]+ entities and [\d,]+ facts$", done.out, re.MULTILINE)
+    assert re.search(r"^loss = .*  # defaults for [\d,]+ entities and [\d,]+ triples$", done.out, re.MULTILINE)
     mine = tmp_path / "mine.toml"
     mine.write_text(f"{done.out}\n[measured]\ntest = 0.25\n", encoding="utf-8")
     again = kgprobe("train", "rotate", "-g", small, "--config", mine, "--dry-run")
@@ -80,8 +80,8 @@ def test_a_dry_run_prints_settings_that_can_be_used_again(kgprobe, small: Path, 
     [
         (["rotat", "-o", "run"], "there is no model 'rotat'; nearest: RotatE"),
         (["rotate"], "--output is missing"),
-        (["rotate", "-o", "run", "--resume", "--force"], "--force throws it away"),
-        (["rotate", "-o", "run", "--resume"], "there is no run to go on with"),
+        (["rotate", "-o", "run", "--resume", "--force"], "--force replaces it"),
+        (["rotate", "-o", "run", "--resume"], "there is no run to resume"),
         (["rotate", "-o", "run", "--set", "gamma"], "--set gamma"),
         (["rotate", "-o", "run", "--set", "gama=3"], "there is no setting 'gama'; nearest: gamma"),
         (["rotate", "-o", "run", "--epochs", "ten"], "command line: epochs is 'ten', and must be a whole number"),
@@ -112,7 +112,7 @@ def test_all_problems_at_once(kgprobe, small: Path, tmp_path: Path) -> None:
 def test_a_graph_without_validation_facts_keeps_the_last_epoch(kgprobe, graph_dir: Path, tmp_path: Path) -> None:
     done = kgprobe("train", "distmult", "-g", graph_dir, "-o", tmp_path / "run", *QUICK, "-f", "json")
     assert done.code == 0, done.err
-    assert "no validation facts: nothing can be selected, so the last epoch is kept" in done.err
+    assert "no validation triples: no checkpoint can be selected, the last epoch is kept" in done.err
     (row,) = json.loads(done.out)
     assert (row["epoch"], row["validation"]) == (4, None)
     assert 0 <= row["test"] <= 1
@@ -122,7 +122,7 @@ def test_a_graph_without_test_facts_has_no_ranks(kgprobe, graph_dir: Path, tmp_p
     (graph_dir / "test.txt").unlink()
     done = kgprobe("train", "distmult", "-g", graph_dir, "-o", tmp_path / "run", *QUICK, "-f", "json")
     assert done.code == 0, done.err
-    assert "no test facts" in done.err
+    assert "no test triples" in done.err
     (row,) = json.loads(done.out)
     assert (row["epoch"], row["test"], row["head"]) == (4, None, None)
     assert not (tmp_path / "run" / "ranks.parquet").exists()
@@ -132,7 +132,7 @@ def test_a_graph_without_training_facts(kgprobe, tmp_path: Path) -> None:
     write_graph(kp.KnowledgeGraph.from_triples(test=[[0, 0, 1]]), tmp_path / "tiny")
     done = kgprobe("train", "distmult", "-g", tmp_path / "tiny", "-o", tmp_path / "run")
     assert done.code == 1
-    assert "tiny: no training facts to learn from" in done.err
+    assert "tiny: no training triples" in done.err
     assert not (tmp_path / "run").exists()
 
 
@@ -166,11 +166,11 @@ def test_ctrl_c_says_how_to_go_on_and_going_on_ends_the_same(kgprobe, small: Pat
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=60)
     assert (process.returncode, out) == (130, "")
-    assert f"the same command with --resume goes on with {run}" in err
+    assert f"the same command with --resume continues {run}" in err
     assert "Traceback" not in err
     refused = kgprobe(*command)
     assert refused.code == 2
-    assert "--resume goes on with it" in refused.err
+    assert "--resume continues it" in refused.err
     resumed = kgprobe(*command, "--resume")
     assert resumed.code == 0, resumed.err
     assert len(re.findall("^epoch ", resumed.err, re.MULTILINE)) <= 21

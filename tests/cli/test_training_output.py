@@ -3,7 +3,7 @@ from itertools import pairwise
 import pytest
 
 from kgprobe.cli.training_output import SparseNotes, standings, steps_done
-from kgprobe.train.trainer import Progress
+from kgprobe.train.trainer import TrainingProgress
 from kgprobe.train.validation import Best
 
 
@@ -11,7 +11,7 @@ def told(epochs: int, every: int, validates: bool) -> list[int]:
     """The epochs after which a line is written, in a training that tells what the trainer does."""
     lines: list[str] = []
     notes = SparseNotes(lines.append, validates)
-    progress = Progress(epochs, steps_an_epoch=3)
+    progress = TrainingProgress(epochs, steps_an_epoch=3)
     for epoch in range(epochs):
         for step in range(4):
             progress.step = step
@@ -44,7 +44,7 @@ def test_a_log_has_few_lines_and_the_last_epoch(epochs: int, every: int, validat
 def test_what_is_done_before_the_first_validation_is_told_once() -> None:
     lines: list[str] = []
     notes = SparseNotes(lines.append, validates=True)
-    progress = Progress(5, steps_an_epoch=3)
+    progress = TrainingProgress(5, steps_an_epoch=3)
     for epoch in range(3):
         for phase in ("mining", "training", "grounding", "validating") if epoch < 2 else ("mining", "pruning"):
             progress.phase, progress.step = phase, progress.step + 1
@@ -58,12 +58,12 @@ def test_what_is_done_before_the_first_validation_is_told_once() -> None:
 
 
 def test_steps_never_run_backwards_between_epochs() -> None:
-    inside = steps_done(Progress(10, 4, epoch=2, step=3))
-    after = steps_done(Progress(10, 4, epoch=3, step=4))
-    begun = steps_done(Progress(10, 4, epoch=3, step=0))
+    inside = steps_done(TrainingProgress(10, 4, epoch=2, step=3))
+    after = steps_done(TrainingProgress(10, 4, epoch=3, step=4))
+    begun = steps_done(TrainingProgress(10, 4, epoch=3, step=0))
     assert (inside, after, begun) == (11, 12, 12)
 
 
 def test_targets_without_a_value_yet_are_left_out() -> None:
-    assert standings(Progress(10, 4, best={"MRR": [None, None]})) == []
-    assert standings(Progress(10, 4, best={"MRR": [Best(0.5, 1), None]})) == ["MRR best 0.5000"]
+    assert standings(TrainingProgress(10, 4, best={"MRR": [None, None]})) == []
+    assert standings(TrainingProgress(10, 4, best={"MRR": [Best(0.5, 1), None]})) == ["MRR best 0.5000"]

@@ -14,14 +14,14 @@ from safetensors.torch import save_file
 
 from kgprobe.errors import DataError
 from kgprobe.predict.adapters.array_files import open_arrays
-from kgprobe.train.checkpoints import Checkpoint, MemoryStorage, RunStorage, read_facts, read_tensors, write_tensors
+from kgprobe.train.checkpoints import Checkpoint, MemoryStorage, RunStorage, read_metadata, read_tensors, write_tensors
 from kgprobe.train.run_directory import clear_temporary, snapshot_path
 from killing import killed_writing, write_in_turn
 from runs import TARGETS, begin, bits, row, some_tensors
 
 
 @pytest.fixture(params=["memory", "disk"])
-def keep(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[RunStorage]:
+def storage(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[RunStorage]:
     if request.param == "memory":
         yield MemoryStorage()
         return
@@ -29,74 +29,74 @@ def keep(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[RunStorage]
         yield run
 
 
-def _logged(keep: RunStorage) -> list[dict[str, object]]:
-    return keep.rows if isinstance(keep, MemoryStorage) else keep.log_file.rows()  # type: ignore[attr-defined]
+def _logged(storage: RunStorage) -> list[dict[str, object]]:
+    return storage.rows if isinstance(storage, MemoryStorage) else storage.log_file.rows()  # type: ignore[attr-defined]
 
 
-def _snapshot(keep: RunStorage, epoch: int, seed: int) -> tuple[dict[str, torch.Tensor], dict[str, object]]:
-    if isinstance(keep, MemoryStorage):
-        return keep.snapshots[epoch, seed]
-    checkpoint = Checkpoint.read(snapshot_path(keep.path, epoch, seed))  # type: ignore[attr-defined]
+def _snapshot(storage: RunStorage, epoch: int, seed: int) -> tuple[dict[str, torch.Tensor], dict[str, object]]:
+    if isinstance(storage, MemoryStorage):
+        return storage.snapshots[epoch, seed]
+    checkpoint = Checkpoint.read(snapshot_path(storage.path, epoch, seed))  # type: ignore[attr-defined]
     assert (checkpoint.target, checkpoint.seed) == ("", seed)
     return dict(checkpoint.tensors), dict(checkpoint.facts)
 
 
-def test_a_run_begins_with_nothing(keep: RunStorage) -> None:
-    keep.log(row(1))
-    assert keep.load_state() is None
-    assert _logged(keep) == []
+def test_a_run_begins_with_nothing(storage: RunStorage) -> None:
+    storage.log(row(1))
+    assert storage.load_state() is None
+    assert _logged(storage) == []
 
 
-def test_a_state_is_what_it_was_when_it_was_kept(keep: RunStorage) -> None:
+def test_a_state_is_what_it_was_when_it_was_kept(storage: RunStorage) -> None:
     tensors = some_tensors()
     before = list(bits(tensors))
-    keep.save_state(tensors, {"epoch": 3, "best": {"MRR": [None, 0.1]}})
+    storage.save_state(tensors, {"epoch": 3, "best": {"MRR": [None, 0.1]}})
     for own in tensors.values():
         own.zero_()
-    found = keep.load_state()
+    found = storage.load_state()
     assert found is not None
     assert list(bits(found[0])) == before
     assert found[1] == {"epoch": 3, "best": {"MRR": [None, 0.1]}}
 
 
-def test_what_is_loaded_can_be_changed_without_harm(keep: RunStorage) -> None:
-    keep.save_state({"own": torch.ones(3)}, {"epoch": 3})
-    first = keep.load_state()
+def test_what_is_loaded_can_be_changed_without_harm(storage: RunStorage) -> None:
+    storage.save_state({"own": torch.ones(3)}, {"epoch": 3})
+    first = storage.load_state()
     assert first is not None
     first[0]["own"].zero_()
-    second = keep.load_state()
+    second = storage.load_state()
     assert second is not None
     assert second[0]["own"].tolist() == [1, 1, 1]
 
 
-def test_rows_after_the_state_are_forgotten(keep: RunStorage) -> None:
-    keep.log(row(2))
-    keep.save_state({"own": torch.ones(1)}, {"epoch": 2})
-    keep.log(row(4))
-    keep.log(row(6))
-    keep.load_state()
-    assert _logged(keep) == [row(2)]
-    keep.log(row(4, seconds=0.75))
-    assert _logged(keep) == [row(2), row(4, seconds=0.75)]
+def test_rows_after_the_state_are_forgotten(storage: RunStorage) -> None:
+    storage.log(row(2))
+    storage.save_state({"own": torch.ones(1)}, {"epoch": 2})
+    storage.log(row(4))
+    storage.log(row(6))
+    storage.load_state()
+    assert _logged(storage) == [row(2)]
+    storage.log(row(4, seconds=0.75))
+    assert _logged(storage) == [row(2), row(4, seconds=0.75)]
 
 
-def test_every_target_and_seed_has_a_checkpoint_of_its_own(keep: RunStorage) -> None:
+def test_every_target_and_seed_has_a_checkpoint_of_its_own(storage: RunStorage) -> None:
     for number, (target, seed) in enumerate((target, seed) for target in TARGETS for seed in (3, 8)):
-        keep.save_best(target, seed, {"entity": torch.full((1, 2), 99.0)}, {"epoch": 1})
-        keep.save_best(target, seed, {"entity": torch.full((1, 2), float(number))}, {"epoch": number})
+        storage.save_best(target, seed, {"entity": torch.full((1, 2), 99.0)}, {"epoch": 1})
+        storage.save_best(target, seed, {"entity": torch.full((1, 2), float(number))}, {"epoch": number})
     for number, (target, seed) in enumerate((target, seed) for target in TARGETS for seed in (3, 8)):
-        tensors, facts = keep.load_best(target, seed)
+        tensors, facts = storage.load_best(target, seed)
         assert tensors["entity"].tolist() == [[number, number]]
         assert facts == {"epoch": number}
 
 
-def test_every_epoch_and_seed_has_a_snapshot_of_its_own(keep: RunStorage) -> None:
+def test_every_epoch_and_seed_has_a_snapshot_of_its_own(storage: RunStorage) -> None:
     own = torch.zeros(1, 2)
     for number, (epoch, seed) in enumerate((epoch, seed) for epoch in (0, 50, 100_000) for seed in (3, 8)):
-        keep.save_snapshot(epoch, seed, {"entity": own.fill_(number)}, {"epoch": epoch})
+        storage.save_snapshot(epoch, seed, {"entity": own.fill_(number)}, {"epoch": epoch})
     own.fill_(99)
     for number, (epoch, seed) in enumerate((epoch, seed) for epoch in (0, 50, 100_000) for seed in (3, 8)):
-        tensors, facts = _snapshot(keep, epoch, seed)
+        tensors, facts = _snapshot(storage, epoch, seed)
         assert tensors["entity"].tolist() == [[number, number]]
         assert facts == {"epoch": epoch}
 
@@ -118,7 +118,7 @@ def test_everything_comes_back_to_the_last_bit(tmp_path: Path) -> None:
     tensors, facts = read_tensors(path)
     assert list(bits(tensors)) == list(bits(some_tensors()))
     assert facts == FACTS
-    assert read_facts(path) == FACTS
+    assert read_metadata(path) == FACTS
 
 
 def test_the_same_is_written_as_the_same_bytes(tmp_path: Path) -> None:
@@ -159,7 +159,7 @@ def test_a_file_cut_anywhere_is_refused(tmp_path: Path) -> None:
         path.write_bytes(whole[:length])
         assert _refused(path)
         with pytest.raises(DataError):
-            read_facts(path)
+            read_metadata(path)
 
 
 @pytest.mark.parametrize("position", [-1, -300])
@@ -169,7 +169,7 @@ def test_a_bit_that_has_flipped_is_noticed(position: int, tmp_path: Path) -> Non
     damaged = bytearray(path.read_bytes())
     damaged[position] ^= 4
     path.write_bytes(damaged)
-    assert _refused(path) == "its numbers are not those that were written"
+    assert _refused(path) == "the checksum does not match: its tensors have changed"
 
 
 @pytest.mark.parametrize(

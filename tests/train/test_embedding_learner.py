@@ -33,7 +33,7 @@ from kgprobe.train.embedding_learner import (
     weigh_of,
 )
 from kgprobe.train.losses import KVsAll, NegativeSampling, OneVsAll
-from kgprobe.train.settings import LOSSES, MANY_ANSWERS
+from kgprobe.train.settings import K_VS_ALL_LOSSES, LOSSES
 from kgprobe.train.settings import OBJECTIVES as NAMES
 from kgprobe.train.soft_probe import SoftProbe, query_weights
 from kgprobe.train.training_queries import TrainingQueries, alike, rarity, training_queries
@@ -43,7 +43,7 @@ from trainings import CPU, OBJECTIVES, settings_of
 
 
 def _epoch(batches: Batches, epoch: int) -> torch.Tensor:
-    batches.noise.reseed(epoch)
+    batches.streams.reseed(epoch)
     batches.shuffle()
     return torch.stack([batches.next() for _ in range(batches.steps)], 1)
 
@@ -94,7 +94,7 @@ COLUMNS = (np.array([0, 0, 3]), np.array([0, 0, 1]), np.array([1, 2, 2]))
 
 def test_every_setting_that_is_allowed_has_its_part() -> None:
     for objective in NAMES:
-        for loss in MANY_ANSWERS if objective == "k_vs_all" else LOSSES:
+        for loss in K_VS_ALL_LOSSES if objective == "k_vs_all" else LOSSES:
             found = objective_of(quick_settings(objective=objective, loss=loss), GRAPH)
             assert found.once == (objective == "k_vs_all")
             assert type(found).__name__.lower() == objective.replace("_", "")

@@ -52,6 +52,29 @@ def test_a_run_that_is_there_is_not_thrown_away_unasked(tmp_path: Path) -> None:
     assert set(again.ranks) == set(TARGETS)
 
 
+def test_a_finished_run_is_resumed_from_its_files(tmp_path: Path) -> None:
+    graph, told = small_graph(), []
+    first = kp.fit("distmult", graph, tmp_path / "run", threads=1, **QUICK)
+    again = kp.fit("distmult", graph, tmp_path / "run", threads=1, resume=True, progress=told.append, **QUICK)
+    assert told == []
+    assert again.settings == first.settings
+    assert (again.trained.best, again.trained.times) == (first.trained.best, first.trained.times)
+    assert again.trained.rows == first.trained.rows
+    assert all(again.ranks[target].to_arrow().equals(first.ranks[target].to_arrow()) for target in TARGETS)
+    with pytest.raises(UsageError, match="other settings"):
+        kp.fit("distmult", graph, tmp_path / "run", threads=1, resume=True, **QUICK | {"epochs": 5})
+    for arguments in ({"output": tmp_path / "run", "force": True}, {}):
+        with pytest.raises(UsageError, match="invalid arguments"):
+            kp.fit("distmult", graph, resume=True, **arguments, **QUICK)
+
+
+def test_settings_of_a_file_are_overridden_by_arguments(tmp_path: Path) -> None:
+    config = tmp_path / "mine.toml"
+    config.write_text("epochs = 2\ndimension = 3\n", encoding="utf-8")
+    settings = kp.fit("distmult", small_graph(), config=config, threads=1, epochs=1, seeds=[0]).settings
+    assert (settings.epochs, settings.options.dimension) == (1, 3)
+
+
 def test_settings_that_there_are_not_are_named() -> None:
     with pytest.raises(UsageError, match=r"no setting 'dimensions'.*nearest: dimension"):
         kp.fit("rotate", small_graph(), dimensions=4)
@@ -70,12 +93,12 @@ GRAPH = small_graph()
 
 def _kept(settings: Settings) -> MemoryStorage:
     """Untrained runs, those of the second target with their seeds exchanged."""
-    keep, model = MemoryStorage(), build_model(settings, GRAPH, torch.device("cpu"))
+    storage, model = MemoryStorage(), build_model(settings, GRAPH, torch.device("cpu"))
     for target, order in zip(settings.select, ((0, 1), (1, 0)), strict=False):
         for seed, run in zip(settings.seeds, order, strict=True):
             weights = {name: own[run : run + 1] for name, own in model.state_dict().items()}
-            keep.save_best(target, seed, weights, {"epoch": 10 * run + 4, "score": 0.5})
-    return keep
+            storage.save_best(target, seed, weights, {"epoch": 10 * run + 4, "score": 0.5})
+    return storage
 
 
 def _direct(settings: Settings, run: int) -> kp.Ranks:
@@ -87,11 +110,11 @@ def _direct(settings: Settings, run: int) -> kp.Ranks:
 @pytest.mark.parametrize("reciprocal", [False, True], ids=["plain", "reciprocal"])
 def test_each_seed_has_the_ranks_of_its_own_checkpoint(model: str, reciprocal: bool) -> None:
     settings = quick_settings(model, reciprocal=reciprocal)
-    keep = _kept(settings)
+    storage = _kept(settings)
     runs = [_direct(settings, run).rank for run in (0, 1)]
     assert (runs[0] != runs[1]).any()
     for target, order in zip(TARGETS, ((0, 1), (1, 0)), strict=True):
-        ranks = rank_best(keep, settings, GRAPH, target)
+        ranks = rank_best(storage, settings, GRAPH, target)
         assert ranks.seed is not None
         for seed, run in zip(settings.seeds, order, strict=True):
             np.testing.assert_array_equal(ranks.filter(ranks.seed == seed).rank, runs[run])
@@ -99,17 +122,17 @@ def test_each_seed_has_the_ranks_of_its_own_checkpoint(model: str, reciprocal: b
 
 def test_a_checkpoint_that_several_targets_choose_is_ranked_once_and_seeds_are_kept_apart() -> None:
     """Both seeds are at their best after the same epoch, by both targets."""
-    settings, keep = quick_settings(), MemoryStorage()
+    settings, storage = quick_settings(), MemoryStorage()
     model = build_model(settings, GRAPH, torch.device("cpu"))
     for target in TARGETS:
         for run, seed in enumerate(settings.seeds):
             weights = {name: own[run : run + 1] for name, own in model.state_dict().items()}
-            keep.save_best(target, seed, weights, {"epoch": 4, "score": 0.5})
+            storage.save_best(target, seed, weights, {"epoch": 4, "score": 0.5})
     ranked: dict[tuple[int, int], kp.Ranks] = {}
     watched: list[float] = []
     tables, kept = [], []
     for target in TARGETS:
-        tables.append(rank_best(keep, settings, GRAPH, target, progress=watched.append, ranked=ranked))
+        tables.append(rank_best(storage, settings, GRAPH, target, progress=watched.append, ranked=ranked))
         kept.append(list(map(id, ranked.values())))
     assert kept[0] == kept[1]
     assert sorted(ranked) == [(seed, 4) for seed in settings.seeds]
@@ -157,27 +180,27 @@ def test_progress_adds_up_to_all_queries() -> None:
 
 
 def test_weights_of_another_model_are_refused() -> None:
-    keep = _kept(quick_settings())
+    storage = _kept(quick_settings())
     with pytest.raises(DataError, match="not the weights of ComplEx") as error:
-        rank_best(keep, quick_settings(dimension=5), GRAPH, "MRR")
+        rank_best(storage, quick_settings(dimension=5), GRAPH, "MRR")
     assert len(error.value.problems) == 2
     assert "entity" in error.value.problems[0]
 
 
 @pytest.fixture
-def run_run_finish(tmp_path: Path) -> Iterator[RunDirectory]:
+def trained_run(tmp_path: Path) -> Iterator[RunDirectory]:
     with begin(tmp_path / "run", GRAPH) as run:
         train(run.settings, GRAPH, run, TrainingResources(threads=1))
         yield run
 
 
-def test_every_target_has_its_ranks_and_the_result_says_how_good_they_are(run_run_finish: RunDirectory) -> None:
-    ranked = finish_run(run_run_finish, GRAPH, facts={"seconds": 1.5})
-    assert run_run_finish.finished
-    result = json.loads((run_run_finish.path / "result.json").read_text(encoding="utf-8"))
+def test_every_target_has_its_ranks_and_the_result_says_how_good_they_are(trained_run: RunDirectory) -> None:
+    ranked = finish_run(trained_run, GRAPH, times={"seconds": 1.5})
+    assert trained_run.finished
+    result = json.loads((trained_run.path / "result.json").read_text(encoding="utf-8"))
     assert result["seconds"] == 1.5
     for target, name in zip(TARGETS, ("ranks.parquet", "ranks-mrr.parquet"), strict=True):
-        found, ranks = result["targets"][target], kp.read_ranks(run_run_finish.path / name)
+        found, ranks = result["targets"][target], kp.read_ranks(trained_run.path / name)
         assert found["ranks"] == name
         np.testing.assert_array_equal(ranks.rank, ranked[target].rank)
         for number, seed in enumerate((3, 8)):
@@ -187,10 +210,10 @@ def test_every_target_has_its_ranks_and_the_result_says_how_good_they_are(run_ru
             assert found["test"]["both"][target][number] == pytest.approx(kp.evaluate(one, [target])[target])
 
 
-def test_the_checkpoints_are_those_of_the_best_validations(run_run_finish: RunDirectory) -> None:
-    finish_run(run_run_finish, GRAPH)
-    result = json.loads((run_run_finish.path / "result.json").read_text(encoding="utf-8"))
-    rows = run_run_finish.log_file.rows()
+def test_the_checkpoints_are_those_of_the_best_validations(trained_run: RunDirectory) -> None:
+    finish_run(trained_run, GRAPH)
+    result = json.loads((trained_run.path / "result.json").read_text(encoding="utf-8"))
+    rows = trained_run.log_file.rows()
     for target in TARGETS:
         for number, checkpoint in enumerate(result["targets"][target]["checkpoints"]):
             scores = [row["scores"][target][number] for row in rows]
@@ -198,31 +221,31 @@ def test_the_checkpoints_are_those_of_the_best_validations(run_run_finish: RunDi
             assert checkpoint["epoch"] == rows[scores.index(max(scores))]["epoch"]
 
 
-def test_what_has_been_ranked_is_not_ranked_again(run_run_finish: RunDirectory) -> None:
+def test_what_has_been_ranked_is_not_ranked_again(trained_run: RunDirectory) -> None:
     first: list[float] = []
-    ranked = finish_run(run_run_finish, GRAPH, progress=first.append)
-    assert sum(first) == pytest.approx(ranking_queries(run_run_finish.settings, GRAPH))
-    (run_run_finish.path / "ranks-mrr.parquet").unlink()
+    ranked = finish_run(trained_run, GRAPH, progress=first.append)
+    assert sum(first) == pytest.approx(ranking_queries(trained_run.settings, GRAPH))
+    (trained_run.path / "ranks-mrr.parquet").unlink()
     again: list[float] = []
-    other = finish_run(run_run_finish, GRAPH, progress=again.append)
+    other = finish_run(trained_run, GRAPH, progress=again.append)
     assert sum(again) == pytest.approx(sum(first) / 2)
     for target in TARGETS:
         assert other[target].to_arrow().equals(ranked[target].to_arrow())
 
 
 @pytest.mark.parametrize("how", ["of another checkpoint", "damaged"])
-def test_ranks_that_do_not_belong_to_the_checkpoints_are_replaced(how: str, run_run_finish: RunDirectory) -> None:
-    path = run_run_finish.path / "ranks.parquet"
-    wanted = finish_run(run_run_finish, GRAPH)[TARGETS[0]].to_arrow()
+def test_ranks_that_do_not_belong_to_the_checkpoints_are_replaced(how: str, trained_run: RunDirectory) -> None:
+    path = trained_run.path / "ranks.parquet"
+    wanted = finish_run(trained_run, GRAPH)[TARGETS[0]].to_arrow()
     if how == "damaged":
         path.write_bytes(path.read_bytes()[:-20])
     else:
-        tensors, facts = run_run_finish.load_best(TARGETS[0], 8)
-        run_run_finish.save_best(TARGETS[0], 8, tensors, facts | {"epoch": 1})
-    found = finish_run(run_run_finish, GRAPH)[TARGETS[0]]
+        tensors, facts = trained_run.load_best(TARGETS[0], 8)
+        trained_run.save_best(TARGETS[0], 8, tensors, facts | {"epoch": 1})
+    found = finish_run(trained_run, GRAPH)[TARGETS[0]]
     assert kp.read_ranks(path).to_arrow().equals(found.to_arrow())
     assert found.to_arrow().equals(wanted)
-    assert found.info.settings["checkpoints"][1]["epoch"] == run_run_finish.load_best(TARGETS[0], 8)[1]["epoch"]
+    assert found.info.settings["checkpoints"][1]["epoch"] == trained_run.load_best(TARGETS[0], 8)[1]["epoch"]
 
 
 def test_a_graph_without_test_facts_has_a_result_without_ranks(tmp_path: Path) -> None:

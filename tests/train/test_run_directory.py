@@ -71,16 +71,16 @@ def test_a_finished_run_is_not_overwritten(tmp_path: Path) -> None:
     before = _files(path)
     with pytest.raises(UsageError, match="finished run") as error:
         _create(path)
-    assert "--force" in error.value.remedy
+    assert "force=True" in error.value.remedy
     assert _files(path) == before
 
 
 def test_an_unfinished_run_can_be_continued_or_thrown_away(tmp_path: Path) -> None:
     path = _full_run(tmp_path / "run", finished=False)
-    with pytest.raises(UsageError, match="not finished") as error:
+    with pytest.raises(UsageError, match="unfinished run") as error:
         _create(path)
-    assert "--resume" in error.value.remedy
-    assert "--force" in error.value.remedy
+    assert "resume=True" in error.value.remedy
+    assert "force=True" in error.value.remedy
 
 
 def test_force_throws_away_the_run_and_nothing_else(tmp_path: Path) -> None:
@@ -101,7 +101,7 @@ def test_a_folder_with_other_things_is_left_alone(name: str, force: bool, tmp_pa
     path = tmp_path / "mine"
     (path / name).parent.mkdir(parents=True)
     (path / name).write_text("mine", encoding="utf-8")
-    with pytest.raises(UsageError, match="holds other things") as error:
+    with pytest.raises(UsageError, match="holds other files") as error:
         _create(path, force=force)
     assert name.split("/")[0] in error.value.problems[0]
     assert _files(path) == {name}
@@ -145,7 +145,7 @@ def test_a_run_goes_on_as_it_was_and_half_written_files_are_removed(tmp_path: Pa
 @pytest.mark.parametrize("make", [lambda path: None, Path.mkdir], ids=["nothing", "empty folder"])
 def test_where_there_is_no_run_none_goes_on(make: object, tmp_path: Path) -> None:
     make(tmp_path / "run")  # type: ignore[operator]
-    with pytest.raises(UsageError, match="no run to go on with"):
+    with pytest.raises(UsageError, match="no run to resume"):
         RunDirectory.resume(tmp_path / "run", GRAPH)
     assert not (tmp_path / "run" / ".lock").exists()
 
@@ -167,19 +167,19 @@ def test_everything_that_is_damaged_is_named_at_once(tmp_path: Path) -> None:
     (path / "environment.json").write_text("{}", encoding="utf-8")
     for name in ("state.safetensors", "best/mrr/seed-3.safetensors"):
         (path / name).write_bytes((path / name).read_bytes()[:-3])
-    with pytest.raises(DataError, match="cannot go on") as error:
+    with pytest.raises(DataError, match="cannot be resumed") as error:
         RunDirectory.resume(path, GRAPH, {"epochs": 7})
     problems = "\n".join(error.value.problems)
     assert len(error.value.problems) == 4
     assert all(name in problems for name in ("environment.json", "state.safetensors", "mrr/seed-3", "epochs is 7"))
-    assert "--force" in error.value.remedy
+    assert "force=True" in error.value.remedy
 
 
 @pytest.mark.parametrize(
     ("name", "content", "said"),
     [
         ("settings.toml", "epochs = = 3", "not TOML"),
-        ("settings.toml", "epochs = 3", "which model"),
+        ("settings.toml", "epochs = 3", "does not name its model"),
         ("settings.toml", 'model = "ComplEx"\nepochz = 3\ndimension = 0', "epochz"),
         ("environment.json", None, "No such file"),
         ("environment.json", '{"graph": {"name": "small"}}', "its graph has no content_hash, entities, relations"),
@@ -192,7 +192,7 @@ def test_settings_and_surroundings_that_cannot_be_read(
 ) -> None:
     path = _full_run(tmp_path / "run")
     (path / name).unlink() if content is None else (path / name).write_text(content, encoding="utf-8")
-    with pytest.raises(DataError, match="cannot go on") as error:
+    with pytest.raises(DataError, match="cannot be resumed") as error:
         RunDirectory.resume(path, GRAPH)
     assert said in "\n".join(error.value.problems)
 
@@ -203,7 +203,7 @@ def test_the_state_is_no_checkpoint_and_a_checkpoint_no_state(tmp_path: Path) ->
     one, other = checkpoint.read_bytes(), state.read_bytes()
     checkpoint.write_bytes(other)
     state.write_bytes(one)
-    with pytest.raises(DataError, match="cannot go on") as error:
+    with pytest.raises(DataError, match="cannot be resumed") as error:
         RunDirectory.resume(path, GRAPH)
     assert len(error.value.problems) == 2
 
@@ -211,7 +211,7 @@ def test_the_state_is_no_checkpoint_and_a_checkpoint_no_state(tmp_path: Path) ->
 def test_another_graph_is_refused_and_both_are_named(tmp_path: Path) -> None:
     _full_run(tmp_path / "run")
     other = small_graph(seed=1, name="other")
-    with pytest.raises(DataError, match="cannot go on") as error:
+    with pytest.raises(DataError, match="cannot be resumed") as error:
         RunDirectory.resume(tmp_path / "run", other)
     assert "small (12 entities" in error.value.problems[0]
     assert "other (12 entities" in error.value.problems[0]
@@ -242,9 +242,9 @@ def test_a_second_process_is_turned_away_until_the_first_is_killed(tmp_path: Pat
     try:
         assert holder.stdout is not None
         assert holder.stdout.readline() == "held\n"
-        with pytest.raises(UsageError, match="another process trains into this run") as error:
+        with pytest.raises(UsageError, match="another process is training in this run directory") as error:
             Lock(path)
-        assert error.value.problems == [f"its process number is {holder.pid}"]
+        assert error.value.problems == [f"its process id is {holder.pid}"]
     finally:
         holder.kill()
         holder.communicate()
@@ -265,7 +265,7 @@ def test_neither_resume_nor_force_goes_past_it(tmp_path: Path) -> None:
 def test_a_run_that_is_refused_is_not_left_locked(tmp_path: Path) -> None:
     graph = small_graph()
     begin(tmp_path / "run", graph).close()
-    with pytest.raises(UsageError, match="not finished"):
+    with pytest.raises(UsageError, match="unfinished run"):
         begin(tmp_path / "run", graph)
     with pytest.raises(UsageError, match="other settings"):
         RunDirectory.resume(tmp_path / "run", graph, {"epochs": 99})

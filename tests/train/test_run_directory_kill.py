@@ -113,7 +113,7 @@ def test_a_second_process_is_turned_away_while_the_first_trains_and_let_in_when_
                 time.sleep(0.01)
             second = run_command([*arguments, "--resume"], place)
             assert second.code == 2
-            assert "another process trains into this run" in second.said
+            assert "another process is training in this run directory" in second.said
             assert str(first.pid) in second.said
             assert run_command([*arguments, "--force"], place).code == 2
         finally:

@@ -15,7 +15,7 @@ import torch
 
 import kgprobe as kp
 from kgprobe.errors import DataError
-from kgprobe.train.run_records import RunLog, changes, environment, graph_facts, other_graph, write_curve
+from kgprobe.train.run_records import RunLog, changes, environment, graph_metadata, other_graph, write_curve
 from runs import TARGETS, row, small_graph
 
 
@@ -55,20 +55,20 @@ NO_TEST = replace(GRAPH, splits={split: GRAPH.splits[split] for split in ("train
 def test_another_test_split_is_another_graph_unless_it_may_be() -> None:
     for graph in (OTHER_TEST, NO_TEST):
         assert graph.learned_hash == GRAPH.learned_hash
-        assert len(other_graph(graph_facts(GRAPH), graph)) == 1
-        assert other_graph(graph_facts(GRAPH), graph, other_test=True) == []
+        assert len(other_graph(graph_metadata(GRAPH), graph)) == 1
+        assert other_graph(graph_metadata(GRAPH), graph, other_test=True) == []
 
 
 def test_what_was_learned_must_be_the_same() -> None:
     for split in ("train", "valid"):
         other = replace(GRAPH, splits={**GRAPH.splits, split: [[2, 0, 1]]})
-        assert len(other_graph(graph_facts(GRAPH), other, other_test=True)) == 1
+        assert len(other_graph(graph_metadata(GRAPH), other, other_test=True)) == 1
     larger = replace(GRAPH, num_entities=4)
-    assert len(other_graph(graph_facts(GRAPH), larger, other_test=True)) == 1
+    assert len(other_graph(graph_metadata(GRAPH), larger, other_test=True)) == 1
 
 
 def test_facts_that_do_not_tell_what_was_learned_are_compared_whole() -> None:
-    before = {fact: value for fact, value in graph_facts(GRAPH).items() if fact != "learned_hash"}
+    before = {fact: value for fact, value in graph_metadata(GRAPH).items() if fact != "learned_hash"}
     assert other_graph(before, GRAPH, other_test=True) == []
     assert len(other_graph(before, OTHER_TEST, other_test=True)) == 1
 
@@ -89,7 +89,7 @@ def test_a_log_that_lost_rows_is_refused(tmp_path: Path) -> None:
     log.add(row(2))
     with pytest.raises(DataError, match="rows are missing") as error:
         log.cut(log.length + 1)
-    assert "--force" in error.value.remedy
+    assert "force=True" in error.value.remedy
 
 
 def test_all_rows_that_are_no_rows_are_named(tmp_path: Path) -> None:

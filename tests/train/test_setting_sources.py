@@ -13,8 +13,8 @@ from kgprobe.graph import KnowledgeGraph
 from kgprobe.models.registry import MODELS
 from kgprobe.train.defaults import Size, defaults
 from kgprobe.train.setting_sources import (
-    FACTS,
     FOLDER,
+    NOT_SETTINGS,
     as_kind,
     from_command_line,
     from_file,
@@ -49,7 +49,7 @@ def test_a_graph_is_known_by_its_name_however_it_is_written(folder: Path) -> Non
     known = known_settings("RotatE", GRAPH, folder=folder)
     assert resolve("rotate", known.sources).settings.epochs == 33
     assert known.measured == {"test": 0.5}
-    assert known.notes == ["settings: configs/rotate/fb15k-237.toml, then defaults for 3 entities and 2 facts"]
+    assert known.notes == ["settings: configs/rotate/fb15k-237.toml, then defaults for 3 entities and 2 triples"]
 
 
 def test_other_models_and_other_graphs_have_defaults(folder: Path) -> None:
@@ -71,11 +71,11 @@ def test_settings_for_another_graph_of_the_name_are_not_used(folder: Path) -> No
     known = known_settings("RotatE", other, folder=folder)
     assert len(known.sources) == 1
     assert "another graph of that name" in known.notes[0]
-    assert f"--config {file}" in known.notes[0]
+    assert f"config={file}" in known.notes[0]
     # Who names the file means it.
     meant = known_settings("RotatE", other, config=file, folder=folder)
     assert resolve("rotate", meant.sources).settings.epochs == 33
-    assert any("other content" in note for note in meant.notes)
+    assert any("other triples" in note for note in meant.notes)
 
 
 def test_a_file_goes_before_the_package(folder: Path, tmp_path: Path) -> None:
@@ -93,7 +93,7 @@ def test_every_file_of_the_package_can_be_used(file: Path) -> None:
     assert file.parent.name in MODELS
     assert packaged(file.parent.name, file.stem) == file
     found = read_toml(file)
-    assert set(found.tables) <= set(FACTS)
+    assert set(found.tables) <= set(NOT_SETTINGS)
     assert resolve(file.parent.name, [from_file(found)]).settings.model.lower() == file.parent.name
 
 

@@ -124,7 +124,7 @@ def test_settings_that_do_not_fit_together(model: str, given: dict[str, list[str
 
 
 def test_a_file_without_a_model(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="which model"):
+    with pytest.raises(UsageError, match="does not name its model"):
         read_settings(file(tmp_path / "settings.toml", "epochs = 3\n"))
 
 

@@ -107,7 +107,7 @@ def test_a_run_that_has_not_been_validated_yet(tmp_path: Path) -> None:
 def test_a_setting_that_this_version_does_not_know(run: Path, tmp_path: Path) -> None:
     content = (run / "best/mrr/seed-8.safetensors").read_bytes()
     (tmp_path / "mine.safetensors").write_bytes(content.replace(b"validate_every", b"validate_evary"))
-    with pytest.raises(DataError, match="settings make no sense") as error:
+    with pytest.raises(DataError, match="settings are invalid in this version") as error:
         kp.rank(tmp_path / "mine.safetensors", GRAPH)
     assert "validate_evary" in error.value.problems[0]
 

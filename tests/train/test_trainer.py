@@ -110,13 +110,13 @@ def _first_best(rows: list[dict[str, Any]], target: str, run: int) -> tuple[int,
 @pytest.mark.parametrize("model", ["complex", "transe", "tucker"])
 def test_every_target_keeps_the_epoch_that_is_best_by_it(model: str) -> None:
     settings = quick_settings(model, select=PERSPECTIVES, epochs=8, validate_every=1)
-    found, keep = trained(settings)
-    assert [row["epoch"] for row in keep.rows] == list(range(1, 9))
-    assert timeless(found.rows) == timeless(keep.rows)
+    found, storage = trained(settings)
+    assert [row["epoch"] for row in storage.rows] == list(range(1, 9))
+    assert timeless(found.rows) == timeless(storage.rows)
     for target in PERSPECTIVES:
         for run, seed in enumerate(settings.seeds):
-            epoch, score = _first_best(keep.rows, target, run)
-            _, facts = keep.load_best(target, seed)
+            epoch, score = _first_best(storage.rows, target, run)
+            _, facts = storage.load_best(target, seed)
             assert facts == {"target": target, "epoch": epoch, "score": score}
             assert (found.best[target][run].epoch, found.best[target][run].score) == (epoch, score)
     kept = {(best.epoch, run) for target in PERSPECTIVES for run, best in enumerate(found.best[target])}
@@ -126,23 +126,23 @@ def test_every_target_keeps_the_epoch_that_is_best_by_it(model: str) -> None:
 @pytest.mark.parametrize("reciprocal", [False, True], ids=["plain", "reciprocal"])
 def test_the_weights_that_are_kept_have_the_score_that_is_told(reciprocal: bool) -> None:
     settings = quick_settings("house", select=PERSPECTIVES, epochs=6, validate_every=1, reciprocal=reciprocal)
-    found, keep = trained(settings)
+    found, storage = trained(settings)
     for target in PERSPECTIVES:
         validation = Validation(GRAPH, [parse(target)], 0, Resources(threads=1))
         for run, seed in enumerate(settings.seeds):
             alone = replace(settings, seeds=(seed,))
             model = build_model(alone, GRAPH, CPU)
-            model.load_state_dict(keep.load_best(target, seed)[0])
+            model.load_state_dict(storage.load_best(target, seed)[0])
             ranked = ranked_run(model.one_run(0), GRAPH.num_relations if reciprocal else None)
             assert validation([ranked]).scores[target] == [found.best[target][run].score]
 
 
 def test_the_weights_that_are_kept_are_those_of_their_epoch() -> None:
     settings = quick_settings("rotate", select=("MR",), epochs=5, validate_every=1)
-    found, keep = trained(settings)
+    found, storage = trained(settings)
     for run, seed in enumerate(settings.seeds):
         learner, _ = learned(settings, found.best["MR"][run].epoch)
-        assert list(bits(keep.load_best("MR", seed)[0])) == list(bits(learner.weights(run)))
+        assert list(bits(storage.load_best("MR", seed)[0])) == list(bits(learner.weights(run)))
 
 
 @pytest.mark.parametrize(
@@ -152,9 +152,9 @@ def test_the_weights_that_are_kept_are_those_of_their_epoch() -> None:
 )
 def test_a_snapshot_is_what_has_been_learned_by_then(changes: dict[str, Any], epochs: list[int]) -> None:
     settings = quick_settings("rotate", snapshot_every=2, **changes)
-    _, keep = trained(settings)
-    assert sorted(keep.snapshots) == [(epoch, seed) for epoch in epochs for seed in settings.seeds]
-    for (epoch, seed), (tensors, facts) in keep.snapshots.items():
+    _, storage = trained(settings)
+    assert sorted(storage.snapshots) == [(epoch, seed) for epoch in epochs for seed in settings.seeds]
+    for (epoch, seed), (tensors, facts) in storage.snapshots.items():
         learner, _ = learned(settings, epoch)
         assert list(bits(tensors)) == list(bits(learner.weights(settings.seeds.index(seed))))
         assert facts == {"epoch": epoch}
@@ -162,9 +162,9 @@ def test_a_snapshot_is_what_has_been_learned_by_then(changes: dict[str, Any], ep
 
 def test_the_end_is_a_snapshot_where_training_stops_early() -> None:
     settings = quick_settings(epochs=100, validate_every=1, patience=2, snapshot_every=97)
-    found, keep = trained(settings)
+    found, storage = trained(settings)
     assert found.epochs < 97
-    assert {epoch for epoch, _ in keep.snapshots} == {0, found.epochs}
+    assert {epoch for epoch, _ in storage.snapshots} == {0, found.epochs}
 
 
 def test_without_the_setting_there_are_no_snapshots() -> None:
@@ -173,10 +173,10 @@ def test_without_the_setting_there_are_no_snapshots() -> None:
 
 def test_a_row_tells_what_a_validation_found() -> None:
     settings = quick_settings(epochs=5, validate_every=2, schedule="cosine", batch_size=30)
-    found, keep = trained(settings)
+    found, storage = trained(settings)
     _, losses = learned(settings, 5)
-    assert [row["epoch"] for row in keep.rows] == [2, 4, 5]
-    for row in keep.rows:
+    assert [row["epoch"] for row in storage.rows] == [2, 4, 5]
+    for row in storage.rows:
         assert row["step"] == row["epoch"] * 4
         assert row["loss"] == losses[row["epoch"] - 1]
         assert row["learning_rate"] == pytest.approx(0.025 * (1 + math.cos(math.pi * (row["epoch"] - 1) / 5)))
@@ -184,7 +184,7 @@ def test_a_row_tells_what_a_validation_found() -> None:
         assert np.mean([row["sides"]["head"], row["sides"]["tail"]], axis=0) == pytest.approx(
             row["scores"][settings.select[0]]
         )
-    seconds = [row["seconds"] for row in keep.rows]
+    seconds = [row["seconds"] for row in storage.rows]
     assert 0 < seconds[0] <= seconds[1] <= seconds[2] <= found.seconds + 0.001  # rows are rounded to that
     assert 0 < found.training_seconds < found.seconds
 
@@ -225,11 +225,11 @@ def test_a_training_that_was_stopped_at_a_snapshot_does_not_lose_it() -> None:
     settings = quick_settings(epochs=5, validate_every=1, snapshot_every=2)
     _, undisturbed = trained(settings)
     for number in range(1, len(undisturbed.snapshots) + 1):
-        keep = _StopsAtSnapshot(number)
+        storage = _StopsAtSnapshot(number)
         with pytest.raises(StoppedError):
-            trained(settings, keep=keep)
-        trained(settings, keep=keep)
-        assert snapshot_bits(keep) == snapshot_bits(undisturbed)
+            trained(settings, storage=storage)
+        trained(settings, storage=storage)
+        assert snapshot_bits(storage) == snapshot_bits(undisturbed)
 
 
 @pytest.mark.parametrize(
@@ -250,19 +250,19 @@ class _OldKeep(MemoryStorage):
 def test_a_state_of_an_older_version_goes_on_to_the_same_end() -> None:
     settings = quick_settings(epochs=5, validate_every=2)
     _, undisturbed = trained(settings)
-    keep = _OldKeep()
+    storage = _OldKeep()
     with pytest.raises(StoppedError):
-        trained(settings, keep=keep, progress=stop_at(12))
-    assert keep.rows
-    trained(settings, keep=keep)
-    assert timeless(keep.rows) == timeless(undisturbed.rows)
+        trained(settings, storage=storage, progress=stop_at(12))
+    assert storage.rows
+    trained(settings, storage=storage)
+    assert timeless(storage.rows) == timeless(undisturbed.rows)
 
 
 def test_a_finished_training_is_not_trained_again() -> None:
     settings = quick_settings()
-    wanted, keep = trained(settings)
+    wanted, storage = trained(settings)
     told: list[TrainingProgress] = []
-    found, _ = trained(settings, keep=keep, progress=told.append)
+    found, _ = trained(settings, storage=storage, progress=told.append)
     assert told == []
     assert (found.best, found.epochs, timeless(found.rows)) == (wanted.best, wanted.epochs, timeless(wanted.rows))
 
@@ -271,42 +271,42 @@ def test_a_finished_training_is_not_trained_again() -> None:
 @pytest.mark.parametrize("batch_size", [10, 1000])
 def test_a_training_that_diverges_says_what_to_lower(model: str, batch_size: int) -> None:
     settings = quick_settings(model, learning_rate=1e30, batch_size=batch_size, validate_every=1)
-    keep = MemoryStorage()
-    with pytest.raises(DataError, match=r"no numbers? any more in epoch") as error:
-        trained(settings, keep=keep)
+    storage = MemoryStorage()
+    with pytest.raises(DataError, match=r"training diverged: the \w+ (is|are) not finite in epoch") as error:
+        trained(settings, storage=storage)
     assert "learning_rate (it is 1e+30)" in error.value.remedy
     assert error.value.problems
-    last = f"up to epoch {keep.rows[-1]['epoch']} are kept" if keep.rows else "none was kept yet"
+    last = f"up to epoch {storage.rows[-1]['epoch']} are kept" if storage.rows else "no checkpoint was kept"
     assert last in error.value.remedy
 
 
 def test_what_was_kept_before_a_training_diverged_is_not_lost() -> None:
     settings = quick_settings("rotate", learning_rate=1e30, batch_size=1000, validate_every=1)
-    keep = MemoryStorage()
-    with pytest.raises(DataError, match="the loss is no number any more in epoch 2") as error:
-        trained(settings, keep=keep)
+    storage = MemoryStorage()
+    with pytest.raises(DataError, match="the loss is not finite in epoch 2") as error:
+        trained(settings, storage=storage)
     assert error.value.problems == ["seed 3: loss nan", "seed 8: loss nan"]
     assert "checkpoints up to epoch 1 are kept" in error.value.remedy
-    assert [row["epoch"] for row in keep.rows] == [1]
-    state = keep.load_state()
+    assert [row["epoch"] for row in storage.rows] == [1]
+    state = storage.load_state()
     assert state is not None
     assert state[1]["epoch"] == 1
     for target in settings.select:
         for seed in settings.seeds:
-            tensors, facts = keep.load_best(target, seed)
+            tensors, facts = storage.load_best(target, seed)
             assert facts["epoch"] == 1
             assert all(own.isfinite().all() for own in tensors.values())
 
 
 def test_a_graph_without_validation_facts_keeps_the_last_epoch() -> None:
     settings = quick_settings(epochs=5, validate_every=2, patience=1)
-    found, keep = trained(settings, _without("valid"))
+    found, storage = trained(settings, _without("valid"))
     learner, _ = learned(settings, 5, _without("valid"))
-    assert keep.rows == []
+    assert storage.rows == []
     assert found.epochs == 5
     for target in settings.select:
         for run, seed in enumerate(settings.seeds):
-            tensors, facts = keep.load_best(target, seed)
+            tensors, facts = storage.load_best(target, seed)
             assert facts == {"target": target, "epoch": 5, "score": None}
             assert list(bits(tensors)) == list(bits(learner.weights(run)))
             assert found.best[target][run].epoch == 5
@@ -314,7 +314,7 @@ def test_a_graph_without_validation_facts_keeps_the_last_epoch() -> None:
 
 
 def test_a_graph_without_training_facts_is_refused() -> None:
-    with pytest.raises(DataError, match="no training facts"):
+    with pytest.raises(DataError, match="no training triples"):
         trained(quick_settings(), _without("train"))
 
 

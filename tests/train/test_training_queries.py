@@ -83,7 +83,7 @@ def test_reverse_relations_ask_for_heads_as_tails() -> None:
 @pytest.mark.parametrize("reciprocals", [None, GRAPH.num_relations], ids=["plain", "reciprocal"])
 def test_the_fact_of_a_query_has_its_head_first(reciprocals: int | None) -> None:
     for queries in _built(reciprocals):
-        head, relation, tail = (column.tolist() for column in queries.facts)
+        head, relation, tail = (column.tolist() for column in queries.triples)
         for fact, asked in zip(zip(head, relation, tail, strict=True), _asked(queries), strict=True):
             assert fact == (asked if queries.side == "tail" else (asked[2], asked[1], asked[0]))
             back = (fact[2], fact[1] - GRAPH.num_relations, fact[0])
@@ -146,7 +146,7 @@ def test_both_sides_of_a_step_are_asked_together() -> None:
     both = joined([tails.at(place), heads.at(place)])
     assert both.side == "both"
     assert both.given.shape == (2, 6)
-    head, relation, tail = both.facts
+    head, relation, tail = both.triples
     for run in range(2):
         for query in range(6):
             fact = (int(head[run, query]), int(relation[run, query]), int(tail[run, query]))

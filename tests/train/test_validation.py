@@ -16,7 +16,7 @@ from kgprobe.graph import KnowledgeGraph
 from kgprobe.metrics import parse
 from kgprobe.models.embedding_model import EmbeddingModel, Sizes, ranked_run
 from kgprobe.resources import Resources
-from kgprobe.train.checkpoints import written
+from kgprobe.train.checkpoints import as_json
 from kgprobe.train.validation import Best, DivergedError, Selection, Validated, Validation
 from runs import small_graph
 from slow_models import scattered, slow_scores, tables
@@ -83,7 +83,7 @@ def test_a_state_goes_on_as_if_nothing_had_happened(
         first.consider(number, scores)
         if number == stop:
             again = Selection(targets, runs, patience)
-            again.load(written(first.state()))
+            again.load(as_json(first.state()))
             first = again
     assert first == undisturbed
 

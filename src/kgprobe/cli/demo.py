@@ -1,4 +1,4 @@
-"""``kgprobe demo``: the main job on the built-in graph."""
+"""``kgprobe demo``: train, rank, evaluate, compare and report on the built-in family-tree graph."""
 
 from __future__ import annotations
 
@@ -20,35 +20,25 @@ if TYPE_CHECKING:
 
 
 MODELS = {"ComplEx": "complex", "TuckER": "tucker"}
-
 BASELINE = "relation frequency"
 
 TARGETS = ["PROBE(alpha=1,beta=0)", "PROBE(alpha=1,beta=0.8)"]
+"""The selection metrics: equal weights for all queries, and large weights for those with unpopular targets."""
 
-"""The perspectives that select: all queries count the same, and those with unpopular answers count most."""
-
-METRICS = [
-    "PROBE(alpha=1,beta=0)",
-    "PROBE(alpha=0,beta=0)",
-    "PROBE(alpha=1,beta=0.8)",
-    "APROBE(alpha=1,beta=0)",
-    "MRR",
-    "Hits@10",
-    "AMRI",
-]
-
-COMPARED = ["PROBE(alpha=1,beta=0)", "PROBE(alpha=0,beta=0)", "PROBE(alpha=1,beta=0.8)", "MRR", "Hits@10"]
+PROBES = ["PROBE(alpha=1,beta=0)", "PROBE(alpha=0,beta=0)", "PROBE(alpha=1,beta=0.8)"]
+METRICS = [*PROBES, "APROBE(alpha=1,beta=0)", "MRR", "Hits@10", "AMRI"]
+COMPARED = [*PROBES, "MRR", "Hits@10"]
 
 
 def demo(
-    output: Annotated[Path, typer.Option("--output", "-o", help="Folder for all that it makes.")] = Path("demo"),
-    seed: Annotated[int, typer.Option(help="Another seed is another family.")] = 0,
-    trees: Annotated[int, typer.Option(metavar="N", help="Families in the graph; fewer are quicker.")] = 20,
+    output: Annotated[Path, typer.Option("--output", "-o", help="Directory of the results.")] = Path("demo"),
+    seed: Annotated[int, typer.Option(help="Seed of the generated graph.")] = 0,
+    trees: Annotated[int, typer.Option(metavar="N", help="Families in the graph; fewer are faster.")] = 20,
     threads: Annotated[int | None, typer.Option(metavar="N", help="Threads on the CPU.", show_default="all")] = None,
 ) -> None:
-    """Make the family-tree graph, train two models on it, rank its test facts, evaluate, compare, and write a report.
+    """Generate the family-tree graph, train two models, rank its test triples, evaluate, compare, and write a report.
 
-    What an earlier demo has left in the folder is replaced.
+    Results of an earlier demo in the directory are replaced.
     """
     from kgprobe.aggregate import surface
     from kgprobe.cli.surface import matrix
@@ -56,32 +46,32 @@ def demo(
 
     folder = output / "family-tree"
     graph = _make_graph(folder, trees, seed)
-    note("2. Training: one run a model keeps the best checkpoint of each perspective, and ranks every test fact")
+    note("2. Training: each model keeps its best checkpoint for each selection metric, and ranks the test triples")
     selected = {name: _train(key, folder, output / key, threads) for name, key in MODELS.items()}
-    note("3. What each choice of perspective wins and loses, on the test facts")
+    note("3. Test scores of the checkpoints, by selection metric")
     print_rows([row for name, tables in selected.items() for row in _choices(name, tables)], Format.table)
     print()
     tables = {BASELINE: _baseline(folder, output, threads)} | {name: own[TARGETS[0]] for name, own in selected.items()}
 
-    note("4. Evaluation: every perspective from the same rank files")
+    note("4. Evaluation: all metrics from the same rank files")
     for rows in (_values(tables), _groups(tables, graph, "side"), _groups(tables, graph, "relation")):
         print_rows(rows, Format.table)
         print()
 
-    note("5. The whole surface: sharpness alpha down, popularity-bias robustness beta across")
+    note("5. The (alpha, beta) surface: sharpness alpha in rows, popularity-bias robustness beta in columns")
     alphas, betas = [1.0, 0.5, 0.0, -0.5, -1.0], [0.0, 0.2, 0.4, 0.6, 0.8]
     for name, ranks in tables.items():
         print_rows(matrix(name, alphas, betas, surface(ranks, alphas, betas)), Format.table)
         print()
 
-    note("6. Comparison: which differences are beyond noise, and may the files be compared at all?")
+    note("6. Comparison: which differences are statistically significant, and are the rank files comparable?")
     report = compare(tables, COMPARED, graph=graph)
     print(report)
     for finding in report.findings:
         note(f"   audit: {', '.join(finding.models)}: {finding.message}")
     files = " ".join(str(output / key / "ranks.parquet") for key in MODELS.values())
     note(f"Next: kgprobe decide {files} --alpha 1 --beta 0.8")
-    note("7. The report: open it in a browser, and move alpha and beta")
+    note("7. The report: open it in a browser, and change alpha and beta")
     report.write(output / "report.html")
     print(output / "report.html")
 
@@ -90,7 +80,7 @@ def _make_graph(folder: Path, trees: int, seed: int) -> KnowledgeGraph:
     from kgprobe.graph import statistics, write_graph
     from kgprobe.graph.family_tree import family_tree
 
-    note("1. A graph: families grown from rules, with all facts that follow")
+    note("1. A graph: families generated from rules, with all triples that follow")
     graph = family_tree(trees=trees, seed=seed)
     write_graph(graph, folder)
     shown = ("graph", "entities", "relations", "train", "valid", "test")
@@ -99,7 +89,7 @@ def _make_graph(folder: Path, trees: int, seed: int) -> KnowledgeGraph:
 
 
 def _train(model: str, graph: Path, run: Path, threads: int | None) -> dict[str, Ranks]:
-    """The test ranks of the best checkpoint by every target."""
+    """The test ranks of the best checkpoint for every selection metric."""
     from kgprobe.ranks import read_ranks
     from kgprobe.train.run_directory import ranks_path
 
@@ -120,20 +110,15 @@ def _baseline(graph: Path, output: Path, threads: int | None) -> Ranks:
 
 
 def _choices(model: str, tables: Mapping[str, Ranks]) -> list[Record]:
-    """The test scores by every target of the checkpoints that each of them chose."""
+    """Test scores of the checkpoints that each selection metric selected."""
     from kgprobe.metrics import evaluate
-
-    return [
-        {"model": model, "selected by": target, "epoch": _epoch(ranks)} | evaluate(ranks, TARGETS)
-        for target, ranks in tables.items()
-    ]
-
-
-def _epoch(ranks: Ranks) -> int:
     from kgprobe.train.fitting import CHECKPOINTS
 
-    epoch: int = ranks.info.settings[CHECKPOINTS][0]["epoch"]
-    return epoch
+    return [
+        {"model": model, "selected by": target, "epoch": ranks.info.settings[CHECKPOINTS][0]["epoch"]}
+        | evaluate(ranks, TARGETS)
+        for target, ranks in tables.items()
+    ]
 
 
 def _values(tables: Mapping[str, Ranks]) -> list[Record]:
@@ -144,7 +129,6 @@ def _values(tables: Mapping[str, Ranks]) -> list[Record]:
 
 
 def _groups(tables: Mapping[str, Ranks], graph: KnowledgeGraph, by: str) -> list[Record]:
-    """MRR of every model in every group."""
     from kgprobe.metrics import scores
 
     rows: dict[str, dict[str, Any]] = {}

@@ -3,33 +3,53 @@
 from __future__ import annotations
 
 import json
+import math
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
 
-from kgprobe.cli.console import note
+from kgprobe.cli.console import counting, note
 from kgprobe.report.grid import Record
 
 if TYPE_CHECKING:
+    from kgprobe.graph import KnowledgeGraph
     from kgprobe.ranks import Ranks
-    from kgprobe.train.run_directory import RunDirectory
+    from kgprobe.resources import Progress
+    from kgprobe.train.fitting import Fitted
+    from kgprobe.train.settings import Settings
     from kgprobe.train.trainer import OnProgress, TrainingProgress
-
+    from kgprobe.train.validation import Best
 
 _NOTES = 20
+"""Number of progress lines of a training, about, where there is no terminal."""
 
-"""So many notes a run has at most, or a little more where it does not divide evenly."""
+
+class TerminalDisplay:
+    """Shows a training on standard error: bars on a terminal, a few lines elsewhere; a `kgprobe.train.fitting.Display`.
+
+    Attributes:
+        started: Whether the training has started.
+    """
+
+    def __init__(self) -> None:
+        self.started = False
+
+    def note(self, text: str) -> None:
+        note(text.replace("config=", "--config "))
+
+    def training(self, settings: Settings, graph: KnowledgeGraph) -> AbstractContextManager[OnProgress]:
+        self.started = True
+        return training_bar(settings.model, validates=len(graph.triples("valid")) > 0)
+
+    def ranking(self, queries: int) -> AbstractContextManager[Progress | None]:
+        return counting("ranking", queries, "queries")
 
 
 @contextmanager
 def training_bar(name: str, validates: bool) -> Iterator[OnProgress]:
-    """Gives what a training should call with how far it is.
-
-    Args:
-        name: What is trained.
-        validates: Whether there are validation facts.
-    """
+    """Context that gives the callback for the progress of a training."""
     if not sys.stderr.isatty():
         yield SparseNotes(note, validates)
         return
@@ -46,7 +66,7 @@ def training_bar(name: str, validates: bool) -> Iterator[OnProgress]:
 
     def show(progress: TrainingProgress) -> None:
         done = steps_done(progress)
-        if not bar.tasks:  # made here, where a resumed run knows how much is done already
+        if not bar.tasks:  # not before the first call, when a resumed run knows how many steps it has taken
             bar.add_task("", total=progress.epochs * progress.steps_an_epoch, completed=done)
         bar.update(bar.tasks[0].id, completed=max(done, bar.tasks[0].completed), description=described(progress))
         below.plain = "\n".join(f"  {line}" for line in standings(progress))
@@ -56,7 +76,7 @@ def training_bar(name: str, validates: bool) -> Iterator[OnProgress]:
 
 
 def described(progress: TrainingProgress) -> str:
-    """Where a training is, and what it does unless it simply trains.
+    """The epoch, the loss, and the phase unless it is training.
 
     Example:
         >>> from kgprobe.train.trainer import TrainingProgress
@@ -67,19 +87,13 @@ def described(progress: TrainingProgress) -> str:
 
 
 def steps_done(progress: TrainingProgress) -> int:
-    """How many steps a training has taken, those of earlier sessions included.
-
-    Example:
-        >>> from kgprobe.train.trainer import TrainingProgress
-        >>> steps_done(TrainingProgress(epochs=10, steps_an_epoch=4, epoch=2, step=3))
-        11
-    """
-    # Between two epochs the last step of the one before is still the present one.
+    """Number of training steps taken, earlier sessions included."""
+    # Between two epochs, step is still that of the epoch before.
     return progress.epoch * progress.steps_an_epoch + progress.step % progress.steps_an_epoch
 
 
 def headline(progress: TrainingProgress) -> str:
-    """Where a training is, in one line.
+    """The epoch, the mean loss and the speed, in one line.
 
     Example:
         >>> from kgprobe.train.trainer import TrainingProgress
@@ -93,7 +107,7 @@ def headline(progress: TrainingProgress) -> str:
 
 
 def standings(progress: TrainingProgress) -> list[str]:
-    """The last and the best validation by every target, each the mean of all runs.
+    """The last and the best validation score of every selection metric, each the mean over the seeds.
 
     Example:
         >>> from kgprobe.train.trainer import TrainingProgress
@@ -111,11 +125,11 @@ def standings(progress: TrainingProgress) -> list[str]:
 
 
 class SparseNotes:
-    """Writes a line after some of the validations, so few that a log stays readable.
+    """Writes a line after some of the validations, about 20 in a training, so that a log stays short.
 
     Attributes:
-        write: Where lines go.
-        validates: Whether there are validations; where there are none, epochs count instead.
+        write: Called with each line.
+        validates: Whether there are validation triples; without them, lines follow epochs.
 
     Example:
         >>> from kgprobe.train.trainer import TrainingProgress
@@ -132,8 +146,9 @@ class SparseNotes:
         self._phases = {"training", "validating"}
 
     def __call__(self, progress: TrainingProgress) -> None:
-        """Take note of how far a training is."""
-        self._tell_phase(progress)
+        if progress.phase not in self._phases:  # such as mining, before the first validation
+            self._phases.add(progress.phase)
+            self.write(described(progress))
         fresh = progress.last is not self._last if self.validates else True
         self._last = progress.last
         every = -(-progress.epochs // _NOTES)
@@ -142,50 +157,40 @@ class SparseNotes:
             self._written = progress.epoch
             self.write("; ".join([headline(progress), *standings(progress)]))
 
-    def _tell_phase(self, progress: TrainingProgress) -> None:
-        """A line where something begins that is done before all validations, such as mining, the first time it is."""
-        if progress.phase not in self._phases:
-            self._phases.add(progress.phase)
-            self.write(described(progress))
-
 
 def mean(values: Sequence[float]) -> float:
-    """The mean of all runs."""
     return sum(values) / len(values)
 
 
-_NUMBERS = ("validation", "test", "head", "tail")
+def result_rows(run: Path, fitted: Fitted) -> list[Record]:
+    """One row for each selection metric and seed, and their mean where there are several seeds.
 
-
-def result_rows(run: RunDirectory) -> list[Record]:
-    """One row for each target and seed, and their mean where there are several seeds.
-
-    ``test`` is the value of the target itself on the test facts, ``head`` and ``tail`` its value where that side is
-    predicted: a side that does not work hides in a mean.
+    ``test`` is the metric on the test triples, ``head`` and ``tail`` its value where that side is predicted.
     """
-    from kgprobe.train import run_directory
+    from kgprobe.train.run_directory import RESULT
 
-    tested = json.loads((run.path / run_directory.RESULT).read_bytes())["targets"]
+    tested = json.loads((run / RESULT).read_bytes())["targets"]
     rows: list[Record] = []
-    for target in run.settings.select:
-        kept = [run.load_best(target, seed)[1] for seed in run.settings.seeds]
-        own = list(_rows(target, run.settings.seeds, kept, tested.get(target, {}).get("test", {})))
+    for target in fitted.settings.select:
+        best = fitted.trained.best[target]
+        own = list(_rows(target, fitted.settings.seeds, best, tested.get(target, {}).get("test", {})))
         rows += [*own, _mean(own)] if len(own) > 1 else own
     return rows
 
 
 def _rows(
-    target: str, seeds: Sequence[int], kept: Sequence[Mapping[str, Any]], test: Mapping[str, Mapping[str, list[float]]]
+    target: str, seeds: Sequence[int], best: Sequence[Best], test: Mapping[str, Mapping[str, list[float]]]
 ) -> Iterator[Record]:
     sides = {"test": "both", "head": "head", "tail": "tail"}
-    for place, (seed, facts) in enumerate(zip(seeds, kept, strict=True)):
+    for place, (seed, own) in enumerate(zip(seeds, best, strict=True)):
         values = {name: test[side][target][place] if test else None for name, side in sides.items()}
-        yield {"target": target, "seed": str(seed), "epoch": facts["epoch"], "validation": facts["score"], **values}
+        validation = None if math.isnan(own.score) else own.score
+        yield {"target": target, "seed": str(seed), "epoch": own.epoch, "validation": validation, **values}
 
 
 def _mean(rows: Sequence[Record]) -> Record:
-    columns = {name: [row[name] for row in rows] for name in _NUMBERS}
-    means = {name: None if None in values else sum(values) / len(values) for name, values in columns.items()}
+    columns = {name: [row[name] for row in rows] for name in ("validation", "test", "head", "tail")}
+    means = {name: None if None in values else mean(values) for name, values in columns.items()}
     return {"target": rows[0]["target"], "seed": "mean", "epoch": None, **means}
 
 

@@ -1,4 +1,4 @@
-"""Checkpoints and training states: files of tensors with a checksum, on disk or in memory."""
+"""Checkpoints and training states: safetensors files with a checksum, and the storage interface of the trainer."""
 
 from __future__ import annotations
 
@@ -24,165 +24,121 @@ from kgprobe.train.settings import Settings, resolve
 
 Tensors: TypeAlias = dict[str, Tensor]
 
-Facts: TypeAlias = dict[str, Any]
-
-"""What can be written as JSON."""
+Metadata: TypeAlias = dict[str, Any]
+"""Values that JSON can hold, by name."""
 
 
 class RunStorage(Protocol):
-    """What the trainer asks of the place that a run is kept in.
+    """Storage of a run, as the trainer uses it.
 
-    At a validation the trainer keeps the checkpoints that are better than all before, then logs a row; snapshots come
-    next, and its state comes last. Whatever is lost between two of these steps, it repeats from the state before, to
-    the same effect.
+    At a validation the trainer stores improved checkpoints, logs a row, stores snapshots, and stores its state last.
+    If the process ends between two of these steps, training from the previous state repeats them with the same result.
     """
 
-    def load_state(self) -> tuple[Tensors, Facts] | None:
-        """The state that the run continues from and how far it is, or None where it begins.
-
-        The log is cut back to what it was at that time.
-        """
+    def load_state(self) -> tuple[Tensors, Metadata] | None:
+        """The last state and its progress, or None for a new run; the log is cut back to that state."""
         ...
 
     def save_state(self, tensors: Mapping[str, Tensor], progress: Mapping[str, Any]) -> None:
-        """Keep a state to continue from; ``progress`` says how far it is."""
+        """Store a state to continue from."""
         ...
 
     def save_best(self, target: str, seed: int, tensors: Mapping[str, Tensor], facts: Mapping[str, Any]) -> None:
-        """Keep the checkpoint of a seed that is the best so far by a target; ``facts`` say since when and how good."""
+        """Store the best checkpoint so far of a seed for a selection metric; ``facts`` has its epoch and score."""
         ...
 
-    def load_best(self, target: str, seed: int) -> tuple[Tensors, Facts]:
-        """The kept checkpoint of a seed by a target, and the facts about it."""
+    def load_best(self, target: str, seed: int) -> tuple[Tensors, Metadata]:
+        """The best checkpoint of a seed for a selection metric, and its metadata."""
         ...
 
     def save_snapshot(self, epoch: int, seed: int, tensors: Mapping[str, Tensor], facts: Mapping[str, Any]) -> None:
-        """Keep the weights of a seed as they are after an epoch, beside those of all other epochs."""
+        """Store the weights of a seed after an epoch, in addition to those of other epochs."""
         ...
 
     def log(self, row: Mapping[str, Any]) -> None:
-        """Note what a validation found."""
+        """Add the row of a validation to the log."""
         ...
 
 
 class MemoryStorage:
-    """Keeps a run in memory, for searches and tests.
+    """Storage in memory.
 
     Attributes:
-        rows: What has been logged.
-        snapshots: The weights by epoch and seed, and the facts about them.
-
-    Example:
-        >>> import torch
-        >>> keep = MemoryStorage()
-        >>> keep.load_state() is None
-        True
-        >>> keep.log({"epoch": 5})
-        >>> keep.save_state({"model.entity": torch.zeros(1, 2, 2)}, {"epoch": 5})
-        >>> keep.load_state()[1], keep.rows
-        ({'epoch': 5}, [{'epoch': 5}])
+        rows: The log.
+        snapshots: Weights and metadata by epoch and seed.
     """
 
     def __init__(self) -> None:
-        self.rows: list[Facts] = []
-        self.snapshots: dict[tuple[int, int], tuple[Tensors, Facts]] = {}
-        self._state: tuple[Tensors, Facts, int] | None = None
-        self._best: dict[tuple[str, int], tuple[Tensors, Facts]] = {}
+        self.rows: list[Metadata] = []
+        self.snapshots: dict[tuple[int, int], tuple[Tensors, Metadata]] = {}
+        self._state: tuple[Tensors, Metadata, int] | None = None
+        self._best: dict[tuple[str, int], tuple[Tensors, Metadata]] = {}
 
-    def load_state(self) -> tuple[Tensors, Facts] | None:
-        """The last state; the rows logged after it are forgotten."""
+    def load_state(self) -> tuple[Tensors, Metadata] | None:
         if self._state is None:
             self.rows.clear()
             return None
         tensors, progress, logged = self._state
         del self.rows[logged:]
-        return copied(tensors), written(progress)
+        return copied(tensors), as_json(progress)
 
     def save_state(self, tensors: Mapping[str, Tensor], progress: Mapping[str, Any]) -> None:
-        """Keep a copy of the state."""
-        self._state = copied(tensors), written(progress), len(self.rows)
+        self._state = copied(tensors), as_json(progress), len(self.rows)
 
     def save_best(self, target: str, seed: int, tensors: Mapping[str, Tensor], facts: Mapping[str, Any]) -> None:
-        """Keep a copy of the checkpoint."""
-        self._best[target, seed] = copied(tensors), written(facts)
+        self._best[target, seed] = copied(tensors), as_json(facts)
 
-    def load_best(self, target: str, seed: int) -> tuple[Tensors, Facts]:
-        """A copy of the kept checkpoint."""
+    def load_best(self, target: str, seed: int) -> tuple[Tensors, Metadata]:
         tensors, facts = self._best[target, seed]
-        return copied(tensors), written(facts)
+        return copied(tensors), as_json(facts)
 
     def save_snapshot(self, epoch: int, seed: int, tensors: Mapping[str, Tensor], facts: Mapping[str, Any]) -> None:
-        """Keep a copy of the weights."""
-        self.snapshots[epoch, seed] = copied(tensors), written(facts)
+        self.snapshots[epoch, seed] = copied(tensors), as_json(facts)
 
     def log(self, row: Mapping[str, Any]) -> None:
-        """Add a row."""
-        self.rows.append(written(row))
+        self.rows.append(as_json(row))
 
 
 def copied(tensors: Mapping[str, Tensor]) -> Tensors:
-    """Copies of tensors in the memory of the host, which training does not change.
-
-    Example:
-        >>> import torch
-        >>> own = torch.zeros(2)
-        >>> copy = copied({"own": own})
-        >>> _ = own.add_(1)
-        >>> copy["own"].tolist()
-        [0.0, 0.0]
-    """
+    """Contiguous copies of tensors on the CPU."""
     return {name: tensor.detach().to("cpu", copy=True).contiguous() for name, tensor in tensors.items()}
 
 
-def written(facts: Mapping[str, Any]) -> Facts:
-    """Facts as they are read back from a file, so that a run in memory sees what a run on disk does.
-
-    Example:
-        >>> written({"seeds": (0, 1)})
-        {'seeds': [0, 1]}
-    """
-    back: Facts = json.loads(json.dumps(facts))
+def as_json(facts: Mapping[str, Any]) -> Metadata:
+    """Metadata after a round trip through JSON, so that a run in memory equals one on disk."""
+    back: Metadata = json.loads(json.dumps(facts))
     return back
 
 
 def write_tensors(path: Path, tensors: Mapping[str, Tensor], facts: Mapping[str, Any]) -> None:
-    """Write a safetensors file; what was there before stays until the new one is safe on the disk.
-
-    Example:
-        >>> import tempfile
-        >>> path = Path(tempfile.mkdtemp()) / "state.safetensors"
-        >>> write_tensors(path, {"model.entity": torch.eye(2)}, {"epoch": 5})
-        >>> tensors, facts = read_tensors(path)
-        >>> tensors["model.entity"].tolist(), facts
-        ([[1.0, 0.0], [0.0, 1.0]], {'epoch': 5})
-    """
+    """Write a safetensors file atomically: an old file stays until the new one is on disk."""
     own = copied(tensors)
-    # One entry only: a second would make the order of the two, and so the bytes of the file, a matter of chance.
+    # A single entry: the order of several is random, and so would be the bytes of the file.
     header = {SAFETENSORS_HEADER: json.dumps({**facts, _CHECKSUM: _checksum(own)}, sort_keys=True)}
-    # Not by the library's own way into a file, which leaves another of its names behind where it is killed.
+    # Not save_file, whose temporary file has another name that `clear_temporary` would miss.
     content = save(own, header)
     with replacing(path) as temporary:
         temporary.write_bytes(content)
         flush_to_disk(temporary)
 
 
-def read_tensors(path: Path) -> tuple[Tensors, Facts]:
-    """The tensors of a file and the facts about them.
+def read_tensors(path: Path) -> tuple[Tensors, Metadata]:
+    """Read the tensors and the metadata of a file.
 
     Raises:
         DataError: The file is missing, truncated or damaged.
     """
     with _reading(path), safe_open(path, framework="pt") as file:
-        # Copies, since the tensors of the library lie in the file itself.
+        # Copies, because the library maps the file into memory.
         tensors = copied({name: file.get_tensor(name) for name in file.keys()})  # noqa: SIM118 (it is no mapping)
         facts = _facts(file)
         if facts.pop(_CHECKSUM, None) != _checksum(tensors):
-            raise ValueError("its numbers are not those that were written")
+            raise ValueError("the checksum does not match: its tensors have changed")
     return tensors, facts
 
 
-def read_facts(path: Path) -> Facts:
-    """The facts about the tensors of a file, without reading these.
+def read_metadata(path: Path) -> Metadata:
+    """Read the metadata of a file without its tensors.
 
     Raises:
         DataError: The file is missing, truncated or damaged.
@@ -194,7 +150,7 @@ def read_facts(path: Path) -> Facts:
 
 
 def flush_to_disk(path: Path) -> None:
-    """Wait until a file is on the disk, so that a machine that loses power cannot lose it after it was renamed."""
+    """Flush a file to disk, so that it survives a power failure after it was renamed."""
     with path.open("rb") as file:
         os.fsync(file.fileno())
 
@@ -224,30 +180,30 @@ def _reading(path: Path) -> Iterator[None]:
         raise DataError(f"{path}: cannot be read", [problem], "it is truncated or damaged") from None
 
 
-def _facts(file: safe_open) -> Facts:
+def _facts(file: safe_open) -> Metadata:
     metadata: dict[str, str] = file.metadata() or {}  # type: ignore[no-untyped-call]
     facts = json.loads(metadata.get(SAFETENSORS_HEADER, "null"))
     if not isinstance(facts, dict):
-        raise ValueError("it does not say what it is: no training has written it")
+        raise ValueError("it has no metadata of kgprobe: no training has written it")
     return facts
 
 
 CHECKPOINT = "checkpoint"
 
-_FACTS = ("settings", "graph", "target", "seed", "facts")
+_HEADER = ("settings", "graph", "target", "seed", "facts")
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """The weights of one run, from where it was the best by a target, or as they were after some epoch.
+    """The weights of one run: its best checkpoint for a selection metric, or a snapshot.
 
     Attributes:
-        tensors: Its weights.
-        settings: What it was trained with.
-        graph: What it was trained on; see `graph_facts`.
-        target: The metric by which it was the best; empty for a snapshot, which nobody has selected.
-        seed: Its seed.
-        facts: Of which epoch it is, and, unless it is a snapshot, how good it was on the validation facts.
+        tensors: The weights.
+        settings: The settings of the training.
+        graph: `graph_metadata` of the training graph.
+        target: The metric that selected it; empty for a snapshot.
+        seed: The seed.
+        facts: The epoch and, unless it is a snapshot, the validation score.
 
     Example:
         >>> import tempfile, torch
@@ -261,46 +217,43 @@ class Checkpoint:
 
     tensors: Mapping[str, Tensor]
     settings: Settings
-    graph: Facts
+    graph: Metadata
     target: str
     seed: int
     facts: Mapping[str, Any]
 
     def write(self, path: Path) -> None:
-        """Write it in place of the one before."""
-        facts = {name: getattr(self, name) for name in _FACTS} | {"settings": self.settings.flat(), "kind": CHECKPOINT}
-        write_tensors(path, self.tensors, facts)
+        about = {name: getattr(self, name) for name in _HEADER} | {"settings": self.settings.flat(), "kind": CHECKPOINT}
+        write_tensors(path, self.tensors, about)
 
     @classmethod
     def read(cls, path: Path) -> Checkpoint:
-        """Read it.
+        """Read a checkpoint.
 
         Raises:
-            DataError: The file is damaged, or is something else.
+            DataError: The file is damaged, or not a checkpoint.
         """
-        tensors, facts = read_tensors(path)
-        if problems := checkpoint_problems(facts):
+        tensors, about = read_tensors(path)
+        if problems := checkpoint_problems(about):
             remedy = "name a file in the folder 'best' or 'snapshots' of a run"
             raise DataError(f"{path}: not a checkpoint", problems, remedy)
-        return cls(tensors, **{name: facts[name] for name in _FACTS} | {"settings": _settings(path, facts)})
+        return cls(tensors, **{name: about[name] for name in _HEADER} | {"settings": _settings(path, about)})
 
 
-def checkpoint_problems(facts: Facts) -> list[str]:
-    """Why these are not the facts about a checkpoint."""
-    if facts.get("kind") != CHECKPOINT:
-        return [f"it is the {facts['kind']}" if "kind" in facts else "it does not say what it is"]
-    return [f"it does not say its {name}" for name in _FACTS if name not in facts]
+def checkpoint_problems(about: Metadata) -> list[str]:
+    """Problems of metadata that are not those of a checkpoint."""
+    if about.get("kind") != CHECKPOINT:
+        return [f"it is the {about['kind']}" if "kind" in about else "it does not say what it is"]
+    return [f"its {name} is missing" for name in _HEADER if name not in about]
 
 
-def _settings(path: Path, facts: Facts) -> Settings:
-    values = facts["settings"]
+def _settings(path: Path, about: Metadata) -> Settings:
+    values = about["settings"]
     try:
         return resolve(str(values.get("model")), [from_values(str(path), values)]).settings
     except KgprobeError as error:  # a setting that this version does not know
-        problems = error.problems or [error.title]
-        raise DataError(
-            f"{path}: its settings make no sense here", problems, "use the version it was made by"
-        ) from None
+        title, remedy = f"{path}: its settings are invalid in this version", "use the version that wrote it"
+        raise DataError(title, error.problems or [error.title], remedy) from None
 
 
 STATE = "state of a run"
@@ -308,19 +261,12 @@ STATE = "state of a run"
 
 @dataclass(frozen=True)
 class State:
-    """All that the next epochs depend on, in one file, so that its parts are always of the same epoch.
+    """State to resume from, in one file, so that its parts are of the same epoch.
 
     Attributes:
-        tensors: Of the model and its optimiser.
-        progress: How far the run is.
-        logged: The length of its log in bytes.
-
-    Example:
-        >>> import tempfile, torch
-        >>> path = Path(tempfile.mkdtemp()) / "state.safetensors"
-        >>> State({"model.entity": torch.eye(2)}, {"epoch": 5}, logged=120).write(path)
-        >>> State.read(path).progress
-        {'epoch': 5}
+        tensors: The model and its optimiser.
+        progress: The progress of the run.
+        logged: The length of the log in bytes.
     """
 
     tensors: Mapping[str, Tensor]
@@ -328,22 +274,21 @@ class State:
     logged: int
 
     def write(self, path: Path) -> None:
-        """Write it in place of the state before."""
         write_tensors(path, self.tensors, {"kind": STATE, "progress": self.progress, "logged": self.logged})
 
     @classmethod
     def read(cls, path: Path) -> State:
-        """Read it.
+        """Read a state.
 
         Raises:
-            DataError: The file is damaged, or is something else.
+            DataError: The file is damaged, or not a state.
         """
-        tensors, facts = read_tensors(path)
-        if problems := state_problems(facts):
-            raise DataError(f"{path}: not the state of a run", problems, "train anew with --force")
-        return cls(tensors, facts["progress"], facts["logged"])
+        tensors, about = read_tensors(path)
+        if problems := state_problems(about):
+            raise DataError(f"{path}: not the state of a run", problems, "replace the run with force=True")
+        return cls(tensors, about["progress"], about["logged"])
 
 
-def state_problems(facts: Facts) -> list[str]:
-    """Why these are not the facts about a state."""
-    return [] if facts.get("kind") == STATE else [f"it is {facts.get('kind', 'something else')}"]
+def state_problems(about: Metadata) -> list[str]:
+    """Problems of metadata that are not those of a state."""
+    return [] if about.get("kind") == STATE else [f"it is {about.get('kind', 'something else')}"]

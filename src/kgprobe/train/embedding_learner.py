@@ -1,4 +1,4 @@
-"""Training of embedding models: mini-batches, steps, regularisers."""
+"""The learner of embedding models: shuffled mini-batches, CUDA graphs of steps, regularisers, objectives."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ from kgprobe.train.losses import (
     SelfAdversarial,
     TargetLoss,
 )
-from kgprobe.train.optimiser import Optimiser, learning_rate, mixed
+from kgprobe.train.optimiser import Optimiser, learning_rate, mixed, prefixed, under
 from kgprobe.train.settings import Settings
 from kgprobe.train.soft_probe import SoftProbe, query_weights
 from kgprobe.train.training_queries import Columns, TrainingQueries, Weigh, alike, joined, rarity, training_queries
 
 
 class Batches:
-    """All queries in an order that every epoch shuffles anew; at its end it starts again, to fill up a step.
+    """Shuffled mini-batches of query indices; the last batch is filled up from the start of the order.
 
-    The place is kept on the device, so that a step captured on a GPU finds it there.
+    The position is stored on the device, so that a CUDA graph can replay a step.
 
     Attributes:
         steps: Number of steps in an epoch.
@@ -52,52 +52,50 @@ class Batches:
         [0, 1, 2, 3, 4]
     """
 
-    def __init__(self, size: int, batch: int, noise: RandomStreams) -> None:
-        self.size, self.noise = size, noise
+    def __init__(self, size: int, batch: int, streams: RandomStreams) -> None:
+        self.size, self.streams = size, streams
         self.batch = min(batch, size)
         self.steps = -(-size // self.batch)
-        self._order = torch.zeros(len(noise.seeds), self.steps * self.batch, dtype=torch.int64, device=noise.device)
-        self._places = torch.arange(self.batch, device=noise.device)
+        self._order = torch.zeros(len(streams.seeds), self.steps * self.batch, dtype=torch.int64, device=streams.device)
+        self._places = torch.arange(self.batch, device=streams.device)
 
     def shuffle(self) -> None:
-        """Begin an epoch."""
-        order = self.noise.order(self.size)
+        """Start an epoch."""
+        order = self.streams.order(self.size)
         self._order[:, : self.size] = order
         self._order[:, self.size :] = order[:, : self._order.shape[1] - self.size]
         torch.arange(self.batch, out=self._places)
 
     def next(self) -> Tensor:
-        """The queries of the next step: [S, B]."""
+        """The query indices of the next step: [S, B]."""
         chosen = self._order.index_select(1, self._places)
         self._places.add_(self.batch).remainder_(self._order.shape[1])
         return chosen
 
 
 _WARM_UP = 3
-
-"""Steps that are taken one by one on a GPU before one is captured, so that every library has made its plans."""
+"""Steps on a GPU before one is captured, in which libraries allocate and choose their algorithms."""
 
 
 class Steps:
-    """Takes steps that need nothing from the host.
+    """Runs training steps, on a GPU as replays of a CUDA graph.
 
     Attributes:
         take: One step; it reads and changes tensors in place.
-        noise: Where the step draws from.
+        streams: The random generators of the step.
     """
 
-    def __init__(self, take: Callable[[], None], noise: RandomStreams) -> None:
-        self.take, self.noise = take, noise
+    def __init__(self, take: Callable[[], None], streams: RandomStreams) -> None:
+        self.take, self.streams = take, streams
         self._graph: torch.cuda.CUDAGraph | None = None
         self._warm = 0
 
     def forget(self) -> None:
-        """Capture the step anew, since something that was captured has changed."""
+        """Capture the step again before the next replay, because a captured value has changed."""
         self._graph = None
 
     def run(self, steps: int) -> None:
-        """Take some steps."""
-        if self.noise.device.type != "cuda":
+        if self.streams.device.type != "cuda":
             for _ in range(steps):
                 self.take()
             return
@@ -110,16 +108,16 @@ class Steps:
             self._graph.replay()  # type: ignore[union-attr]
 
     def _aside(self, take: Callable[[], None]) -> None:
-        """Take a step on a stream of its own, as it will be captured."""
-        stream = torch.cuda.Stream(self.noise.device)  # type: ignore[no-untyped-call]
-        stream.wait_stream(torch.cuda.current_stream(self.noise.device))
+        """Take a step on a side stream, as capturing requires."""
+        stream = torch.cuda.Stream(self.streams.device)  # type: ignore[no-untyped-call]
+        stream.wait_stream(torch.cuda.current_stream(self.streams.device))
         with torch.cuda.stream(stream):
             take()
-        torch.cuda.current_stream(self.noise.device).wait_stream(stream)
+        torch.cuda.current_stream(self.streams.device).wait_stream(stream)
 
     def _captured(self) -> torch.cuda.CUDAGraph:
         graph = torch.cuda.CUDAGraph()
-        for generator in self.noise.generators:
+        for generator in self.streams.generators:
             graph.register_generator_state(generator)
         with uncollected(), torch.cuda.graph(graph):
             self.take()
@@ -128,15 +126,7 @@ class Steps:
 
 @contextmanager
 def uncollected() -> Iterator[None]:
-    """No garbage collection inside: to free the captured step of an earlier training would break a capture.
-
-    Example:
-        >>> with uncollected():
-        ...     gc.isenabled()
-        False
-        >>> gc.isenabled()
-        True
-    """
+    """Context without garbage collection: freeing an older CUDA graph would break the capture."""
     gc.collect()
     enabled = gc.isenabled()
     gc.disable()
@@ -151,19 +141,19 @@ Regulariser: TypeAlias = Callable[[EmbeddingModel, TrainingQueries], Tensor]
 
 
 def n3(model: EmbeddingModel, asked: TrainingQueries) -> Tensor:
-    """The cubes of the moduli of the facts of a step, per fact: [S] (Lacroix et al. 2018)."""
-    cubes = [factor.abs().pow(3).sum((1, 2)) / factor.shape[1] for factor in model.factors(*asked.facts)]
+    """The N3 regulariser: cubed moduli of the factors of a batch, mean per triple: [S] (Lacroix et al. 2018)."""
+    cubes = [factor.abs().pow(3).sum((1, 2)) / factor.shape[1] for factor in model.factors(*asked.triples)]
     return torch.stack(cubes).sum(0)
 
 
 def l3(model: EmbeddingModel, asked: TrainingQueries) -> Tensor:
-    """The cubes of all coordinates of all tables: [S]."""
-    cubes = [own.abs().pow(3).flatten(1).sum(1) for own in model.parameters()]
+    """The cubed absolute values of all parameters, summed: [S]."""
+    cubes = [parameter.abs().pow(3).flatten(1).sum(1) for parameter in model.parameters()]
     return torch.stack(cubes).sum(0)
 
 
 def norm(model: EmbeddingModel, asked: TrainingQueries) -> Tensor:
-    """The mean length of the entities' vectors: [S]."""
+    """The mean L2 norm of the entity embeddings: [S]."""
     lengths: Tensor = torch.linalg.vector_norm(model.entity, dim=-1)
     return lengths.mean(-1)
 
@@ -192,12 +182,12 @@ _OBJECTIVES: Mapping[str, Callable[[Settings, KnowledgeGraph], Objective]] = {
 
 
 def objective_of(settings: Settings, graph: KnowledgeGraph) -> Objective:
-    """What a step makes of its queries."""
+    """The training objective of the settings."""
     return _OBJECTIVES[settings.objective](settings, graph)
 
 
 def weigh_of(settings: Settings, graph: KnowledgeGraph) -> Weigh:
-    """How much queries count: less where they are frequent, more where their answers are unpopular, as is asked."""
+    """The query weights of the settings: subsampling, and popularity weights for the soft_probe loss."""
     plain = rarity if settings.subsampling else alike
     if settings.loss != "soft_probe" or settings.loss_beta == 0:
         return plain
@@ -211,17 +201,16 @@ def weigh_of(settings: Settings, graph: KnowledgeGraph) -> Weigh:
     return weigh
 
 
-_AT_ONCE = 32
-
-"""Steps between two looks at the clock."""
+_REPORT_EVERY = 32
+"""Steps between two progress reports."""
 
 
 def build_model(settings: Settings, graph: KnowledgeGraph, device: torch.device) -> EmbeddingModel:
-    """The model of the settings before its first step, the same on every device."""
+    """The model of the settings before its first step; its parameters do not depend on the device."""
     relations = graph.num_relations * (2 if settings.reciprocal else 1)
-    noise = RandomStreams(settings.seeds, "cpu")
-    noise.reseed(-1)
-    model = build(settings.model, Sizes(graph.num_entities, relations), settings.options, noise)
+    streams = RandomStreams(settings.seeds, "cpu")
+    streams.reseed(-1)
+    model = build(settings.model, Sizes(graph.num_entities, relations), settings.options, streams)
     model.streams = RandomStreams(settings.seeds, device)
     return model.to(device)
 
@@ -229,7 +218,7 @@ def build_model(settings: Settings, graph: KnowledgeGraph, device: torch.device)
 def open_run(
     settings: Settings, graph: KnowledgeGraph, tensors: Mapping[str, Tensor], device: torch.device
 ) -> RankedRun:
-    """The run that has these weights, as the engine ranks it.
+    """A trained run as a scorer.
 
     Raises:
         DataError: The weights are not those of such a model.
@@ -244,12 +233,11 @@ def open_run(
 
 
 class EmbeddingLearner:
-    """A model, its optimiser, and the queries that it is asked.
+    """The learner of an embedding model, whose runs are stacked in one model.
 
     Attributes:
         model: The stacked runs.
         steps: Number of steps in an epoch.
-        ready: It can be ranked from the start.
     """
 
     ready = True
@@ -257,54 +245,44 @@ class EmbeddingLearner:
     def __init__(self, settings: Settings, graph: KnowledgeGraph, device: torch.device) -> None:
         self.settings, self.graph = settings, graph
         self.model = build_model(settings, graph, device)
-        self.noise = self.model.streams
+        self.streams = self.model.streams
         self.optimiser = Optimiser(settings, self.model)
         self.objective = objective_of(settings, graph)
         self.queries = self._queries(device)
-        # As many for either side, even where fewer are all that there are.
+        # The same number of queries for each side, also where one side has fewer.
         each = min(max(1, settings.batch_size // len(self.queries)), *map(len, self.queries))
-        self.batches = [Batches(len(queries), each, self.noise) for queries in self.queries]
+        self.batches = [Batches(len(queries), each, self.streams) for queries in self.queries]
         self.steps = max(batches.steps for batches in self.batches)
         self._losses = torch.zeros(len(settings.seeds), device=device)
-        self._steps = Steps(self._step, self.noise)
+        self._steps = Steps(self._step, self.streams)
 
     def epoch(self, epoch: int, progress: StepProgress) -> Tensor:
-        """Ask every training query once; gives the mean losses of the runs.
-
-        Args:
-            epoch: Which epoch it is; epochs can be taken up at any of them.
-            progress: Called with the number of steps that were taken since the last call, and what they are of.
-        """
         if self.optimiser.set_rate(learning_rate(self.settings, epoch)):
             self._steps.forget()
-        self.noise.reseed(epoch)
+        self.streams.reseed(epoch)
         for batches in self.batches:
             batches.shuffle()
         self._losses.zero_()
         self.model.train()
-        for start in range(0, self.steps, _AT_ONCE):
-            some = min(_AT_ONCE, self.steps - start)
-            self._steps.run(some)
-            progress(some, "training")
+        for start in range(0, self.steps, _REPORT_EVERY):
+            steps = min(_REPORT_EVERY, self.steps - start)
+            self._steps.run(steps)
+            progress(steps, "training")
         return self._losses.cpu() / self.steps
 
     def run(self, run: int) -> RankedRun:
-        """One of the runs, as the engine ranks it."""
         return ranked_run(self.model.one_run(run), self.graph.num_relations if self.settings.reciprocal else None)
 
     def weights(self, run: int) -> dict[str, Tensor]:
-        """The tensors of one of the runs."""
-        return {name: own[run : run + 1].detach().clone() for name, own in self.model.state_dict().items()}
+        return {name: tensor[run : run + 1].detach().clone() for name, tensor in self.model.state_dict().items()}
 
     def state(self) -> dict[str, Tensor]:
-        """All that the next epochs depend on."""
-        model = {f"model.{name}": own.detach() for name, own in self.model.state_dict().items()}
-        return model | {f"optimiser.{name}": own for name, own in self.optimiser.state().items()}
+        model = {name: tensor.detach() for name, tensor in self.model.state_dict().items()}
+        return prefixed("model.", model) | prefixed("optimiser.", self.optimiser.state())
 
     def load(self, state: Mapping[str, Tensor]) -> None:
-        """Go on from a state."""
-        self.model.load_state_dict(_under("model.", state))
-        self.optimiser.load(_under("optimiser.", state))
+        self.model.load_state_dict(under("model.", state))
+        self.optimiser.load(under("optimiser.", state))
 
     def _queries(self, device: torch.device) -> list[TrainingQueries]:
         reciprocals = self.graph.num_relations if self.settings.reciprocal else None
@@ -314,7 +292,7 @@ class EmbeddingLearner:
 
     def _step(self) -> None:
         asked = joined([queries.at(own.next()) for queries, own in zip(self.queries, self.batches, strict=True)])
-        with mixed(self.settings.precision, self.noise.device):
+        with mixed(self.settings.precision, self.streams.device):
             losses = self.objective(self.model, asked)
         total = (losses * asked.weight).sum(-1) / asked.weight.sum(-1)
         if self.settings.regularisation and self.settings.regulariser in REGULARISERS:
@@ -322,7 +300,3 @@ class EmbeddingLearner:
         total.sum().backward()  # type: ignore[no-untyped-call]
         self.optimiser.step()
         self._losses += total.detach()
-
-
-def _under(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    return {name.removeprefix(prefix): own for name, own in tensors.items() if name.startswith(prefix)}

@@ -1,38 +1,227 @@
-"""Train a model on a graph, rank its best checkpoints on the test triples, and write the result."""
+"""Training in one call: settings, run directory, training, test ranks of the best checkpoints, result.
+
+`kp.fit` and `kgprobe train` both call `fit_from`.
+"""
 
 from __future__ import annotations
 
+import json
+import math
 import os
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
-from kgprobe.errors import DataError
+from kgprobe.errors import DataError, UsageError
 from kgprobe.graph import KnowledgeGraph, load_graph
 from kgprobe.metrics import evaluate
 from kgprobe.models.registry import model_kind
 from kgprobe.predict import Model, rank
+from kgprobe.predict.backends.backend import backend_for
 from kgprobe.ranks import Ranks, merge_seeds, read_ranks
 from kgprobe.resources import Progress, Resources, peak_memory
-from kgprobe.train import run_directory
-from kgprobe.train.checkpoints import Facts, RunStorage, written
+from kgprobe.train.checkpoints import MemoryStorage, Metadata, RunStorage, as_json
 from kgprobe.train.learners import trained_run
-from kgprobe.train.run_directory import RunDirectory
-from kgprobe.train.settings import Settings
-
-if TYPE_CHECKING:
-    from kgprobe.train.trainer import OnProgress, Trained, TrainingResources
-
+from kgprobe.train.run_directory import RESULT, RunDirectory, ranks_path
+from kgprobe.train.run_records import changes, environment
+from kgprobe.train.setting_sources import SettingSource, from_file, from_values, known_settings, read_toml
+from kgprobe.train.settings import Settings, resolve
+from kgprobe.train.trainer import OnProgress, Trained, TrainingResources, train
+from kgprobe.train.validation import Best
 
 CHECKPOINTS = "checkpoints"
+"""Key in the settings of a rank file: seed, epoch and validation score of every ranked checkpoint."""
 
-"""The entry of a rank file's settings that says of which epochs its models are."""
+
+@dataclass(frozen=True, eq=False)
+class Fitted:
+    """A trained model.
+
+    Attributes:
+        settings: All settings, defaults included.
+        trained: The best validations, the validation curve, and the training time.
+        ranks: The test ranks of all seeds for each selection metric, by canonical name.
+        storage: The checkpoints: a run directory, or memory.
+    """
+
+    settings: Settings
+    trained: Trained
+    ranks: Mapping[str, Ranks]
+    storage: RunStorage
+
+
+def fit(
+    model: str,
+    graph: KnowledgeGraph | str | os.PathLike[str],
+    output: str | os.PathLike[str] | None = None,
+    *,
+    config: str | os.PathLike[str] | None = None,
+    device: str = "cpu",
+    threads: int | None = None,
+    force: bool = False,
+    resume: bool = False,
+    progress: OnProgress | None = None,
+    **settings: Any,
+) -> Fitted:
+    """Train a model, keep its best checkpoint for every metric of ``select``, and rank the test triples.
+
+    Settings that are not given come from the file that ships with the package for this model and graph, or else from
+    defaults for a graph of this size. See docs/settings.md for all of them.
+
+    Args:
+        model: Name of the model, such as "rotate".
+        graph: The graph, its name or its directory.
+        output: The run directory, as `kgprobe train` writes it; None to keep everything in memory.
+        config: A TOML file with settings; arguments override them.
+        device: "cpu", a torch device such as "cuda", or "auto" for a GPU where there is one.
+        threads: Threads on the CPU; None for all cores.
+        force: Whether to replace a run that is already in the directory.
+        resume: Whether to continue the run that is in the directory.
+        progress: Called with the progress of the training.
+        settings: Settings of the training and of the model, by name.
+
+    Example:
+        >>> graph = KnowledgeGraph.from_triples(train=[[0, 0, 1], [1, 0, 2]], valid=[[2, 0, 3]], test=[[0, 0, 2]])
+        >>> fitted = fit("complex", graph, select=["MRR", "MR"], seeds=[0, 1], dimension=2, epochs=3, validate_every=1)
+        >>> {target: len(ranks) for target, ranks in fitted.ranks.items()}
+        {'MRR': 4, 'MR': 4}
+    """
+    known = graph if isinstance(graph, KnowledgeGraph) else load_graph(graph)
+    display, given = CallbackDisplay(progress), from_values("given", settings)
+    resources = TrainingResources(device, threads)
+    folder, file = (None if path is None else Path(path) for path in (output, config))
+    return fit_from(
+        model, known, given, folder, config=file, resources=resources, force=force, resume=resume, display=display
+    )
+
+
+class Display(Protocol):
+    """Shows how a training proceeds."""
+
+    def note(self, text: str) -> None:
+        """Show a remark in one line."""
+        ...
+
+    def training(self, settings: Settings, graph: KnowledgeGraph) -> AbstractContextManager[OnProgress | None]:
+        """Context of the training; gives the callback for its progress."""
+        ...
+
+    def ranking(self, queries: int) -> AbstractContextManager[Progress | None]:
+        """Context of the ranking of the test triples; gives the callback for its progress."""
+        ...
+
+
+@dataclass(frozen=True)
+class CallbackDisplay:
+    """Shows nothing, and passes the progress of the training to a callback."""
+
+    progress: OnProgress | None = None
+
+    def note(self, text: str) -> None:
+        pass
+
+    def training(self, settings: Settings, graph: KnowledgeGraph) -> AbstractContextManager[OnProgress | None]:
+        return nullcontext(self.progress)
+
+    def ranking(self, queries: int) -> AbstractContextManager[Progress | None]:
+        return nullcontext()
+
+
+def fit_from(
+    model: str,
+    graph: KnowledgeGraph,
+    given: SettingSource,
+    output: Path | None = None,
+    *,
+    config: Path | None = None,
+    resources: TrainingResources,
+    force: bool = False,
+    resume: bool = False,
+    display: Display | None = None,
+) -> Fitted:
+    """Train a model as `fit` does, with settings from any source; a resumed run must agree with those given.
+
+    Raises:
+        UsageError: Settings, device or run directory cannot be used as requested.
+        DataError: The graph has no training triples, the run is damaged, the training diverges, or memory is short.
+    """
+    display = display or CallbackDisplay()
+    kind = model_kind(model)
+    kind.load()
+    check_splits(graph, display)
+    if resume and (force or output is None):
+        raise UsageError("invalid arguments", ["resume=True needs output, the run directory, and excludes force=True"])
+    resources = resources.resolved()
+    backend_for(resources.device)  # refuses a device that cannot be used
+    display.note(f"device: {resources.device} ({resources.ranking(0).workers} threads)")
+    about = environment(graph, resources.device, resources.ranking(0).workers)
+    if resume and output is not None:
+        sources = [given] if config is None else [from_file(read_toml(config)), given]
+        run = RunDirectory.resume(output, graph, resolve(kind.name, sources).given)
+        for change in changes(run.environment, about):
+            display.note(f"{change} since the run began: results may differ in the last digits")
+        with run:
+            return _fit_run(run, graph, resources, display)
+    known = known_settings(kind.name, graph, config)
+    settings = resolve(kind.name, [*known.sources, given]).settings
+    for text in known.notes:
+        display.note(text)
+    if output is None:
+        return _fit_in_memory(settings, graph, resources, display)
+    with RunDirectory.create(output, settings, graph, about, force=force) as run:
+        return _fit_run(run, graph, resources, display)
+
+
+def check_splits(graph: KnowledgeGraph, display: Display) -> None:
+    """Refuse a graph without training triples, and tell what follows from other missing splits."""
+    if not len(graph.triples("train")):
+        problem = "it has only their counts" if graph.train_counts else "its train split is missing or empty"
+        raise DataError(f"{graph.name}: no training triples", [problem], "use a graph that has its train split")
+    if not len(graph.triples("valid")):
+        display.note(f"{graph.name} has no validation triples: no checkpoint can be selected, the last epoch is kept")
+    if not len(graph.triples("test")):
+        display.note(f"{graph.name} has no test triples: there will be no ranks")
+
+
+def _fit_in_memory(settings: Settings, graph: KnowledgeGraph, resources: TrainingResources, display: Display) -> Fitted:
+    storage = MemoryStorage()
+    with display.training(settings, graph) as progress:
+        trained = train(settings, graph, storage, resources, progress)
+    ranking, ranked = resources.ranking(graph.num_entities), dict[tuple[int, int], Ranks]()
+    targets = settings.select if len(graph.triples("test")) else ()
+    ranks = {target: rank_best(storage, settings, graph, target, ranking, ranked=ranked) for target in targets}
+    return Fitted(settings, trained, ranks, storage)
+
+
+def _fit_run(run: RunDirectory, graph: KnowledgeGraph, resources: TrainingResources, display: Display) -> Fitted:
+    settings, ranking = run.settings, resources.ranking(graph.num_entities)
+    if run.finished:
+        display.note(f"{run.path} is finished already")
+        return Fitted(settings, _trained_before(run), _rank_all(run, graph, ranking, None), run)
+    with display.training(settings, graph) as progress:
+        trained = train(settings, graph, run, resources, progress)
+    display.note(f"trained {trained.epochs} of {settings.epochs} epochs in {trained.seconds:,.1f} s")
+    with display.ranking(ranking_queries(settings, graph)) as ranked:
+        ranks = finish_run(run, graph, ranking, ranked, trained.times)
+    return Fitted(settings, trained, ranks, run)
+
+
+def _trained_before(run: RunDirectory) -> Trained:
+    """The outcome of a finished run, from its files."""
+    result = json.loads((run.path / RESULT).read_bytes())
+    best: dict[str, list[Best]] = {}
+    for target in run.settings.select:
+        found = [run.load_best(target, seed)[1] for seed in run.settings.seeds]
+        best[target] = [Best(math.nan if one["score"] is None else one["score"], one["epoch"]) for one in found]
+    epochs, seconds, training_seconds = (result[name] for name in ("epochs", "seconds", "training_seconds"))
+    return Trained(best, epochs, seconds, training_seconds, run.log_file.rows())
 
 
 def rank_best(
-    keep: RunStorage,
+    storage: RunStorage,
     settings: Settings,
     graph: KnowledgeGraph,
     target: str,
@@ -40,66 +229,42 @@ def rank_best(
     progress: Progress | None = None,
     ranked: dict[tuple[int, int], Ranks] | None = None,
 ) -> Ranks:
-    """The test ranks of the checkpoints that are the best by a target, one for each seed.
+    """The test ranks of the best checkpoints for a selection metric, one checkpoint for each seed.
 
     Args:
-        keep: Where the checkpoints are kept.
-        settings: What they were trained with.
+        storage: Where the checkpoints are.
+        settings: The settings they were trained with.
         graph: The graph.
-        target: The metric.
+        target: The selection metric.
         resources: Device, threads and memory; the ranks do not depend on it.
-        progress: Called with how many queries have been ranked since the last call.
-        ranked: What is ranked already, by seed and epoch: checkpoints that are the best by several targets are ranked
-            once. What is ranked now is added to it.
+        progress: Called with the number of queries ranked since the last call.
+        ranked: Ranks by seed and epoch, to which new ones are added: each checkpoint is ranked once.
     """
     computed, ranked = resources or Resources(), {} if ranked is None else ranked
-    runs, facts = {}, {}
+    runs, checkpoints = {}, {}
     for seed in settings.seeds:
-        tensors, facts[seed] = keep.load_best(target, seed)
-        checkpoint = seed, int(facts[seed]["epoch"])
+        tensors, checkpoints[seed] = storage.load_best(target, seed)
+        checkpoint = seed, int(checkpoints[seed]["epoch"])
         if checkpoint not in ranked:
-            model = Model(settings.model, trained_run(settings, graph, tensors, _device(computed)))
-            ranked[checkpoint] = rank(model, graph, resources=computed, progress=progress)
+            scorer = trained_run(settings, graph, tensors, computed.device.removeprefix("torch:"))
+            ranked[checkpoint] = rank(Model(settings.model, scorer), graph, resources=computed, progress=progress)
         elif progress is not None:
             progress(len(ranked[checkpoint]))
         runs[seed] = ranked[checkpoint]
     ranks = merge_seeds(runs)
-    about = ranks.info.settings | training_facts(settings, target, facts)
+    about = ranks.info.settings | training_metadata(settings, target, checkpoints)
     return ranks.with_info(model=model_name(settings, target), settings=about)
 
 
-def training_facts(settings: Settings, target: str, checkpoints: Mapping[int, Mapping[str, Any]]) -> Facts:
-    """What a rank file says about the training of its model.
-
-    Args:
-        settings: The settings of the training.
-        target: The metric that the checkpoints were selected by.
-        checkpoints: What is known of the checkpoint of each seed.
-
-    Example:
-        >>> from kgprobe.train.settings import resolve
-        >>> facts = training_facts(resolve("rotate", []).settings, "MRR", {0: {"epoch": 5, "score": 0.5}})
-        >>> facts["training"]["model"], facts["selected_by"], facts["checkpoints"]
-        ('RotatE', 'MRR', [{'seed': 0, 'epoch': 5, 'score': 0.5}])
-    """
-    found = [{"seed": seed, **facts} for seed, facts in checkpoints.items()]
-    return written({"training": settings.flat(), "selected_by": target, CHECKPOINTS: found})
+def training_metadata(settings: Settings, target: str, checkpoints: Mapping[int, Mapping[str, Any]]) -> Metadata:
+    """What a rank file records about the training of its model and the checkpoint of each seed."""
+    every = [{"seed": seed, **about} for seed, about in checkpoints.items()]
+    return as_json({"training": settings.flat(), "selected_by": target, CHECKPOINTS: every})
 
 
 def model_name(settings: Settings, target: str) -> str:
-    """What reports call a model: where a training has several targets, these tell its models apart.
-
-    Example:
-        >>> from kgprobe.train.settings import resolve
-        >>> settings = resolve("rotate", []).settings
-        >>> model_name(settings, settings.select[0])
-        'RotatE'
-    """
+    """The model's name in reports; with several selection metrics, it includes the metric."""
     return settings.model if len(settings.select) == 1 else f"{settings.model} by {target}"
-
-
-def _device(resources: Resources) -> str:
-    return resources.device.removeprefix("torch:")
 
 
 def finish_run(
@@ -107,60 +272,50 @@ def finish_run(
     graph: KnowledgeGraph,
     resources: Resources | None = None,
     progress: Progress | None = None,
-    facts: Mapping[str, Any] | None = None,
+    times: Mapping[str, Any] | None = None,
 ) -> dict[str, Ranks]:
-    """Rank the test facts by the best checkpoints of every target, and write what came out.
+    """Rank the test triples with the best checkpoints of every selection metric, and write ranks and result.
 
-    What has been ranked already, before the run was interrupted, is not ranked again. A graph without test facts
-    leaves nothing to rank.
-
-    Args:
-        run: The run, trained to its end.
-        graph: The graph.
-        resources: Device, threads and memory; the ranks do not depend on it.
-        progress: Called with how many queries have been ranked since the last call, of `ranking_queries` in all.
-        facts: What else is to be remembered of the run, such as how long it took.
+    Ranks that were written before the run was interrupted are not computed again. Without test triples there are none.
 
     Returns:
-        For every target the ranks of all seeds.
+        The ranks of all seeds for every selection metric.
     """
-    has_test = len(graph.triples("test")) > 0
-    checkpoints: dict[tuple[int, int], Ranks] = {}
-    rank_target = partial(
-        rank_best, run, run.settings, graph, resources=resources, progress=progress, ranked=checkpoints
-    )
-    ranked = {target: _ranked(run, target, rank_target) for target in run.settings.select if has_test}
+    ranked = _rank_all(run, graph, resources, progress)
     result = {target: _result(run, target, ranks) for target, ranks in ranked.items()}
-    run.save_result({**(facts or {}), "peak_memory": peak_memory(), "targets": result})
+    run.save_result({**(times or {}), "peak_memory": peak_memory(), "targets": result})
     return ranked
 
 
 def ranking_queries(settings: Settings, graph: KnowledgeGraph) -> int:
-    """How many queries are ranked at the end of a run."""
+    """Number of queries ranked at the end of a run."""
     return 2 * len(graph.triples("test")) * len(settings.seeds) * len(settings.select)
+
+
+def _rank_all(
+    run: RunDirectory, graph: KnowledgeGraph, resources: Resources | None, progress: Progress | None
+) -> dict[str, Ranks]:
+    rank_target = partial(rank_best, run, run.settings, graph, resources=resources, progress=progress, ranked={})
+    targets = run.settings.select if len(graph.triples("test")) else ()
+    return {target: _ranked(run, target, rank_target) for target in targets}
 
 
 def _ranked(run: RunDirectory, target: str, rank_target: Callable[[str], Ranks]) -> Ranks:
     path = _ranks_path(run, target)
     checkpoints = {seed: run.load_best(target, seed)[1] for seed in run.settings.seeds}
-    wanted = training_facts(run.settings, target, checkpoints)[CHECKPOINTS]
-    if (kept := _kept(path, wanted)) is not None:
-        return kept
+    expected = training_metadata(run.settings, target, checkpoints)[CHECKPOINTS]
+    try:
+        written = read_ranks(path) if path.exists() else None
+    except DataError:  # damaged; the ranks can be computed again
+        written = None
+    if written is not None and written.info.settings.get(CHECKPOINTS) == expected:
+        return written
     ranks = rank_target(target)
     ranks.write(path)
     return ranks
 
 
-def _kept(path: Path, checkpoints: list[Facts]) -> Ranks | None:
-    """The ranks of these checkpoints, if they have been written."""
-    try:
-        ranks = read_ranks(path) if path.exists() else None
-    except DataError:  # a disk that failed; they can be computed again
-        return None
-    return ranks if ranks is not None and ranks.info.settings.get(CHECKPOINTS) == checkpoints else None
-
-
-def _result(run: RunDirectory, target: str, ranks: Ranks) -> Facts:
+def _result(run: RunDirectory, target: str, ranks: Ranks) -> Metadata:
     sides = {"both": ranks, "head": ranks.filter(~ranks.predicts_tail), "tail": ranks.filter(ranks.predicts_tail)}
     return {
         "ranks": _ranks_path(run, target).name,
@@ -170,110 +325,12 @@ def _result(run: RunDirectory, target: str, ranks: Ranks) -> Facts:
 
 
 def _by_seed(ranks: Ranks, settings: Settings) -> dict[str, list[float]]:
-    """The value of each target, seed by seed."""
+    """The value of every selection metric for each seed."""
     if ranks.seed is None:
         raise TypeError("ranks of a training without a seed")
-    found = [evaluate(ranks.filter(ranks.seed == seed), settings.select) for seed in settings.seeds]
-    return {name: [values[name] for values in found] for name in found[0]}
+    values = [evaluate(ranks.filter(ranks.seed == seed), settings.select) for seed in settings.seeds]
+    return {name: [one[name] for one in values] for name in values[0]}
 
 
 def _ranks_path(run: RunDirectory, target: str) -> Path:
-    return run_directory.ranks_path(run.path, target, first=target == run.settings.select[0])
-
-
-@dataclass(frozen=True, eq=False)
-class Fitted:
-    """A model that has been trained.
-
-    Attributes:
-        settings: All settings, with those that nobody gave.
-        trained: The best validations, the validation curve, and how long it took.
-        ranks: The test ranks of all seeds for each target, by canonical name.
-        keep: Where the checkpoints are kept.
-    """
-
-    settings: Settings
-    trained: Trained
-    ranks: Mapping[str, Ranks]
-    keep: RunStorage
-
-
-def fit(
-    model: str,
-    graph: KnowledgeGraph | str | os.PathLike[str],
-    output: str | os.PathLike[str] | None = None,
-    *,
-    device: str = "cpu",
-    threads: int | None = None,
-    force: bool = False,
-    progress: OnProgress | None = None,
-    **settings: Any,
-) -> Fitted:
-    """Train a model, keep its best checkpoint by every target of ``select``, and rank the test facts.
-
-    Settings that are not given are those that were searched for this graph and come with the package, or else are
-    sensible for its size. See docs/settings.md for all of them.
-
-    Args:
-        model: Name of the model, such as "rotate".
-        graph: The graph, its name or its directory.
-        output: The directory of the run, as `kgprobe train` writes it; None to keep it in memory.
-        device: "cpu", or a device of torch such as "cuda".
-        threads: Threads on the CPU; None for all cores.
-        force: Whether a run that is in the directory already is thrown away.
-        progress: Called with how far it is.
-        settings: Settings of the training and of the model, by name.
-
-    Example:
-        >>> graph = KnowledgeGraph.from_triples(train=[[0, 0, 1], [1, 0, 2]], valid=[[2, 0, 3]], test=[[0, 0, 2]])
-        >>> fitted = fit("complex", graph, select=["MRR", "MR"], seeds=[0, 1], dimension=2, epochs=3, validate_every=1)
-        >>> {target: len(ranks) for target, ranks in fitted.ranks.items()}
-        {'MRR': 4, 'MR': 4}
-    """
-    kind = model_kind(model)
-    kind.load()
-    from kgprobe.train.setting_sources import from_values, known_settings
-    from kgprobe.train.settings import resolve
-    from kgprobe.train.trainer import TrainingResources
-
-    known = graph if isinstance(graph, KnowledgeGraph) else load_graph(graph)
-    given = from_values("given", settings)
-    resolved = resolve(kind.name, [*known_settings(kind.name, known).sources, given]).settings
-    resources = TrainingResources(device, threads)
-    if output is None:
-        return _in_memory(resolved, known, resources, progress)
-    return _on_disk(resolved, known, resources, progress, Path(output), force)
-
-
-def _in_memory(
-    settings: Settings, graph: KnowledgeGraph, resources: TrainingResources, progress: OnProgress | None
-) -> Fitted:
-    from kgprobe.train.checkpoints import MemoryStorage
-    from kgprobe.train.trainer import train
-
-    keep = MemoryStorage()
-    trained = train(settings, graph, keep, resources, progress)
-    ranking = resources.ranking(graph.num_entities)
-    done: dict[tuple[int, int], Ranks] = {}
-    targets = settings.select if len(graph.triples("test")) else ()
-    ranks = {target: rank_best(keep, settings, graph, target, ranking, ranked=done) for target in targets}
-    return Fitted(settings, trained, ranks, keep)
-
-
-def _on_disk(
-    settings: Settings,
-    graph: KnowledgeGraph,
-    resources: TrainingResources,
-    progress: OnProgress | None,
-    output: Path,
-    force: bool,
-) -> Fitted:
-    from kgprobe.train.run_directory import RunDirectory
-    from kgprobe.train.run_records import environment
-    from kgprobe.train.trainer import train
-
-    ranking = resources.ranking(graph.num_entities)
-    about = environment(graph, resources.device, ranking.workers)
-    with RunDirectory.create(output, settings, graph, about, force=force) as run:
-        trained = train(settings, graph, run, resources, progress)
-        return Fitted(settings, trained, finish_run(run, graph, ranking, facts=trained.facts), run)
+    return ranks_path(run.path, target, first=target == run.settings.select[0])

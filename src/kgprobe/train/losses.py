@@ -1,4 +1,4 @@
-"""Losses, and the objectives that choose against which answers a triple is trained."""
+"""Losses, and the training objectives: negative sampling, one-vs-all and k-vs-all."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from kgprobe.train.training_queries import TrainingQueries
 
 
 class TargetLoss(Protocol):
-    """A loss of one answer against others.
+    """A loss of the target against other candidates.
 
     Attributes:
-        leaves_out: Whether other true answers of the query must not be among the others.
+        leaves_out: Whether other known answers of the query must be filtered.
     """
 
     leaves_out: ClassVar[bool]
@@ -29,31 +29,28 @@ class TargetLoss(Protocol):
         """The losses [S, B] of queries.
 
         Args:
-            target: Scores of the answers: [S, B].
-            others: Scores of others: [S, B, K].
-            counted: Which of the others count: [S, B, K]; None where the others are all entities, the answer included.
-            size: How many candidates there are in full, the answer included, where the others were drawn: [S, B].
+            target: Scores of the targets: [S, B].
+            others: Scores of other candidates: [S, B, K].
+            counted: Which of the others count: [S, B, K]; None where the others are all entities, the target included.
+            size: Number of all candidates, the target included, where the others are negative samples: [S, B].
         """
         ...
 
 
 class LabelLoss(Protocol):
-    """A loss of all answers of a query at once."""
+    """A loss over all entities with the known answers of a query as labels."""
 
     def __call__(self, scores: Tensor, labels: Tensor) -> Tensor:
-        """The losses [S, B] from the scores of all entities and whether they are answers, both [S, B, N]."""
+        """The losses [S, B] from scores and labels of all entities, both [S, B, N]."""
         ...
-
-
-_NEVER = float("-inf")
 
 
 @dataclass(frozen=True)
 class SelfAdversarial:
-    """Logistic loss in which false answers weigh the more the likelier the model thinks they are (Sun et al. 2019).
+    """Logistic loss with negative samples weighted by their softmax probability (Sun et al. 2019).
 
     Attributes:
-        temperature: How much more; 0 for all alike.
+        temperature: Temperature of the softmax; 0 for equal weights.
 
     Example:
         >>> loss = SelfAdversarial(temperature=0.0)
@@ -65,21 +62,21 @@ class SelfAdversarial:
     leaves_out: ClassVar[bool] = True
 
     def __call__(self, target: Tensor, others: Tensor, counted: Tensor | None, size: Tensor | None = None) -> Tensor:
-        """Half the loss of the answer, half the weighted mean loss of the others."""
-        likely = others.detach() * self.temperature
+        """Mean of the loss of the target and the weighted mean loss of the others."""
+        logits = others.detach() * self.temperature
         if counted is not None:
-            likely = likely.masked_fill(~counted, _NEVER)
-        weight = torch.softmax(likely, -1).nan_to_num(0.0)  # where no other is left
-        false = (weight * functional.softplus(others)).sum(-1)
-        return (functional.softplus(-target) + false) / 2
+            logits = logits.masked_fill(~counted, -torch.inf)
+        weight = torch.softmax(logits, -1).nan_to_num(0.0)  # where no other is left
+        negative = (weight * functional.softplus(others)).sum(-1)
+        return (functional.softplus(-target) + negative) / 2
 
 
 @dataclass(frozen=True)
 class CrossEntropy:
-    """How surprised a softmax over the candidates is by the answer.
+    """Cross entropy of a softmax over the candidates.
 
     Attributes:
-        smoothing: Share of the truth that is spread over all candidates.
+        smoothing: Label smoothing: share of the label that is spread over all candidates.
 
     Example:
         >>> loss = CrossEntropy(smoothing=0.0)
@@ -91,11 +88,10 @@ class CrossEntropy:
     leaves_out: ClassVar[bool] = False
 
     def __call__(self, target: Tensor, others: Tensor, counted: Tensor | None, size: Tensor | None = None) -> Tensor:
-        """The cross entropy of each query."""
         if counted is None:
             total, mean = torch.logsumexp(others, -1), others.mean(-1)
         else:
-            total = torch.logaddexp(target, torch.logsumexp(others.masked_fill(~counted, _NEVER), -1))
+            total = torch.logaddexp(target, torch.logsumexp(others.masked_fill(~counted, -torch.inf), -1))
             among = counted.sum(-1) + 1
             mean = (target + (others * counted).sum(-1)) / among
         return total - (1 - self.smoothing) * target - self.smoothing * mean if self.smoothing else total - target
@@ -103,10 +99,10 @@ class CrossEntropy:
 
 @dataclass(frozen=True)
 class BinaryCrossEntropy:
-    """Every candidate is judged on its own, as true or false.
+    """Binary cross entropy of every candidate.
 
     Attributes:
-        smoothing: Share of the truth that is spread over all candidates.
+        smoothing: Label smoothing: share of the label that is spread over all candidates.
 
     Example:
         >>> loss = BinaryCrossEntropy(smoothing=0.0)
@@ -118,23 +114,23 @@ class BinaryCrossEntropy:
     leaves_out: ClassVar[bool] = True
 
     def __call__(self, target: Tensor, others: Tensor, counted: Tensor | None, size: Tensor | None = None) -> Tensor:
-        """The mean loss of the answer and the others."""
+        """Mean over the target and the others."""
         every = torch.full_like(target, others.shape[-1])
         among = every if counted is None else counted.sum(-1, dtype=target.dtype) + 1
         low = self.smoothing / among
-        false = functional.softplus(others) - low[..., None] * others
-        true = functional.softplus(target) - (1 - self.smoothing + low) * target
+        negative = functional.softplus(others) - low[..., None] * others
+        positive = functional.softplus(target) - (1 - self.smoothing + low) * target
         if counted is None:
-            return (false.sum(-1) + true - (functional.softplus(target) - low * target)) / among
-        return ((false * counted).sum(-1) + true) / among
+            return (negative.sum(-1) + positive - (functional.softplus(target) - low * target)) / among
+        return ((negative * counted).sum(-1) + positive) / among
 
 
 @dataclass(frozen=True)
 class LabelBinaryCrossEntropy:
-    """Binary cross entropy of all entities against all answers of a query, as in TuckER.
+    """Binary cross entropy of all entities with all answers of a query as labels, as in TuckER.
 
     Attributes:
-        smoothing: Share of the truth that is spread over all entities.
+        smoothing: Label smoothing: share of the labels that is spread over all entities.
 
     Example:
         >>> loss = LabelBinaryCrossEntropy(smoothing=0.0)
@@ -145,19 +141,19 @@ class LabelBinaryCrossEntropy:
     smoothing: float
 
     def __call__(self, scores: Tensor, labels: Tensor) -> Tensor:
-        """The mean loss over all entities."""
-        truth = labels.to(scores.dtype)
+        """Mean over all entities."""
+        targets = labels.to(scores.dtype)
         if self.smoothing:
-            truth = truth * (1 - self.smoothing) + 1 / scores.shape[-1]
-        return functional.binary_cross_entropy_with_logits(scores, truth, reduction="none").mean(-1)
+            targets = targets * (1 - self.smoothing) + 1 / scores.shape[-1]
+        return functional.binary_cross_entropy_with_logits(scores, targets, reduction="none").mean(-1)
 
 
 @dataclass(frozen=True)
 class LabelCrossEntropy:
-    """Cross entropy of a softmax over all entities against all answers of a query, each as likely.
+    """Cross entropy of a softmax over all entities against the uniform distribution over all answers of a query.
 
     Attributes:
-        smoothing: Share of the truth that is spread over all entities.
+        smoothing: Label smoothing: share of the labels that is spread over all entities.
 
     Example:
         >>> loss = LabelCrossEntropy(smoothing=0.0)
@@ -168,62 +164,55 @@ class LabelCrossEntropy:
     smoothing: float
 
     def __call__(self, scores: Tensor, labels: Tensor) -> Tensor:
-        """The cross entropy of each query."""
-        truth = labels.to(scores.dtype)
-        truth = truth / truth.sum(-1, keepdim=True)
-        truth = truth * (1 - self.smoothing) + self.smoothing / scores.shape[-1]
-        return torch.logsumexp(scores, -1) - (truth * scores).sum(-1)
+        targets = labels.to(scores.dtype)
+        targets = targets / targets.sum(-1, keepdim=True)
+        targets = targets * (1 - self.smoothing) + self.smoothing / scores.shape[-1]
+        return torch.logsumexp(scores, -1) - (targets * scores).sum(-1)
 
 
 _ALIGNED = 8
-
-"""Rows of scores begin at multiples of so many numbers, without which a GPU multiplies matrices at half its speed."""
+"""Alignment of the rows of scores in numbers; unaligned rows halve the speed of matrix products on a GPU."""
 
 
 def product_cross_entropy(queries: Tensor, table: Tensor, target: Tensor, smoothing: float) -> Tensor:
-    """How surprised a softmax over all entities is by the answers, where scores are dot products.
+    """`CrossEntropy` over all entities where scores are dot products.
 
-    It is the cross entropy of `kgprobe.train.losses`. Only the sum over all entities needs their scores; those
-    of the answers, and the mean of all, are products of single vectors.
+    Only the sum over all entities needs all scores; those of the targets, and the mean of all, are products of single
+    embeddings.
 
     Args:
-        queries: The vectors of the queries: [S, B, D].
-        table: The vectors of the entities: [S, N, D].
-        target: The answers: [S, B].
-        smoothing: Share of the truth that is spread over all entities.
+        queries: Query embeddings: [S, B, D].
+        table: Entity embeddings: [S, N, D].
+        target: The targets: [S, B].
+        smoothing: Label smoothing.
 
     Returns:
         The losses [S, B].
-
-    Example:
-        >>> queries, table = torch.zeros(1, 1, 2), torch.ones(1, 4, 2)
-        >>> round(product_cross_entropy(queries, table, torch.tensor([[3]]), 0.0).item(), 4)
-        1.3863
     """
     log_sum: Callable[..., Tensor] = _LogSumOfProducts.apply
-    truth = rows(table, target)
+    positive = rows(table, target)
     if smoothing:
-        truth = torch.lerp(truth, table.mean(1, keepdim=True), smoothing)
-    return log_sum(queries, table) - (queries * truth).sum(-1)
+        positive = torch.lerp(positive, table.mean(1, keepdim=True), smoothing)
+    return log_sum(queries, table) - (queries * positive).sum(-1)
 
 
 class _LogSumOfProducts(torch.autograd.Function):
-    """The logarithm of the sum over a table of the exponentials of products."""
+    """logsumexp over the products of queries with all rows of a table."""
 
     @staticmethod
     def forward(ctx: Any, queries: Tensor, table: Tensor) -> Tensor:
         scores = _products(queries, table)
-        logarithms = torch.log_softmax(scores, -1)
+        log_shares = torch.log_softmax(scores, -1)
         ctx.table = table
-        ctx.save_for_backward(queries, table, logarithms)
-        return scores[..., 0] - logarithms[..., 0]
+        ctx.save_for_backward(queries, table, log_shares)
+        return scores[..., 0] - log_shares[..., 0]
 
     @staticmethod
-    def backward(ctx: Any, *slopes: Any) -> tuple[Tensor | None, ...]:
-        queries, table, logarithms = ctx.saved_tensors
-        shares, slope = logarithms.exp_()[..., : table.shape[1]], slopes[0][..., None]
-        of_queries = (shares @ table).mul_(slope)
-        shares, queries = shares.transpose(1, 2), queries * slope
+    def backward(ctx: Any, *gradients: Any) -> tuple[Tensor | None, ...]:
+        queries, table, log_shares = ctx.saved_tensors
+        shares, gradient = log_shares.exp_()[..., : table.shape[1]], gradients[0][..., None]
+        of_queries = (shares @ table).mul_(gradient)
+        shares, queries = shares.transpose(1, 2), queries * gradient
         if is_gathered(ctx.table):
             gathered_gradient(ctx.table).baddbmm_(shares, queries)
             return of_queries, None
@@ -231,19 +220,19 @@ class _LogSumOfProducts(torch.autograd.Function):
 
 
 def _products(queries: Tensor, table: Tensor) -> Tensor:
-    """The products [S, B, N and more], in memory whose rows are aligned; those beyond the table are minus infinity."""
+    """The products [S, B, N rounded up] in aligned rows; the padding is minus infinity."""
     runs, size, _ = table.shape
-    room = queries.new_empty(runs, queries.shape[1], -(-size // _ALIGNED) * _ALIGNED)
-    room[..., size:] = float("-inf")
-    torch.bmm(queries, table.transpose(1, 2), out=room[..., :size])
-    return room
+    scores = queries.new_empty(runs, queries.shape[1], -(-size // _ALIGNED) * _ALIGNED)
+    scores[..., size:] = -torch.inf
+    torch.bmm(queries, table.transpose(1, 2), out=scores[..., :size])
+    return scores
 
 
 class Objective(Protocol):
-    """What a step makes of some queries.
+    """A training objective: the losses of a batch of queries.
 
     Attributes:
-        once: Whether every pair is asked once an epoch, and not once for each of its answers.
+        once: Whether every pair is asked once in an epoch, and not once for each of its answers.
     """
 
     once: ClassVar[bool]
@@ -255,11 +244,11 @@ class Objective(Protocol):
 
 @dataclass(frozen=True)
 class NegativeSampling:
-    """An answer against some entities that are drawn; those that are true answers too do not count.
+    """The target against negative samples, from which other known answers are filtered.
 
     Attributes:
         loss: The loss.
-        negatives: How many are drawn for each query.
+        negatives: Number of negative samples for each query.
         entities: Number of entities.
     """
 
@@ -269,10 +258,9 @@ class NegativeSampling:
     once: ClassVar[bool] = False
 
     def __call__(self, model: EmbeddingModel, asked: TrainingQueries) -> Tensor:
-        """The losses of the queries against fresh draws."""
-        drawn = model.streams.integers(self.entities, (asked.given.shape[1], self.negatives))
-        counted = ~asked.known.contain(asked.pair, drawn)
-        candidates = torch.cat([asked.target[..., None], drawn], -1)
+        negatives = model.streams.integers(self.entities, (asked.given.shape[1], self.negatives))
+        counted = ~asked.known.contain(asked.pair, negatives)
+        candidates = torch.cat([asked.target[..., None], negatives], -1)
         scores = model.score_some(asked.side, asked.given, asked.relation, candidates)
         size = self.entities + 1 - asked.known.count(asked.pair)
         return self.loss(scores[..., 0], scores[..., 1:], counted, size)
@@ -280,19 +268,14 @@ class NegativeSampling:
 
 @dataclass(frozen=True)
 class OneVsAll:
-    """An answer against all entities.
-
-    Attributes:
-        loss: The loss.
-    """
+    """The target against all entities."""
 
     loss: TargetLoss
     once: ClassVar[bool] = False
 
     def __call__(self, model: EmbeddingModel, asked: TrainingQueries) -> Tensor:
-        """The losses of the queries."""
-        in_one_piece = isinstance(model.similarity, Dot) and not torch.is_autocast_enabled(asked.given.device.type)
-        if isinstance(self.loss, CrossEntropy) and in_one_piece:
+        fused = isinstance(model.similarity, Dot) and not torch.is_autocast_enabled(asked.given.device.type)
+        if isinstance(self.loss, CrossEntropy) and fused:
             queries = by_side(model.encode, asked.side, asked.given, asked.relation)
             return product_cross_entropy(queries, model.entity, asked.target, self.loss.smoothing)
         scores = model.score_all(asked.side, asked.given, asked.relation)
@@ -302,15 +285,10 @@ class OneVsAll:
 
 @dataclass(frozen=True)
 class KVsAll:
-    """All answers of a query against all entities.
-
-    Attributes:
-        loss: The loss.
-    """
+    """All answers of a query against all entities."""
 
     loss: LabelLoss
     once: ClassVar[bool] = True
 
     def __call__(self, model: EmbeddingModel, asked: TrainingQueries) -> Tensor:
-        """The losses of the queries."""
         return self.loss(model.score_all(asked.side, asked.given, asked.relation), asked.known.rows(asked.pair))

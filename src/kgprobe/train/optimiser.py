@@ -5,29 +5,21 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, TypeAlias
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from kgprobe.train.settings import Settings
 
-PRODUCTS = {"float32": "highest", "tf32": "high", "bfloat16": "high"}
-
-"""What torch calls the precision of products of float32 numbers."""
+_MATMUL_PRECISION = {"float32": "highest", "tf32": "high", "bfloat16": "high"}
 
 
 @contextmanager
 def matmul_precision(precision: str) -> Iterator[None]:
-    """Products of float32 matrices in a precision, whatever it was before.
-
-    Example:
-        >>> with matmul_precision("tf32"):
-        ...     torch.get_float32_matmul_precision()
-        'high'
-    """
+    """Context in which products of float32 matrices have this precision."""
     before = torch.get_float32_matmul_precision()
-    torch.set_float32_matmul_precision(PRODUCTS[precision])
+    torch.set_float32_matmul_precision(_MATMUL_PRECISION[precision])
     try:
         yield
     finally:
@@ -35,16 +27,9 @@ def matmul_precision(precision: str) -> Iterator[None]:
 
 
 def mixed(precision: str, device: torch.device) -> torch.autocast:
-    """A context in which matrices are short for products on a GPU, and sums and parameters stay long."""
-    wanted = precision == "bfloat16" and device.type == "cuda"
-    return torch.autocast(device.type, dtype=torch.bfloat16, enabled=wanted)
-
-
-Rate: TypeAlias = Callable[[Settings, int], float]
-
-
-def _constant(settings: Settings, epoch: int) -> float:
-    return 1.0
+    """Context of mixed precision: matrix products in bfloat16 on a GPU where the precision says so."""
+    enabled = precision == "bfloat16" and device.type == "cuda"
+    return torch.autocast(device.type, dtype=torch.bfloat16, enabled=enabled)
 
 
 def _steps(settings: Settings, epoch: int) -> float:
@@ -56,29 +41,33 @@ def _cosine(settings: Settings, epoch: int) -> float:
     return (1 + math.cos(math.pi * epoch / settings.epochs)) / 2
 
 
-_SHARE: Mapping[str, Rate] = {"constant": _constant, "steps": _steps, "cosine": _cosine}
+_SCHEDULES: Mapping[str, Callable[[Settings, int], float]] = {
+    "constant": lambda settings, epoch: 1.0,
+    "steps": _steps,
+    "cosine": _cosine,
+}
 
 
 def learning_rate(settings: Settings, epoch: int) -> float:
-    """The step size of an epoch.
+    """The learning rate of an epoch.
 
     Example:
         >>> halves = Settings("complex", None, learning_rate=0.1, schedule="steps", epochs=10)
         >>> learning_rate(halves, 4), round(learning_rate(halves, 5), 9)
         (0.1, 0.01)
     """
-    return settings.learning_rate * _SHARE[settings.schedule](settings, epoch)
+    return settings.learning_rate * _SCHEDULES[settings.schedule](settings, epoch)
 
 
 class Optimiser:
-    """An optimiser of torch, whose state has a name for every tensor."""
+    """A torch optimiser whose state is a mapping of named tensors."""
 
     def __init__(self, settings: Settings, model: nn.Module) -> None:
         self._named = dict(model.named_parameters())
         self._torch, self._rate = _OPTIMISERS[settings.optimiser](list(self._named.values()), settings.learning_rate)
 
     def set_rate(self, rate: float) -> bool:
-        """Set the step size; tells whether steps that were captured on a GPU must be captured anew."""
+        """Set the learning rate; returns whether a captured CUDA graph must be captured again."""
         if self._rate is not None:
             self._rate.fill_(rate)
             return False
@@ -88,28 +77,33 @@ class Optimiser:
         return changed
 
     def step(self) -> None:
-        """Follow the gradient, and forget it."""
+        """Update the parameters, and clear the gradients."""
         self._torch.step()
         self._torch.zero_grad(set_to_none=True)
 
     def state(self) -> dict[str, Tensor]:
-        """What it has gathered about each parameter."""
-        return {f"{name}.{key}": value for name, key, value in self._gathered()}
+        return {
+            f"{name}.{key}": value
+            for name, parameter in self._named.items()
+            for key, value in self._torch.state[parameter].items()
+        }
 
     def load(self, state: Mapping[str, Tensor]) -> None:
-        """Go on from a state."""
-        for name, own in self._named.items():
-            prefix = f"{name}."
-            kept = {key.removeprefix(prefix): value for key, value in state.items() if key.startswith(prefix)}
-            self._torch.state[own] = {
-                key: value.to("cpu" if _stays_on_host(self._torch, key) else own.device).clone()
-                for key, value in kept.items()
+        for name, parameter in self._named.items():
+            self._torch.state[parameter] = {
+                key: value.to("cpu" if _stays_on_host(self._torch, key) else parameter.device).clone()
+                for key, value in under(f"{name}.", state).items()
             }
 
-    def _gathered(self) -> Iterator[tuple[str, str, Tensor]]:
-        for name, own in self._named.items():
-            for key, value in self._torch.state[own].items():
-                yield name, key, value
+
+def under(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The tensors whose names begin with a prefix, without the prefix."""
+    return {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}
+
+
+def prefixed(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The tensors with a prefix before their names."""
+    return {f"{prefix}{name}": tensor for name, tensor in tensors.items()}
 
 
 def _adam(parameters: list[Any], rate: float) -> tuple[torch.optim.Optimizer, Tensor | None]:

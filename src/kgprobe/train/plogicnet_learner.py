@@ -1,4 +1,4 @@
-"""Training of pLogicNet: rules are weighted, TransE is trained, and so on."""
+"""The learner of pLogicNet: rule weights and TransE are trained in turns."""
 
 from __future__ import annotations
 
@@ -32,34 +32,28 @@ from kgprobe.predict.scorers import Scorer
 from kgprobe.train.embedding_learner import EmbeddingLearner
 from kgprobe.train.embedding_learner import open_run as open_embedding
 from kgprobe.train.learners import StepProgress
-from kgprobe.train.rule_learning import Judge, Remembering, prefixed, under
+from kgprobe.train.optimiser import prefixed, under
+from kgprobe.train.rule_learning import CachedScorer, Judge
 from kgprobe.train.settings import Settings
 
 
 class Choice:
-    """Scores by the first target of the settings; larger is better.
-
-    Args:
-        settings: The settings of the training.
-        graph: The graph; without validation facts what comes first is chosen.
-        device: Where the embeddings are.
-    """
+    """Chooses the weight of the rules by the first selection metric on the validation triples."""
 
     def __init__(self, settings: Settings, graph: KnowledgeGraph, device: torch.device) -> None:
         self.weights: Sequence[float] = settings.options.logic_weights
         self._judge = Judge(settings, graph, device)
 
     def weighed(self, model: PLogicNet) -> PLogicNet:
-        """The model with the weight of rules that the validation facts like best, the first of those as good."""
+        """The model with the best weight of its rules; without validation triples, with the first weight."""
         return replace(model, logic_weight=self.weights[self._judge.best(self._each(model))])
 
     def score(self, model: PLogicNet) -> float:
-        """How good a model is with the best weight of its rules; 0 where there are no validation facts."""
+        """The score of a model with the best weight of its rules; 0 without validation triples."""
         return max(self._judge.scores(self._each(model)))
 
     def _each(self, model: PLogicNet) -> list[PLogicNet]:
-        """The model with each weight of its rules."""
-        known = replace(model, embedding=Remembering(model.embedding))
+        known = replace(model, embedding=CachedScorer(model.embedding))
         return [replace(known, logic_weight=weight) for weight in self.weights]
 
 
@@ -67,12 +61,7 @@ _NONE = np.empty((0, 3), np.int32)
 
 
 class Reasoner:
-    """Draws conclusions for all runs; what does not depend on an embedding is concluded once for runs in succession.
-
-    Args:
-        options: The settings of the model.
-        graph: The graph.
-    """
+    """Mines and weights rules for all runs; results that do not depend on an embedding are shared between runs."""
 
     def __init__(self, options: PLogicNetOptions, graph: KnowledgeGraph) -> None:
         self.options, self.graph = options, graph
@@ -81,11 +70,11 @@ class Reasoner:
         self._last: tuple[bytes, list[Logic]] = (b"", [])
 
     def first(self, progress: Callable[[str], None]) -> Iterator[Logic]:
-        """What can be believed of the training facts alone, for each threshold of rules."""
+        """Rules and conclusions from the training triples alone, for each rule threshold."""
         return self._concluded(_NONE, None, progress)
 
     def next(self, last: Logic, annotate: Annotate | None, progress: Callable[[str], None]) -> Iterator[Logic]:
-        """What can be believed after that, for each threshold of facts and each of rules."""
+        """Rules and conclusions of the next iteration, for each threshold of hidden triples and of rules."""
         for least in self.options.fact_threshold:
             hidden = hidden_triples(last.network, last.conclusions, self._known, least)
             yield from self._concluded(hidden, annotate, progress)
@@ -115,35 +104,23 @@ class Reasoner:
 
 
 def _as_stated(relation: int, x: AnyInts, y: AnyInts) -> Floats:
-    """What is no fact of the graph is not true."""
+    """Probability 0 for every triple that is not in the graph."""
     return np.zeros(len(x))
 
 
 EMBEDDING, LOGIC_WEIGHT = "embedding.", "logic_weight"
-
 _ITERATION = "iteration"
-
 _ANNOTATED = 1 << 16
-
-"""Facts that an embedding annotates at a time."""
+"""Triples that an embedding annotates at a time."""
 
 
 def embedding_settings(settings: Settings, seed: int, epochs: int) -> Settings:
-    """How the TransE of a run is trained for so many epochs."""
+    """The settings of the TransE of a run."""
     return replace(settings, model="TransE", options=settings.options.embedding, seeds=(seed,), epochs=epochs)
 
 
 class PLogicNetRun:
-    """Everything of one seed that changes: what is believed, and the TransE that learns it.
-
-    Args:
-        settings: The settings of the training.
-        graph: The graph.
-        seed: The seed.
-        reasoner: Draws conclusions.
-        choice: What validation facts choose.
-        device: Where TransE is trained.
-    """
+    """The run of one seed: rules, hidden triples, and the TransE that is trained on them."""
 
     def __init__(
         self,
@@ -162,7 +139,7 @@ class PLogicNetRun:
         self._model: PLogicNet | None = None
 
     def epoch(self, epoch: int, progress: StepProgress) -> Tensor:
-        """Train TransE for an epoch; where an iteration begins, weigh the rules first."""
+        """Train TransE for an epoch; at the start of an iteration, weight the rules first."""
         if self._iteration_of(epoch) > self._iteration:
             self._reason(lambda phase: progress(0, phase))
         self._model = None
@@ -170,37 +147,33 @@ class PLogicNetRun:
 
     @property
     def model(self) -> PLogicNet:
-        """The model as it is now."""
         if self._model is None:
             self._model = self._choice.weighed(self._with(self._logic, self.learner.run(0)))
         return self._model
 
     def weights(self) -> dict[str, Tensor]:
-        """What a checkpoint holds."""
         embedding = prefixed(EMBEDDING, self.learner.weights(0))
         return embedding | self._logic.tensors() | {LOGIC_WEIGHT: torch.tensor(self.model.logic_weight)}
 
     def state(self) -> dict[str, Tensor]:
-        """All that the next epochs depend on."""
         embedding = prefixed(EMBEDDING, self.learner.state())
         return embedding | self._logic.tensors() | {_ITERATION: torch.tensor(self._iteration)}
 
     def load(self, state: Mapping[str, Tensor]) -> None:
-        """Go on from a state."""
         self._iteration = int(state[_ITERATION])
         self._logic = Logic.from_tensors(state, self.graph, self.options.combine)
         self.learner, self._model = self._new_learner(), None
         self.learner.load(under(EMBEDDING, state))
 
     def _begin(self, iteration: int) -> int:
-        """The epoch that an iteration begins with."""
+        """The first epoch of an iteration."""
         return max(iteration, 0) * self.settings.epochs // self.options.iterations
 
     def _iteration_of(self, epoch: int) -> int:
         return ((epoch + 1) * self.options.iterations - 1) // self.settings.epochs
 
     def _reason(self, progress: Callable[[str], None]) -> None:
-        """Begin an iteration: what is believed changes, and a new TransE learns it."""
+        """Start an iteration: new rules and hidden triples, and a new TransE."""
         annotate = self._annotate if self.options.annotation else None
         first = self._iteration < 0
         found = self._reasoner.first(progress) if first else self._reasoner.next(self._logic, annotate, progress)
@@ -215,17 +188,17 @@ class PLogicNetRun:
         return PLogicNet(embedding, logic.network, logic.conclusions, logic.grounder, self.options, logic_weight=1.0)
 
     def _new_learner(self) -> EmbeddingLearner:
-        """A TransE that knows nothing yet of the facts that are believed."""
+        """An untrained TransE for the training triples and the hidden triples."""
         iteration = max(self._iteration, 0)
         epochs = self._begin(iteration + 1) - self._begin(iteration)
-        facts = np.concatenate([self.graph.triples("train"), self._logic.hidden])
+        triples = np.concatenate([self.graph.triples("train"), self._logic.hidden])
         sizes = {"num_entities": self.graph.num_entities, "num_relations": self.graph.num_relations}
-        graph = KnowledgeGraph.from_triples(train=facts, name=self.graph.name, **sizes)
+        graph = KnowledgeGraph.from_triples(train=triples, name=self.graph.name, **sizes)
         return EmbeddingLearner(embedding_settings(self.settings, self.seed, epochs), graph, self.device)
 
     @torch.no_grad()
     def _annotate(self, relation: int, x: AnyInts, y: AnyInts) -> Floats:
-        """How likely TransE holds pairs to be facts, some more of which are expected than are believed already."""
+        """Probabilities of triples by TransE, calibrated to more true triples than are known or hidden."""
         model = self.learner.model.one_run(0)
         head, tail = (torch.from_numpy(ids.astype(np.int64)).to(self.device)[None] for ids in (x, y))
         parts = [
@@ -233,19 +206,19 @@ class PLogicNetRun:
             for given, answer in zip(torch.split(head, _ANNOTATED, 1), torch.split(tail, _ANNOTATED, 1), strict=True)
         ]
         scores: Floats = torch.cat(parts, 1)[0, :, 0].cpu().double().numpy()
-        believed = np.count_nonzero(self.learner.graph.triples("train")[:, 1] == relation)
-        return probabilities(scores, believed * (1 + self.options.annotation))
+        known = np.count_nonzero(self.learner.graph.triples("train")[:, 1] == relation)
+        return probabilities(scores, known * (1 + self.options.annotation))
 
 
 def _undecided(entities: int) -> FunctionScorer:
-    """All entities score alike, as long as there is no embedding."""
+    """A scorer with equal scores for all entities, before there is an embedding."""
     return FunctionScorer(lambda side, given, relation: torch.zeros(len(given), entities))
 
 
 def open_run(
     settings: Settings, graph: KnowledgeGraph, tensors: Mapping[str, Tensor], device: torch.device
 ) -> PLogicNet:
-    """The run that has these weights, as the engine ranks it.
+    """A trained run as a scorer.
 
     Raises:
         DataError: The weights are not those of such a model.
@@ -261,10 +234,7 @@ def open_run(
 
 
 class PLogicNetLearner:
-    """One run for each seed, each with what it believes.
-
-    Attributes:
-        ready: It can be ranked from the start.
+    """The learner of pLogicNet: one `PLogicNetRun` for each seed.
 
     Example:
         >>> from kgprobe.train.settings import resolve
@@ -284,26 +254,20 @@ class PLogicNetLearner:
 
     @property
     def steps(self) -> int:
-        """Number of steps in an epoch of all runs."""
         return sum(run.learner.steps for run in self.runs)
 
     def epoch(self, epoch: int, progress: StepProgress) -> Tensor:
-        """Learn for an epoch; gives the mean losses of the runs."""
         return torch.cat([run.epoch(epoch, progress) for run in self.runs])
 
     def run(self, run: int) -> PLogicNet:
-        """One of the runs, as the engine ranks it."""
         return self.runs[run].model
 
     def weights(self, run: int) -> dict[str, Tensor]:
-        """What a checkpoint of one of the runs holds."""
         return self.runs[run].weights()
 
     def state(self) -> dict[str, Tensor]:
-        """All that the next epochs depend on."""
         return {f"{run.seed}.{name}": own for run in self.runs for name, own in run.state().items()}
 
     def load(self, state: Mapping[str, Tensor]) -> None:
-        """Go on from a state."""
         for run in self.runs:
             run.load(under(f"{run.seed}.", state))

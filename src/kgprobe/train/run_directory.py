@@ -1,4 +1,4 @@
-"""The directory of a training run: file names, lock, contents, resuming."""
+"""The directory of a training run: its files, its lock, and how a run is created, resumed and cleared."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import json
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from types import ModuleType, TracebackType
 from typing import IO, Any, Self, TypeVar
@@ -18,43 +19,34 @@ from kgprobe.graph import KnowledgeGraph
 from kgprobe.metrics import parse
 from kgprobe.train.checkpoints import (
     Checkpoint,
-    Facts,
+    Metadata,
     State,
     Tensors,
+    as_json,
     checkpoint_problems,
     flush_to_disk,
-    read_facts,
+    read_metadata,
     state_problems,
-    written,
 )
-from kgprobe.train.run_records import GRAPH, RunLog, graph_facts, other_graph, write_curve
+from kgprobe.train.run_records import GRAPH, RunLog, graph_metadata, other_graph, write_curve
 from kgprobe.train.settings import Settings, read_settings, settings_text
 
 SETTINGS = "settings.toml"
-
 ENVIRONMENT = "environment.json"
-
 STATE = "state.safetensors"
-
 LOG = "log.jsonl"
-
 CURVE = "curve.csv"
-
 BEST = "best"
-
 SNAPSHOTS = "snapshots"
-
 RANKS = "ranks.parquet"
-
 RESULT = "result.json"
-
 LOCK = ".lock"
 
 _SIGNS = {"-": "minus", "+": "plus"}
 
 
 def slug(target: str) -> str:
-    """A metric as part of a file's name; two metrics never share one.
+    """A metric as a part of file names, different for different metrics.
 
     Example:
         >>> slug("PROBE(alpha=1,beta=0)"), slug("PROBE(alpha=-1,beta=0.8)"), slug("Hits@10")
@@ -65,32 +57,17 @@ def slug(target: str) -> str:
 
 
 def best_path(run: Path, target: str, seed: int) -> Path:
-    """Where the best checkpoint of a seed by a target is kept.
-
-    Example:
-        >>> best_path(Path("run"), "MRR", 2).as_posix()
-        'run/best/mrr/seed-2.safetensors'
-    """
+    """File of the best checkpoint of a seed for a selection metric."""
     return run / BEST / slug(target) / f"seed-{seed}.safetensors"
 
 
 def snapshot_path(run: Path, epoch: int, seed: int) -> Path:
-    """Where the snapshot of a seed after an epoch is kept.
-
-    Example:
-        >>> snapshot_path(Path("run"), 50, 0).as_posix()
-        'run/snapshots/epoch-00050/seed-0.safetensors'
-    """
+    """File of the snapshot of a seed after an epoch."""
     return run / SNAPSHOTS / f"epoch-{epoch:05d}" / f"seed-{seed}.safetensors"
 
 
 def ranks_path(run: Path, target: str, *, first: bool) -> Path:
-    """Where the test ranks of the best checkpoints by a target are kept; the first target has the plain name.
-
-    Example:
-        >>> ranks_path(Path("run"), "MRR", first=False).name
-        'ranks-mrr.parquet'
-    """
+    """File of the test ranks for a selection metric; those of the first metric are `RANKS`."""
     return run / (RANKS if first else f"ranks-{slug(target)}.parquet")
 
 
@@ -98,14 +75,15 @@ fcntl: ModuleType | None
 
 try:
     import fcntl
-except ImportError:  # Windows has no such lock: there nobody is kept from training twice into one run
+except ImportError:  # Windows: there is no lock
     fcntl = None
 
 
 class Lock:
-    """Held from when it is made until `release`, or until the process ends in whatever way.
+    """Lock file of a run directory, held until `release` or the end of the process; it holds the process id.
 
-    The file stays: whether it is held is known to the system alone, so that a process that was killed leaves none.
+    The operating system releases it when the process is killed. (The library filelock does the same, but does not
+    record the process that holds the lock.)
 
     Raises:
         UsageError: Another process holds it.
@@ -118,9 +96,9 @@ class Lock:
         >>> Lock(path)
         Traceback (most recent call last):
         ...
-        kgprobe.errors.UsageError: ...: another process trains into this run
+        kgprobe.errors.UsageError: ...: another process is training in this run directory
           - ...
-        Remedy: wait until it ends, or choose another folder
+        Remedy: wait until it ends, or choose another directory
         >>> lock.release()
         >>> Lock(path).release()
     """
@@ -129,20 +107,21 @@ class Lock:
         try:
             self._file: IO[str] = path.open("a+", encoding="utf-8")
         except OSError as error:
-            raise DataError(f"{path}: cannot be written", [str(error)], "choose a folder that is yours") from None
+            raise DataError(
+                f"{path}: cannot be written", [str(error)], "choose a directory that you may write to"
+            ) from None
         try:
             if fcntl is not None:
                 fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise self._held(path) from None
-        except OSError:  # a disk of the network that knows no locks: there, too, nobody is kept
+        except OSError:  # a network file system without locks
             pass
         self._file.truncate(0)
         self._file.write(str(os.getpid()))
         self._file.flush()
 
     def release(self) -> None:
-        """Let others in."""
         self._file.close()
 
     def _held(self, path: Path) -> UsageError:
@@ -150,63 +129,57 @@ class Lock:
         holder = self._file.read().strip() or "unknown"
         self._file.close()
         return UsageError(
-            f"{path.parent}: another process trains into this run",
-            [f"its process number is {holder}"],
-            "wait until it ends, or choose another folder",
+            f"{path.parent}: another process is training in this run directory",
+            [f"its process id is {holder}"],
+            "wait until it ends, or choose another directory",
         )
 
 
 _TEMPORARY = re.compile(r"\..+\.\d+\.tmp")
-
 """A file that was being written; see `kgprobe.files.replacing`."""
 
-_LEFT = (LOCK, ENVIRONMENT)
-
-"""What is there before there is a run, or after it has been thrown away."""
+_NO_RUN = (LOCK, ENVIRONMENT)
+"""Files that a directory without a run may hold."""
 
 
 def is_run(folder: Path) -> bool:
-    """Whether a folder holds a run."""
     return (folder / SETTINGS).is_file()
 
 
-def require_room(folder: Path) -> None:
-    """Refuse a folder that holds other things, which a run must not be mixed with."""
+def _require_room(folder: Path) -> None:
+    """Refuse a directory that holds other files."""
     if folder.exists() and not folder.is_dir():
-        raise UsageError(f"{folder}: it is a file, and a run needs a folder", remedy="choose another --output")
+        raise UsageError(f"{folder}: it is a file, not a directory", remedy="choose another 'output'")
     if not folder.exists() or is_run(folder):
         return
-    others = sorted(entry.name for entry in folder.iterdir() if entry.name not in _LEFT and not _temporary(entry))
+    others = sorted(entry.name for entry in folder.iterdir() if entry.name not in _NO_RUN and not _temporary(entry))
     if others:
         shown = ", ".join(others[:5]) + (f" and {len(others) - 5:,} more" if len(others) > 5 else "")
         raise UsageError(
-            f"{folder}: it holds other things than a run", [f"there are: {shown}"], "choose a new or an empty folder"
+            f"{folder}: it holds other files than those of a run", [shown], "choose a new or an empty directory"
         )
 
 
-def require_no_run(folder: Path, *, force: bool) -> None:
-    """Refuse a folder that holds a run, unless it is to be thrown away."""
+def _require_no_run(folder: Path, *, force: bool) -> None:
+    """Refuse a directory that holds a run, unless it may be replaced."""
     if force or not is_run(folder):
         return
     if (folder / RESULT).exists():
-        raise UsageError(f"{folder}: it holds a finished run", remedy="--force trains anew in its place")
-    raise UsageError(
-        f"{folder}: it holds a run that is not finished", remedy="--resume goes on with it, --force begins anew"
-    )
+        raise UsageError(f"{folder}: it holds a finished run", remedy="force=True replaces it")
+    raise UsageError(f"{folder}: it holds an unfinished run", remedy="resume=True continues it, force=True replaces it")
 
 
-def require_run(folder: Path) -> None:
-    """Refuse a folder without a run."""
+def _require_run(folder: Path) -> None:
     if not is_run(folder):
-        there = f"it has no {SETTINGS}" if folder.is_dir() else "there is no such folder"
-        raise UsageError(f"{folder}: there is no run to go on with", [there], "leave --resume out to begin one")
+        problem = f"it has no {SETTINGS}" if folder.is_dir() else "there is no such directory"
+        raise UsageError(f"{folder}: there is no run to resume", [problem], "start a new run without resume=True")
 
 
 def clear(folder: Path) -> None:
-    """Remove a run, and nothing else.
+    """Remove the files of a run and nothing else.
 
-    The settings go last but for what may be there without a run, so that a process killed half-way leaves a folder
-    that is still known to be a run.
+    The settings are removed last of the files that make a run, so that a process killed half-way leaves a directory
+    that is still recognised as a run.
     """
     clear_temporary(folder)
     for file in (RESULT, *_ranks(folder), STATE, LOG, CURVE):
@@ -222,7 +195,7 @@ def clear(folder: Path) -> None:
 
 
 def clear_temporary(folder: Path) -> None:
-    """Remove files that a killed process was writing."""
+    """Remove files that a killed process left half-written."""
     for place in (folder, *(folder / BEST).glob("*/"), *(folder / SNAPSHOTS).glob("*/")):
         for entry in place.iterdir():
             if _temporary(entry):
@@ -240,36 +213,30 @@ def _temporary(entry: Path) -> bool:
 _Read = TypeVar("_Read")
 
 
-def read_environment(path: Path) -> Facts:
-    """Where and with what a run was begun.
+def read_environment(path: Path) -> Metadata:
+    """Read the versions, the machine and the graph that a run was started with.
 
     Raises:
         DataError: The file is missing or damaged.
     """
     try:
-        found = json.loads(path.read_bytes())
-        missing = [name for name in ("name", "content_hash", "entities", "relations") if name not in found[GRAPH]]
+        environment: Metadata = json.loads(path.read_bytes())
+        missing = [name for name in ("name", "content_hash", "entities", "relations") if name not in environment[GRAPH]]
     except OSError as error:
-        raise DataError(f"{path}: cannot be read", [error.strerror or str(error)], _ANEW) from None
+        raise DataError(f"{path}: cannot be read", [error.strerror or str(error)], _REMEDY) from None
     except (ValueError, TypeError, KeyError):
-        raise DataError(f"{path}: cannot be read", ["it is not the JSON that kgprobe writes"], _ANEW) from None
+        raise DataError(f"{path}: cannot be read", ["it is not the JSON that kgprobe writes"], _REMEDY) from None
     if missing:
-        raise DataError(f"{path}: cannot be read", [f"its graph has no {', '.join(missing)}"], _ANEW)
-    environment: Facts = found
+        raise DataError(f"{path}: cannot be read", [f"its graph has no {', '.join(missing)}"], _REMEDY)
     return environment
 
 
-def read_run(run: Path, graph: KnowledgeGraph, given: Mapping[str, Any]) -> tuple[Settings, Facts]:
-    """The settings and the surroundings of a run that goes on.
-
-    Args:
-        run: Its directory.
-        graph: The graph, which must be the same as before.
-        given: Settings that are given once more, which must be the same as before.
+def _read_run(run: Path, graph: KnowledgeGraph, given: Mapping[str, Any]) -> tuple[Settings, Metadata]:
+    """Read settings and environment of a run that is resumed.
 
     Raises:
-        DataError: The run is damaged, or the graph is another; with all that is wrong.
-        UsageError: Nothing but settings that are given differ.
+        DataError: The run is damaged, or its graph is another; with all problems.
+        UsageError: Only given settings differ.
     """
     problems: list[str] = []
     settings = _attempt(lambda: read_settings(run / SETTINGS), problems)
@@ -278,15 +245,14 @@ def read_run(run: Path, graph: KnowledgeGraph, given: Mapping[str, Any]) -> tupl
     problems += _damages(run)
     differing = [] if settings is None else list(_differences(settings, given))
     if settings is None or environment is None or problems:
-        raise DataError(f"{run}: this run cannot go on", [*problems, *differing], _ANEW)
+        raise DataError(f"{run}: this run cannot be resumed", [*problems, *differing], _REMEDY)
     if differing:
-        raise UsageError(
-            f"{run}: this run has other settings", differing, "leave them out to go on, or train anew with --force"
-        )
+        remedy = "resume without them, or replace the run with force=True"
+        raise UsageError(f"{run}: this run has other settings", differing, remedy)
     return settings, environment
 
 
-_ANEW = "put right what is wrong, or train anew with --force"
+_REMEDY = "restore what is damaged, or replace the run with force=True"
 
 
 def _attempt(read: Callable[[], _Read], problems: list[str]) -> _Read | None:
@@ -298,32 +264,32 @@ def _attempt(read: Callable[[], _Read], problems: list[str]) -> _Read | None:
 
 
 def _damages(run: Path) -> list[str]:
-    """What is wrong with the files of tensors, as far as it shows without reading them through."""
+    """Problems of the tensor files that show in their headers."""
     problems: list[str] = []
     state, checkpoints = run / STATE, sorted((run / BEST).glob("*/seed-*.safetensors"))
     for path, find in ((state, state_problems), *((path, checkpoint_problems) for path in checkpoints)):
-        facts = _attempt(lambda path=path: read_facts(path), problems) if path.exists() else None  # type: ignore[misc]
-        problems += [] if facts is None else [f"{path}: {problem}" for problem in find(facts)]
+        header = _attempt(partial(read_metadata, path), problems) if path.exists() else None
+        problems += [] if header is None else [f"{path}: {problem}" for problem in find(header)]
     return problems
 
 
 def _differences(settings: Settings, given: Mapping[str, Any]) -> Iterator[str]:
-    kept, wanted = written(settings.flat()), written(given)
-    for name, value in wanted.items():
-        if name not in kept:
+    before = as_json(settings.flat())
+    for name, value in as_json(given).items():
+        if name not in before:
             yield f"{name} is {value!r}, and the run has no such setting"
-        elif kept[name] != value:
-            yield f"{name} is {value!r}, and was {kept[name]!r}"
+        elif before[name] != value:
+            yield f"{name} is {value!r}, and was {before[name]!r}"
 
 
 class RunDirectory:
-    """A run that is kept on disk; no other process can train into it until it is closed.
+    """Storage of a run in a directory, which is locked until it is closed.
 
     Attributes:
         path: The directory.
         settings: The settings of the run.
-        environment: Where and with what it was begun.
-        log_file: Its log.
+        environment: The versions, the machine and the graph that it was started with.
+        log_file: The log.
 
     Example:
         >>> import tempfile
@@ -338,7 +304,7 @@ class RunDirectory:
         (True, None, False)
     """
 
-    def __init__(self, path: Path, settings: Settings, environment: Facts, lock: Lock) -> None:
+    def __init__(self, path: Path, settings: Settings, environment: Metadata, lock: Lock) -> None:
         self.path, self.settings, self.environment, self._lock = path, settings, environment, lock
         self.log_file = RunLog(path / LOG)
 
@@ -352,28 +318,28 @@ class RunDirectory:
         *,
         force: bool = False,
     ) -> Self:
-        """Begin a run.
+        """Start a new run.
 
         Args:
-            path: The directory; what it holds beside a run is left alone.
+            path: The directory.
             settings: The settings.
             graph: The graph.
-            environment: Where it is trained and with what; see `environment`.
-            force: Whether a run that is there is thrown away.
+            environment: Versions and machine; see `environment`.
+            force: Whether to replace a run that is already there.
 
         Raises:
-            UsageError: There is a run already, or something else; or another process trains there.
+            UsageError: The directory holds a run or other files, or another process is training in it.
         """
         run = Path(path)
-        require_room(run)
+        _require_room(run)
         require_writable(run / SETTINGS)
         lock = Lock(run / LOCK)
         try:
-            require_no_run(run, force=force)
+            _require_no_run(run, force=force)
             clear(run)
-            about = {**environment, GRAPH: graph_facts(graph)}
+            about = {**environment, GRAPH: graph_metadata(graph)}
             _write(run / ENVIRONMENT, json.dumps(about, indent=2) + "\n")
-            _write(run / SETTINGS, settings_text(settings))  # last: from here on there is a run
+            _write(run / SETTINGS, settings_text(settings))  # last: this file makes the directory a run
             return cls(run, settings, about, lock)
         except BaseException:
             lock.release()
@@ -381,24 +347,24 @@ class RunDirectory:
 
     @classmethod
     def resume(cls, path: str | Path, graph: KnowledgeGraph, given: Mapping[str, Any] | None = None) -> Self:
-        """Go on with a run.
+        """Resume a run.
 
         Args:
             path: The directory.
-            graph: The graph, which must be the same as before.
-            given: Settings that are given once more, by name, which must be the same as before.
+            graph: The graph, which must be that of the run.
+            given: Settings by name, which must be those of the run.
 
         Raises:
-            UsageError: There is no run; settings differ; or another process trains there.
-            DataError: The run is damaged, or the graph is another.
+            UsageError: There is no run, settings differ, or another process is training in it.
+            DataError: The run is damaged, or its graph is another.
         """
         run = Path(path)
-        require_run(run)
+        _require_run(run)
         require_writable(run / SETTINGS)
         lock = Lock(run / LOCK)
         try:
             clear_temporary(run)
-            settings, environment = read_run(run, graph, given or {})
+            settings, environment = _read_run(run, graph, given or {})
             return cls(run, settings, environment, lock)
         except BaseException:
             lock.release()
@@ -413,50 +379,45 @@ class RunDirectory:
         self.close()
 
     def close(self) -> None:
-        """Let other processes have it."""
+        """Release the lock."""
         self._lock.release()
 
     @property
     def finished(self) -> bool:
-        """Whether all is trained and ranked."""
+        """Whether the run is trained and ranked."""
         return (self.path / RESULT).exists()
 
-    def load_state(self) -> tuple[Tensors, Facts] | None:
-        """The last state that was kept; rows that were logged after it are cut off."""
-        kept = self.path / STATE
-        if not kept.exists():
+    def load_state(self) -> tuple[Tensors, Metadata] | None:
+        path = self.path / STATE
+        if not path.exists():
             self.log_file.cut(0)
             return None
-        state = State.read(kept)
+        state = State.read(path)
         self.log_file.cut(state.logged)
         return dict(state.tensors), dict(state.progress)
 
     def save_state(self, tensors: Mapping[str, Tensor], progress: Mapping[str, Any]) -> None:
-        """Keep a state in place of the one before."""
         State(tensors, progress, self.log_file.length).write(self.path / STATE)
 
     def save_best(self, target: str, seed: int, tensors: Mapping[str, Tensor], facts: Mapping[str, Any]) -> None:
-        """Keep a checkpoint in place of the one before."""
         checkpoint = Checkpoint(tensors, self.settings, self.environment[GRAPH], target, seed, facts)
         checkpoint.write(best_path(self.path, target, seed))
 
-    def load_best(self, target: str, seed: int) -> tuple[Tensors, Facts]:
-        """The kept checkpoint of a seed by a target."""
+    def load_best(self, target: str, seed: int) -> tuple[Tensors, Metadata]:
         checkpoint = Checkpoint.read(best_path(self.path, target, seed))
         return dict(checkpoint.tensors), dict(checkpoint.facts)
 
     def save_snapshot(self, epoch: int, seed: int, tensors: Mapping[str, Tensor], facts: Mapping[str, Any]) -> None:
-        """Keep the weights of a seed after an epoch."""
         snapshot = Checkpoint(tensors, self.settings, self.environment[GRAPH], "", seed, facts)
         snapshot.write(snapshot_path(self.path, epoch, seed))
 
     def log(self, row: Mapping[str, Any]) -> None:
-        """Add a row to the log, and its scores to the validation curve."""
+        """Add a row to the log, and rewrite the validation curve."""
         self.log_file.add(row)
         write_curve(self.path / CURVE, self.log_file.rows(), self.settings.seeds)
 
     def save_result(self, result: Mapping[str, Any]) -> None:
-        """Write what came out, which says that the run is finished."""
+        """Write the result, which marks the run as finished."""
         _write(self.path / RESULT, json.dumps(result, indent=2) + "\n")
 
 

@@ -1,4 +1,4 @@
-"""What a run records: its log, validation curve, environment, and the graph it was trained on."""
+"""Records of a run: log, validation curve, environment, and the graph it was trained on."""
 
 from __future__ import annotations
 
@@ -18,19 +18,13 @@ from kgprobe.errors import DataError
 from kgprobe.files import replacing
 from kgprobe.graph import KnowledgeGraph
 from kgprobe.ranks.schema import package_version
-from kgprobe.train.checkpoints import Facts
+from kgprobe.train.checkpoints import Metadata
 
-_SHOWN = 12
+GRAPH = "graph"
 
 
-def graph_facts(graph: KnowledgeGraph) -> Facts:
-    """What tells a graph from others.
-
-    Example:
-        >>> facts = graph_facts(KnowledgeGraph.from_triples(train=[[0, 0, 1]], name="tiny"))
-        >>> facts["name"], facts["entities"], facts["relations"]
-        ('tiny', 2, 1)
-    """
+def graph_metadata(graph: KnowledgeGraph) -> Metadata:
+    """Name, content hashes and size of a graph."""
     return {
         "name": graph.name,
         "content_hash": graph.content_hash,
@@ -41,49 +35,35 @@ def graph_facts(graph: KnowledgeGraph) -> Facts:
 
 
 def other_graph(learned: Mapping[str, Any], graph: KnowledgeGraph, *, other_test: bool = False) -> list[str]:
-    """The problem of a graph that is not the one that was learned; none where it is, whatever it is called.
+    """The problem if a graph is not the one that a model was trained on; an empty list if it is.
 
     Args:
-        learned: Facts of the one that was learned.
+        learned: `graph_metadata` of the training graph.
         graph: The graph.
-        other_test: Whether its test split may be another.
+        other_test: Whether its test split may differ.
 
     Example:
         >>> small, large = (KnowledgeGraph.from_triples(train=[[0, 0, n]], name=f"of {n + 1}") for n in (1, 2))
-        >>> other_graph(graph_facts(small), small)
+        >>> other_graph(graph_metadata(small), small)
         []
-        >>> other_graph(graph_facts(small), large)
-        ['it learned of 2 (2 entities, 1 relations, content ...), and of 3 (3 entities, ...) is another']
+        >>> other_graph(graph_metadata(small), large)
+        ['it was trained on of 2 (2 entities, 1 relations, content ...), and of 3 (3 entities, ...) is another graph']
     """
-    given = graph_facts(graph)
-    # Runs of earlier versions do not tell what they have learned apart from their test split.
+    given = graph_metadata(graph)
+    # Runs of early versions have no hash without the test split.
     told = "learned_hash" if other_test and "learned_hash" in learned else "content_hash"
-    if all(learned[fact] == given[fact] for fact in (told, "entities", "relations")):
+    if all(learned[key] == given[key] for key in (told, "entities", "relations")):
         return []
-    return [f"it learned {_named(learned)}, and {_named(given)} is another"]
+    return [f"it was trained on {_described(learned)}, and {_described(given)} is another graph"]
 
 
-def _named(facts: Mapping[str, Any]) -> str:
-    sizes = f"{facts['entities']:,} entities, {facts['relations']:,} relations"
-    return f"{facts['name']} ({sizes}, content {facts['content_hash'][:_SHOWN]})"
+def _described(about: Mapping[str, Any]) -> str:
+    sizes = f"{about['entities']:,} entities, {about['relations']:,} relations"
+    return f"{about['name']} ({sizes}, content {about['content_hash'][:12]})"
 
 
-GRAPH = "graph"
-
-
-def environment(graph: KnowledgeGraph, device: str = "cpu", threads: int | None = None) -> Facts:
-    """The versions, the machine and the graph of a run.
-
-    Args:
-        graph: The graph.
-        device: The device of torch.
-        threads: Threads on the CPU; None for torch's own choice.
-
-    Example:
-        >>> found = environment(KnowledgeGraph.from_triples(train=[[0, 0, 1]], name="tiny"), threads=1)
-        >>> found["threads"], found["graph"]["name"]
-        (1, 'tiny')
-    """
+def environment(graph: KnowledgeGraph, device: str = "cpu", threads: int | None = None) -> Metadata:
+    """The versions, the machine and the graph of a run."""
     return {
         "kgprobe": package_version(),
         "python": platform.python_version(),
@@ -95,17 +75,12 @@ def environment(graph: KnowledgeGraph, device: str = "cpu", threads: int | None 
         "device": device,
         "device_name": _device_name(device),
         "threads": threads or torch.get_num_threads(),
-        GRAPH: graph_facts(graph),
+        GRAPH: graph_metadata(graph),
     }
 
 
 def changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
-    """What is no longer as it was, so that the numbers of a run that goes on may differ in their last digits.
-
-    Example:
-        >>> changes({"torch": "2.4", "threads": 2}, {"torch": "2.4", "threads": 1})
-        ['threads was 2 and is 1']
-    """
+    """Differences between two environments."""
     return [
         f"{name} was {before.get(name)} and is {value}"
         for name, value in now.items()
@@ -127,56 +102,44 @@ def _processor() -> str:
 
 
 class RunLog:
-    """A file of JSON Lines that grows, and is cut back where a run continues from an earlier state.
-
-    Example:
-        >>> import tempfile
-        >>> log = RunLog(Path(tempfile.mkdtemp()) / "log.jsonl")
-        >>> log.add({"epoch": 5})
-        >>> length = log.length
-        >>> log.add({"epoch": 10})
-        >>> log.cut(length)
-        >>> log.rows()
-        [{'epoch': 5}]
-    """
+    """Log of a run in JSON Lines; it is cut back when the run continues from an earlier state."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
 
     @property
     def length(self) -> int:
-        """Its length in bytes."""
+        """Length in bytes."""
         return self.path.stat().st_size if self.path.exists() else 0
 
     def add(self, row: Mapping[str, Any]) -> None:
-        """Write a row, and wait until it is on the disk."""
+        """Append a row and flush it to disk."""
         with _writing(self.path), self.path.open("ab") as file:
             file.write(json.dumps(row).encode() + b"\n")
             file.flush()
             os.fsync(file.fileno())
 
     def cut(self, length: int) -> None:
-        """Forget all rows after the first ``length`` bytes."""
+        """Remove all rows after the first ``length`` bytes."""
         if self.length < length:
-            problem = f"it has {self.length:,} bytes, and had {length:,} when the state of the run was kept"
-            raise DataError(f"{self.path}: rows are missing", [problem], "train anew with --force")
+            problem = f"it has {self.length:,} bytes, and had {length:,} when the state of the run was saved"
+            raise DataError(f"{self.path}: rows are missing", [problem], "replace the run with force=True")
         if self.length > length:
             with _writing(self.path):
                 os.truncate(self.path, length)
 
-    def rows(self) -> list[Facts]:
-        """All rows."""
+    def rows(self) -> list[Metadata]:
         if not self.path.exists():
             return []
         lines = self.path.read_text(encoding="utf-8", errors="replace").splitlines()
         problems: list[str] = []
         rows = [row for number, line in enumerate(lines, 1) if (row := _row(number, line, problems)) is not None]
         if problems:
-            raise DataError(f"{self.path}: not the log of a run", problems, "train anew with --force")
+            raise DataError(f"{self.path}: not the log of a run", problems, "replace the run with force=True")
         return rows
 
 
-def _row(number: int, line: str, problems: list[str]) -> Facts | None:
+def _row(number: int, line: str, problems: list[str]) -> Metadata | None:
     try:
         row = json.loads(line)
         if isinstance(row, dict):
@@ -192,31 +155,19 @@ def _writing(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise DataError(f"{path}: cannot be written", [str(error)], "see to it that there is space left") from None
+        raise DataError(f"{path}: cannot be written", [str(error)], "check that the disk has space left") from None
 
 
-COLUMNS = ("epoch", "seconds", "seed", "target", "score", "loss")
-
-
-def write_curve(path: Path, rows: Iterable[Facts], seeds: Sequence[int]) -> None:
-    """Write the rows of a log with one line for each validation, target and seed.
-
-    Example:
-        >>> import tempfile
-        >>> path = Path(tempfile.mkdtemp()) / "curve.csv"
-        >>> write_curve(path, [{"epoch": 5, "seconds": 2.5, "loss": [0.1], "scores": {"MRR": [0.5]}}], [7])
-        >>> print(path.read_text().strip())
-        epoch,seconds,seed,target,score,loss
-        5,2.5,7,MRR,0.5,0.1
-    """
+def write_curve(path: Path, rows: Iterable[Metadata], seeds: Sequence[int]) -> None:
+    """Write the validation curve as CSV: one line for each validation, selection metric and seed."""
     with replacing(path) as temporary, temporary.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(COLUMNS)
+        writer.writerow(("epoch", "seconds", "seed", "target", "score", "loss"))
         for row in rows:
             writer.writerows(_lines(row, seeds))
 
 
-def _lines(row: Facts, seeds: Sequence[int]) -> Iterator[tuple[Any, ...]]:
+def _lines(row: Metadata, seeds: Sequence[int]) -> Iterator[tuple[Any, ...]]:
     for target, scores in row["scores"].items():
         for seed, score, loss in zip(seeds, scores, row["loss"], strict=True):
             yield row["epoch"], row["seconds"], seed, target, score, loss

@@ -1,4 +1,4 @@
-"""Where settings come from: TOML files, the command line, packaged files, defaults."""
+"""Sources of settings: TOML files with line numbers, the command line, files of the package, defaults."""
 
 from __future__ import annotations
 
@@ -10,26 +10,25 @@ import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from kgprobe.errors import DataError
 from kgprobe.graph import KnowledgeGraph
 from kgprobe.train.defaults import Size, defaults
 
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
-
-_BEGIN = re.compile(r"""[\s\["']*(?P<key>[A-Za-z0-9_-]+)["']?\s*[=\].]""")
+_KEY = re.compile(r"""[\s\["']*(?P<key>[A-Za-z0-9_-]+)["']?\s*[=\].]""")
 
 
 @dataclass(frozen=True)
 class TomlFile:
-    """A file of settings.
+    """A TOML file of settings.
 
     Attributes:
         path: The file.
-        values: Its keys outside any table.
-        tables: Its tables.
-        lines: The line on which each of the keys begins.
+        values: The keys outside any table.
+        tables: The tables.
+        lines: The line of each key and table.
     """
 
     path: Path
@@ -38,58 +37,36 @@ class TomlFile:
     lines: Mapping[str, int]
 
     def place(self, key: str) -> str:
-        """Where a key is, for a complaint."""
+        """The place of a key, for error messages."""
         return f"{self.path}, line {self.lines[key]}" if key in self.lines else str(self.path)
 
 
 def read_toml(path: str | os.PathLike[str]) -> TomlFile:
-    r"""Read a file of settings.
-
-    Example:
-        >>> import tempfile
-        >>> path = Path(tempfile.mkdtemp()) / "mine.toml"
-        >>> _ = path.write_text("epochs = 5\n[measured]\nseconds = 2.5\n")
-        >>> file = read_toml(path)
-        >>> dict(file.values), file.lines["epochs"], file.tables["measured"]["seconds"]
-        ({'epochs': 5}, 1, 2.5)
-    """
+    """Read a TOML file of settings."""
     file = Path(path)
     try:
         text = file.read_text(encoding="utf-8-sig")
         entries = tomllib.loads(text)
     except OSError as error:
-        remedy = "name a file of settings (TOML) that you may read"
+        remedy = "name a TOML file with settings that you may read"
         raise DataError(f"{file}: cannot be read", [error.strerror or str(error)], remedy) from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise DataError(f"{file}: not TOML", [str(error)], "write one setting a line, such as epochs = 100") from None
+        raise DataError(f"{file}: not TOML", [str(error)], "write one setting per line, such as epochs = 100") from None
     values = {key: value for key, value in entries.items() if not isinstance(value, dict)}
     tables = {key: value for key, value in entries.items() if isinstance(value, dict)}
     return TomlFile(file, values, tables, _lines(text, entries))
 
 
 def _lines(text: str, entries: Mapping[str, Any]) -> dict[str, int]:
-    found: dict[str, int] = {}
+    lines: dict[str, int] = {}
     for number, line in enumerate(text.splitlines(), 1):
-        if (begun := _BEGIN.match(line)) and begun["key"] in entries:
-            found.setdefault(begun["key"], number)  # keys outside any table come first in the file
-    return found
+        if (key := _KEY.match(line)) and key["key"] in entries:
+            lines.setdefault(key["key"], number)  # keys outside any table come first in the file
+    return lines
 
 
 def toml_text(values: Mapping[str, Any], comments: Mapping[str, str] | None = None) -> str:
-    """Write values as TOML, those that are mappings as tables at the end.
-
-    Args:
-        values: What to write; floats are read back bit for bit.
-        comments: What to say behind some of the values.
-
-    Example:
-        >>> print(toml_text({"epochs": 5, "seeds": (0, 1), "measured": {"MRR": 0.5}}, {"epochs": "by hand"}), end="")
-        epochs = 5  # by hand
-        seeds = [0, 1]
-        <BLANKLINE>
-        [measured]
-        MRR = 0.5
-    """
+    """Format values as TOML; mappings become tables at the end."""
     return "".join(f"{line}\n" for line in _written(values, comments or {}, ()))
 
 
@@ -111,7 +88,7 @@ def _name(key: str) -> str:
 
 
 def _text(text: str) -> str:
-    # JSON and TOML agree on all escapes but that of the delete character.
+    # JSON and TOML have the same escapes, except for the delete character.
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
@@ -126,36 +103,31 @@ def _value(value: Any) -> str:
         return repr(value)
     if isinstance(value, datetime.date | datetime.time):
         return value.isoformat()
-    raise TypeError(f"TOML has no {type(value).__name__}")
+    raise TypeError(f"TOML has no type for {type(value).__name__}")
 
-
-Reader = Callable[[Any, Any], Any]
-
-"""Turns a value, given the default of its setting, into one of the same kind, or hands it back as it is."""
 
 MEASURED = "measured"
+"""Table of a settings file with the results that its settings led to."""
 
-"""The table of a file that says what its settings led to."""
-
-FACTS = ("graph_hash", MEASURED)
-
-"""What a file says beside settings."""
-
+NOT_SETTINGS = ("graph_hash", MEASURED)
+"""Entries of a settings file that are not settings."""
 
 _EXACT = 1 << 53
+"""Whole numbers up to this one are exact as floats."""
 
-"""All whole numbers up to this one are numbers of a float."""
+Reader: TypeAlias = Callable[[Any, Any], Any]
+"""Converts a value to the type of a setting's default; returns it unchanged where that is impossible."""
 
 
 @dataclass(frozen=True)
 class SettingSource:
-    """Settings from one place.
+    """Settings from one source.
 
     Attributes:
-        name: What the place is called.
-        values: The settings that it has.
-        places: Where each of them is, for a complaint.
-        read: How its values become those of a setting.
+        name: Name of the source.
+        values: The settings.
+        places: Where each of them is, for error messages.
+        read: Converts its values.
     """
 
     name: str
@@ -165,33 +137,24 @@ class SettingSource:
 
 
 def from_file(file: TomlFile, name: str | None = None) -> SettingSource:
-    """The settings of a file."""
-    values = {key: value for key, value in {**file.values, **file.tables}.items() if key not in FACTS}
+    """The settings of a TOML file."""
+    values = {key: value for key, value in {**file.values, **file.tables}.items() if key not in NOT_SETTINGS}
     return SettingSource(name or str(file.path), values, {key: file.place(key) for key in values}, as_kind)
 
 
 def from_values(name: str, values: Mapping[str, Any]) -> SettingSource:
-    """Settings that a program made."""
+    """Settings given in Python."""
     return SettingSource(name, values, dict.fromkeys(values, name), as_kind)
 
 
 def from_command_line(options: Mapping[str, Sequence[str]]) -> SettingSource:
-    """The settings that options of the command line give as texts.
-
-    Args:
-        options: The texts for each setting, in the order given.
-    """
+    """Settings of the command line, as the texts given for each."""
     values = {key: texts[0] if len(texts) == 1 else tuple(texts) for key, texts in options.items()}
     return SettingSource("command line", values, dict.fromkeys(values, "command line"), from_text)
 
 
 def as_kind(default: Any, value: Any) -> Any:
-    """A value of a file in the form in which the setting is kept.
-
-    Example:
-        >>> as_kind(1.0, 2), as_kind((0.0,), [1, 2]), as_kind((0,), 3), as_kind(5, "7")
-        (2.0, (1.0, 2.0), (3,), '7')
-    """
+    """Convert a value of a file or of Python to the type of a setting."""
     if isinstance(default, tuple):
         return tuple(as_kind(default[0], one) for one in (value if isinstance(value, list | tuple) else [value]))
     if isinstance(default, float) and type(value) is int and abs(value) <= _EXACT:
@@ -200,12 +163,7 @@ def as_kind(default: Any, value: Any) -> Any:
 
 
 def from_text(default: Any, value: Any) -> Any:
-    """A text of the command line in the form in which the setting is kept.
-
-    Example:
-        >>> from_text(1.0, ".5"), from_text((0,), "1, 2"), from_text(False, "true"), from_text(5, "many")
-        (0.5, (1, 2), True, 'many')
-    """
+    """Convert a text of the command line to the type of a setting."""
     if isinstance(default, tuple):
         texts = [value] if isinstance(value, str) else value
         if isinstance(default[0], int | float):
@@ -226,18 +184,17 @@ _READERS: Mapping[type, Callable[[str], Any]] = {
 }
 
 FOLDER = Path(__file__).parent.parent / "configs"
-
-"""One folder for each model, with one file for each graph."""
+"""Settings that ship with the package: one folder for each model, one file for each graph."""
 
 
 @dataclass(frozen=True)
 class Known:
-    """What is known of settings for a model and a graph before anybody asks for others.
+    """Sources of settings for a model and a graph, before those that the user gives.
 
     Attributes:
-        sources: Where settings come from, the weakest first.
-        measured: What the strongest file says that its settings led to.
-        notes: What a person should know of where they come from.
+        sources: The sources; later ones override earlier ones.
+        measured: Results that the last file records for its settings.
+        notes: Remarks for the user.
     """
 
     sources: Sequence[SettingSource]
@@ -246,18 +203,12 @@ class Known:
 
 
 def known_settings(model: str, graph: KnowledgeGraph, config: Path | None = None, folder: Path = FOLDER) -> Known:
-    """The settings for a model and a graph: of a file, of the package, and for any graph of that size.
-
-    Args:
-        model: Name of the model.
-        graph: The graph.
-        config: A file of settings.
-        folder: Where the settings of the package are.
+    """Settings for a model and a graph: defaults for its size, then the file of the package, then that of the user.
 
     Example:
-        >>> graph = KnowledgeGraph.from_triples(train=[[0, 0, 1]], name="unheard of")
+        >>> graph = KnowledgeGraph.from_triples(train=[[0, 0, 1]], name="unknown")
         >>> known_settings("RotatE", graph).notes
-        ['settings: defaults for 2 entities and 1 facts']
+        ['settings: defaults for 2 entities and 1 triples']
     """
     size = Size.of(graph)
     notes: list[str] = []
@@ -267,13 +218,11 @@ def known_settings(model: str, graph: KnowledgeGraph, config: Path | None = None
         if _fits(file, graph):
             files.append((name, file))
         else:
-            notes.append(
-                f"{name} is for another graph of that name and was not used; --config {path} uses it all the same"
-            )
+            notes.append(f"{name} is for another graph of that name and was not used; config={path} uses it")
     if config is not None:
         files.append((str(config), read_toml(config)))
         if not _fits(files[-1][1], graph):
-            notes.append(f"{config} was written for a graph of other content")
+            notes.append(f"{config} was written for a graph with other triples")
     sources = [from_values(f"defaults for {size}", defaults(model, size))]
     sources += [from_file(file, name) for name, file in files]
     notes.append("settings: " + ", then ".join(source.name for source in reversed(sources)))
@@ -282,22 +231,16 @@ def known_settings(model: str, graph: KnowledgeGraph, config: Path | None = None
 
 
 def packaged(model: str, graph: str, folder: Path = FOLDER) -> Path | None:
-    """The file that comes with the package for a model and graphs of a name, if there is one.
-
-    Example:
-        >>> packaged("RotatE", "unheard of") is None
-        True
-    """
+    """The settings file of the package for a model and graphs of this name, if there is one."""
     files = {_plain(path.stem): path for path in sorted((folder / model.lower()).glob("*.toml"))}
     return files.get(_plain(graph))
 
 
 def _fits(file: TomlFile, graph: KnowledgeGraph) -> bool:
-    """Whether a file of settings is for a graph of this content, or for any."""
-    wanted = file.values.get("graph_hash")
-    return wanted is None or wanted == graph.content_hash
+    """Whether a settings file is for a graph with these triples, or for any graph."""
+    return file.values.get("graph_hash") in (None, graph.content_hash)
 
 
 def _plain(name: str) -> str:
-    """A name without what people write in different ways, as in FB15k-237 and fb15k_237."""
+    """A graph's name without case and punctuation, so that FB15k-237 equals fb15k_237."""
     return re.sub(r"[^a-z0-9]", "", name.lower())

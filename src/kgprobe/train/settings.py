@@ -1,4 +1,4 @@
-"""Settings of a training run: declared, checked, and resolved from several sources."""
+"""Settings of a training run: declared, resolved from several sources, validated, and documented."""
 
 from __future__ import annotations
 
@@ -11,28 +11,23 @@ from typing import Any
 from kgprobe.errors import UsageError, nearest
 from kgprobe.metrics import parse_all
 from kgprobe.models.registry import MODELS, ModelKind, model_kind, option, problems_of_each
-from kgprobe.train.setting_sources import SettingSource, TomlFile, from_file, read_toml, toml_text
+from kgprobe.train.setting_sources import SettingSource, from_file, read_toml, toml_text
 
 OBJECTIVES = ("negative_sampling", "one_vs_all", "k_vs_all")
-
 LOSSES = ("self_adversarial", "cross_entropy", "binary_cross_entropy", "soft_probe")
-
-MANY_ANSWERS = ("cross_entropy", "binary_cross_entropy")
-
-"""The losses that take all answers of a query at once."""
-
+K_VS_ALL_LOSSES = ("cross_entropy", "binary_cross_entropy")
 REGULARISERS = ("none", "n3", "l3", "norm")
-
 OPTIMISERS = ("adam", "adagrad")
-
 SCHEDULES = ("constant", "steps", "cosine")
-
 PRECISIONS = ("float32", "tf32", "bfloat16")
+
+PLAIN = "plain default"
+"""Origin of a setting that no source names."""
 
 
 @dataclass(frozen=True)
 class Settings:
-    """The settings of a training run; those that only its model has are in ``options``.
+    """The settings of a training run; ``options`` are those that only its model has.
 
     Attributes:
         model: Name of the model.
@@ -42,40 +37,42 @@ class Settings:
     model: str
     options: Any
 
-    objective: str = option("one_vs_all", "against which answers a fact is trained", choices=OBJECTIVES)
-    loss: str = option("cross_entropy", "what is minimised", choices=LOSSES)
+    objective: str = option("one_vs_all", "candidates that a training triple is compared with", choices=OBJECTIVES)
+    loss: str = option("cross_entropy", "loss function", choices=LOSSES)
     epochs: int = option(100, "passes over all training queries", least=1)
     batch_size: int = option(512, "queries in a step", least=1)
-    negatives: int = option(256, "false answers drawn for each query, in negative_sampling", least=1)
-    adversarial_temperature: float = option(1.0, "how much likely false answers weigh; 0 for all alike", least=0)
-    subsampling: bool = option(False, "whether facts of frequent queries weigh less")
-    label_smoothing: float = option(0.0, "share of the truth that is spread over all entities", least=0, most=0.99)
-    loss_alpha: float = option(1.0, "sharpness that soft_probe trains for")
-    loss_beta: float = option(0.0, "popularity-bias robustness that soft_probe trains for")
-    loss_temperature: float = option(1.0, "width of the soft comparison of two scores in soft_probe", above=0)
-    reciprocal: bool = option(False, "whether heads are asked for through reverse relations")
+    negatives: int = option(256, "negative samples for each query, in negative_sampling", least=1)
+    adversarial_temperature: float = option(1.0, "weight of hard negative samples; 0 for equal weights", least=0)
+    subsampling: bool = option(False, "whether triples of frequent queries weigh less")
+    label_smoothing: float = option(0.0, "share of the label spread over all entities", least=0, most=0.99)
+    loss_alpha: float = option(1.0, "sharpness alpha of the soft_probe loss")
+    loss_beta: float = option(0.0, "popularity-bias robustness beta of the soft_probe loss")
+    loss_temperature: float = option(1.0, "temperature of the score comparison in the soft_probe loss", above=0)
+    reciprocal: bool = option(False, "whether head queries are tail queries of reciprocal relations")
 
-    regulariser: str = option("none", "what keeps vectors small", choices=REGULARISERS)
+    regulariser: str = option("none", "regulariser of the embeddings", choices=REGULARISERS)
     regularisation: float = option(0.0, "weight of the regulariser", least=0)
 
-    optimiser: str = option("adam", "how parameters follow the gradient", choices=OPTIMISERS)
-    learning_rate: float = option(1e-3, "step size at the start", above=0)
-    schedule: str = option("constant", "how the step size falls", choices=SCHEDULES)
-    decay: float = option(0.1, "factor of the step size at each fall", above=0, most=1)
-    decay_every: int = option(0, "epochs between falls of schedule steps; 0 for half of all epochs", least=0)
+    optimiser: str = option("adam", "optimiser", choices=OPTIMISERS)
+    learning_rate: float = option(1e-3, "initial learning rate", above=0)
+    schedule: str = option("constant", "learning-rate schedule", choices=SCHEDULES)
+    decay: float = option(0.1, "factor of the learning rate at each step of schedule steps", above=0, most=1)
+    decay_every: int = option(0, "epochs between the steps of schedule steps; 0 for half of all epochs", least=0)
 
     validate_every: int = option(5, "epochs between validations", least=1)
-    validation_facts: int = option(0, "validation facts that are ranked, a fixed sample; 0 for all", least=0)
-    patience: int = option(10, "validations without gain of any target until training stops; 0 for never", least=0)
-    select: tuple[str, ...] = option(("PROBE(alpha=1,beta=0)",), "metrics, each of which keeps its best checkpoint")
+    validation_facts: int = option(0, "validation triples that are ranked, a fixed sample; 0 for all", least=0)
+    patience: int = option(
+        10, "early stopping: validations without improvement in any selection metric; 0 for never", least=0
+    )
+    select: tuple[str, ...] = option(("PROBE(alpha=1,beta=0)",), "selection metrics; each keeps its best checkpoint")
 
     snapshot_every: int = option(0, "epochs between snapshots, all of which are kept; 0 for none", least=0)
 
-    seeds: tuple[int, ...] = option((0,), "one run for each, all of them at once")
-    precision: str = option("float32", "of matrix products while training on a GPU", choices=PRECISIONS)
+    seeds: tuple[int, ...] = option((0,), "training seeds; one run for each, trained together")
+    precision: str = option("float32", "precision of matrix products on a GPU during training", choices=PRECISIONS)
 
     def flat(self) -> dict[str, Any]:
-        """All settings that mean something to the model, its own among them, by name.
+        """All settings that apply to the model, its own included, by name.
 
         Example:
             >>> from kgprobe.models.complex import ComplExOptions
@@ -83,88 +80,26 @@ class Settings:
             >>> flat["model"], flat["epochs"], flat["dimension"]
             ('ComplEx', 7, 32)
         """
-        left_out = {"options", *model_kind(self.model).without}
-        own = {
-            known.name: getattr(self, known.name) for known in dataclasses.fields(self) if known.name not in left_out
-        }
-        return own | dataclasses.asdict(self.options)
+        excluded = {"options", *model_kind(self.model).without}
+        names = (field.name for field in dataclasses.fields(self))
+        return {name: getattr(self, name) for name in names if name not in excluded} | dataclasses.asdict(self.options)
 
     def problems(self) -> Iterator[str]:
-        """What is wrong with the settings taken together, where each alone makes sense."""
-        if self.objective == "k_vs_all" and self.loss not in MANY_ANSWERS:
-            yield f"loss is {self.loss}, and must be one of {', '.join(MANY_ANSWERS)} where objective is k_vs_all"
+        """Invalid combinations of settings that are valid on their own."""
+        if self.objective == "k_vs_all" and self.loss not in K_VS_ALL_LOSSES:
+            yield f"loss is {self.loss}, and must be one of {', '.join(K_VS_ALL_LOSSES)} where objective is k_vs_all"
         if self.objective == "k_vs_all" and self.regulariser == "n3" and self.regularisation:
-            yield "regulariser is n3, which is of facts, and objective is k_vs_all, where a query has many answers"
+            yield "regulariser is n3, which is computed per triple, and objective is k_vs_all, which trains on queries"
         if self.objective == "k_vs_all" and self.subsampling:
             yield "subsampling is true, and must be false where objective is k_vs_all, which asks every query once"
-        joint, beside = (getattr(self.options, name, None) for name in ("problems", "problems_with"))
-        yield from joint() if joint else ()
-        yield from beside(self) if beside else ()
-
-
-def setting_problems(kind: type[Any], key: str, value: Any) -> Iterator[str]:
-    """What is wrong with a value of a setting of the trainer or of a model.
-
-    Args:
-        kind: `Settings`, or the options of a model.
-        key: The name of the setting.
-        value: Its value.
-
-    Example:
-        >>> list(setting_problems(Settings, "epochs", 0)), list(setting_problems(Settings, "seeds", (1, 1)))
-        (['epochs is 0, and must be at least 1'], ['seeds has 1 more than once'])
-    """
-    bare: dict[str, Any] = {"model": "", "options": None} if kind is Settings else {}
-    in_its_own_words = isinstance(value, tuple) and key in _MORE
-    yield from _MORE[key](value) if in_its_own_words else problems_of_each(kind(**bare, **{key: value}))
-
-
-def metric_names(texts: tuple[str, ...]) -> tuple[str, ...]:
-    """The canonical names of metrics.
-
-    Example:
-        >>> metric_names(("mrr, hits@3", "MRR"))
-        ('MRR', 'Hits@3')
-    """
-    return tuple(map(str, parse_all(texts)))
-
-
-def _select_problems(select: tuple[Any, ...]) -> Iterator[str]:
-    strange = [repr(name) for name in select if not isinstance(name, str)]
-    if strange or not select:
-        yield f"select must be a list of one or more metrics, and has {', '.join(strange) or 'none'}"
-        return
-    for name in select:
-        try:
-            metric_names((name,))
-        except UsageError as error:
-            yield f"select: {'. '.join(filter(None, (error.title, *error.problems, error.remedy)))}"
-
-
-def _seeds_problems(seeds: tuple[Any, ...]) -> Iterator[str]:
-    strange = [repr(seed) for seed in seeds if type(seed) is not int or seed < 0]
-    if strange or not seeds:
-        yield f"seeds must be a list of one or more whole numbers from 0 on, and has {', '.join(strange) or 'none'}"
-    repeated = dict.fromkeys(str(seed) for seed in seeds if seeds.count(seed) > 1)
-    if repeated:
-        yield f"seeds has {', '.join(repeated)} more than once"
-
-
-_MORE: Mapping[str, Callable[[Any], Iterator[str]]] = {"select": _select_problems, "seeds": _seeds_problems}
-
-PLAIN = "plain default"
-
-"""Where a setting comes from that no source names."""
+        own, joint = (getattr(self.options, name, None) for name in ("problems", "problems_with"))
+        yield from own() if own else ()
+        yield from joint(self) if joint else ()
 
 
 @dataclass(frozen=True)
 class Resolved:
-    """The settings of a run.
-
-    Attributes:
-        settings: The settings.
-        origins: Where each of them comes from.
-    """
+    """The settings of a run and where each of them comes from."""
 
     settings: Settings
     origins: Mapping[str, str]
@@ -175,74 +110,97 @@ class Resolved:
         return {key: value for key, value in self.settings.flat().items() if self.origins.get(key) != PLAIN}
 
 
-@dataclass(frozen=True)
-class _Known:
-    """A setting that there is.
-
-    Attributes:
-        kind: The dataclass that declares it.
-        default: Its plain default.
-    """
-
-    kind: type[Any]
-    default: Any
-
-
 def resolve(model: str, sources: Sequence[SettingSource]) -> Resolved:
-    """The settings of a model.
+    """Resolve and validate the settings of a model.
 
     Args:
-        model: The name of the model, in any case.
-        sources: Where settings come from, the weakest first.
+        model: Name of the model, in any case.
+        sources: Sources of settings; later ones override earlier ones.
+
+    Raises:
+        UsageError: Settings are unknown or invalid; with all problems, each with its place.
 
     Example:
         >>> from kgprobe.train.setting_sources import from_command_line, from_values
         >>> weak, strong = from_values("a file", {"epochs": 5, "gamma": 6}), from_command_line({"epochs": ["7"]})
-        >>> found = resolve("rotate", [weak, strong])
-        >>> found.settings.epochs, found.settings.options.gamma, found.origins["epochs"]
+        >>> resolved = resolve("rotate", [weak, strong])
+        >>> resolved.settings.epochs, resolved.settings.options.gamma, resolved.origins["epochs"]
         (7, 6.0, 'command line')
     """
     kind = model_kind(model)
     options = kind.load().Options
-    known = {key: own for key, own in _known(Settings).items() if key not in kind.without} | _known(options)
-    values = {key: setting.default for key, setting in known.items()}
+    own = _declared(options)
+    known = {name: field for name, field in _declared(Settings).items() if name not in kind.without} | own
+    values: dict[str, Any] = {name: field.default for name, field in known.items()}
     origins, problems = dict.fromkeys(known, PLAIN), []
     for source in sources:
-        given = dict(source.values)
-        read = {key: source.read(known[key].default, value) for key, value in given.items() if key in known}
-        wrong = _problems(kind, known, given | read)
-        problems += [f"{source.places[key]}: {problem}" for key, problem in wrong]
+        read = {key: source.read(known[key].default, value) for key, value in source.values.items() if key in known}
+        for key, value in (dict(source.values) | read).items():
+            declares = options if key in own else Settings
+            wrong = _value_problems(declares, key, value) if key in known else _unknown(kind, known, key, value)
+            problems += [f"{source.places[key]}: {problem}" for problem in wrong]
         values |= read
         origins |= dict.fromkeys(read, source.name)
     _refuse(kind, problems)
-    values["select"] = metric_names(values["select"])
-    own = {key: values.pop(key) for key in _known(options)}
-    settings = Settings(kind.name, options(**own), **values)
+    values["select"] = _metric_names(values["select"])
+    settings = Settings(kind.name, options(**{key: values.pop(key) for key in own}), **values)
     _refuse(kind, list(settings.problems()))
     return Resolved(settings, origins)
 
 
+def _declared(kind: type[Any]) -> dict[str, dataclasses.Field[Any]]:
+    return {field.name: field for field in dataclasses.fields(kind) if field.metadata}
+
+
 def _refuse(kind: ModelKind, problems: Sequence[str]) -> None:
     if problems:
-        remedy = f"'kgprobe train {kind.key} --graph GRAPH --dry-run' shows all settings that there are"
+        remedy = f"'kgprobe train {kind.key} --graph GRAPH --dry-run' lists all settings"
         raise UsageError(f"{kind.name} cannot be trained with these settings", problems, remedy)
 
 
-def _known(kind: type[Any]) -> dict[str, _Known]:
-    return {field.name: _Known(kind, field.default) for field in dataclasses.fields(kind) if field.metadata}
+def _unknown(kind: ModelKind, known: Mapping[str, Any], key: str, value: Any) -> Iterator[str]:
+    if key in kind.without:
+        yield f"there is no setting '{key}' of {kind.name}"
+    elif key != "model":
+        yield f"there is no setting '{key}'{nearest(key, known)}"
+    elif not isinstance(value, str) or value.lower() != kind.key:
+        yield f"these are settings of {value}, not of {kind.name}"
 
 
-def _problems(kind: ModelKind, known: Mapping[str, _Known], values: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """What is wrong with values, each with the setting that it is about."""
-    for key, value in values.items():
-        if key in known:
-            yield from ((key, problem) for problem in setting_problems(known[key].kind, key, value))
-        elif key in kind.without:
-            yield key, f"there is no setting '{key}' of {kind.name}"
-        elif key != "model":
-            yield key, f"there is no setting '{key}'{nearest(key, known)}"
-        elif not isinstance(value, str) or value.lower() != kind.key:
-            yield key, f"these are settings of {value}, not of {kind.name}"
+def _value_problems(declares: type[Any], key: str, value: Any) -> Iterator[str]:
+    """Validate one value of `Settings` or of a model's options."""
+    if key in _LISTS and isinstance(value, tuple):
+        return _LISTS[key](value)
+    required: dict[str, Any] = {"model": "", "options": None} if declares is Settings else {}
+    return problems_of_each(declares(**required, **{key: value}))
+
+
+def _metric_names(texts: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(map(str, parse_all(texts)))
+
+
+def _select_problems(select: tuple[Any, ...]) -> Iterator[str]:
+    invalid = [repr(name) for name in select if not isinstance(name, str)]
+    if invalid or not select:
+        yield f"select must be a list of one or more metrics, and has {', '.join(invalid) or 'none'}"
+        return
+    for name in select:
+        try:
+            _metric_names((name,))
+        except UsageError as error:
+            yield f"select: {'. '.join(filter(None, (error.title, *error.problems, error.remedy)))}"
+
+
+def _seeds_problems(seeds: tuple[Any, ...]) -> Iterator[str]:
+    invalid = [repr(seed) for seed in seeds if type(seed) is not int or seed < 0]
+    if invalid or not seeds:
+        yield f"seeds must be a list of one or more whole numbers from 0 on, and has {', '.join(invalid) or 'none'}"
+    repeated = dict.fromkeys(str(seed) for seed in seeds if seeds.count(seed) > 1)
+    if repeated:
+        yield f"seeds has {', '.join(repeated)} more than once"
+
+
+_LISTS: Mapping[str, Callable[[Any], Iterator[str]]] = {"select": _select_problems, "seeds": _seeds_problems}
 
 
 def settings_text(settings: Settings) -> str:
@@ -251,81 +209,49 @@ def settings_text(settings: Settings) -> str:
 
 
 def read_settings(path: str | os.PathLike[str]) -> Settings:
-    """The settings that a file holds in full, the name of the model included.
-
-    Example:
-        >>> import tempfile
-        >>> from pathlib import Path
-        >>> settings = resolve("rotate", []).settings
-        >>> path = Path(tempfile.mkdtemp()) / "settings.toml"
-        >>> _ = path.write_text(settings_text(settings))
-        >>> read_settings(path) == settings
-        True
-    """
+    """Read a file with all settings of a run, the name of the model included."""
     file = read_toml(path)
-    return resolve(_named_model(file), [from_file(file)]).settings
-
-
-def _named_model(file: TomlFile) -> str:
     model = file.values.get("model")
-    if isinstance(model, str):
-        return model
-    raise UsageError(f"{file.path}: which model are these settings of?", remedy='add a line such as model = "RotatE"')
+    if not isinstance(model, str):
+        raise UsageError(f"{file.path}: it does not name its model", remedy='add a line such as model = "RotatE"')
+    return resolve(model, [from_file(file)]).settings
 
 
 _INTRODUCTION = """# Settings of `kgprobe train`
 
 Generated by `make docs`; do not edit. [Training models](training.md) says where values come from; the plain default is
-what is left where no source names a setting. `kgprobe train MODEL --graph GRAPH --dry-run` shows what a run would use.
+used where no source names a setting. `kgprobe train MODEL --graph GRAPH --dry-run` prints the settings of a run.
 """
 
 
 def settings_page() -> str:
-    """The settings of the trainer and of every model, in Markdown."""
+    """The reference page of all settings, in Markdown."""
     parts = [_INTRODUCTION, "## All models\n", *_table(Settings)]
     for kind in MODELS.values():
-        parts += [
-            f"\n## {kind.name}\n",
-            f"{kind.summary[0].upper()}{kind.summary[1:]}.\n",
-            *_table(kind.load().Options),
-            *_left_out(kind),
-        ]
+        summary = f"{kind.summary[0].upper()}{kind.summary[1:]}.\n"
+        parts += [f"\n## {kind.name}\n", summary, *_table(kind.load().Options)]
+        if kind.without:
+            names = [f"`{name}`" for name in _declared(Settings) if name in kind.without]
+            parts.append(f"\nIt does not have {', '.join(names)}.")
     return "\n".join(parts) + "\n"
 
 
 def _table(kind: type[Any]) -> Iterator[str]:
     yield "| setting | plain default | values | meaning |"
     yield "| --- | --- | --- | --- |"
-    for field in dataclasses.fields(kind):
-        if rules := field.metadata:
-            yield f"| `{field.name}` | {_shown(field.default)} | {values(rules)} | {rules['meaning']} |"
+    for name, field in _declared(kind).items():
+        rules = field.metadata
+        yield f"| `{name}` | {_default(field.default)} | {_allowed(rules)} | {rules['meaning']} |"
 
 
-def _left_out(kind: ModelKind) -> Iterator[str]:
-    """Which settings of all models it does not have."""
-    if kind.without:
-        named = [field.name for field in dataclasses.fields(Settings) if field.name in kind.without]
-        yield f"\nIt does not have {', '.join(f'`{name}`' for name in named)}."
-
-
-def _shown(default: Any) -> str:
+def _default(default: Any) -> str:
     if isinstance(default, tuple):
-        return ", ".join(map(_shown, default))
+        return ", ".join(map(_default, default))
     return f"`{str(default).lower() if isinstance(default, bool) else default}`"
 
 
-def values(rules: Mapping[str, Any]) -> str:
-    """Which values of a setting make sense, in words.
-
-    Args:
-        rules: What `option` says of the setting.
-
-    Example:
-        >>> values({"choices": (), "least": 0, "above": None, "most": 0.95})
-        'from 0 to 0.95'
-        >>> values({"choices": ("adam", "adagrad"), "least": None, "above": None, "most": None})
-        '`adam`, `adagrad`'
-    """
+def _allowed(rules: Mapping[str, Any]) -> str:
+    """The allowed values of a setting."""
     if rules["choices"]:
         return ", ".join(f"`{choice}`" for choice in rules["choices"])
     words = {"least": "from {:g}", "above": "above {:g}", "most": "to {:g}"}

@@ -1,8 +1,7 @@
-"""A differentiable PROBE(alpha, beta): soft ranks, the paper's transformer, popularity weights.
+"""A differentiable PROBE(alpha, beta) as a loss: soft ranks, the paper's transformer, popularity weights.
 
-The rank of a target is 1 plus the number of other candidates that score at least as high. Each of them is counted by
-a smooth function of its lead over the target, and the transformer is applied to the logarithm of that soft rank, in
-which nothing overflows.
+The soft rank of a target is 1 plus the sum over the other candidates of a smooth function of their score minus that of
+the target. The transformer is applied to its logarithm, which cannot overflow.
 """
 
 from __future__ import annotations
@@ -24,28 +23,26 @@ from kgprobe.transform import SO_SMALL_THAT_LINEAR
 Size: TypeAlias = Tensor | int | None
 
 
-def _itself(lead: Tensor) -> Tensor:
-    return lead
-
-
-LOG_SURROGATES: Mapping[str, Callable[[Tensor], Tensor]] = {"exponential": _itself, "sigmoid": functional.logsigmoid}
-
-"""The logarithm of what a candidate with a given lead over the target adds to the soft rank."""
+LOG_SURROGATES: Mapping[str, Callable[[Tensor], Tensor]] = {
+    "exponential": lambda lead: lead,
+    "sigmoid": functional.logsigmoid,
+}
+"""Logarithm of the contribution of a candidate to the soft rank, from its score minus that of the target."""
 
 
 @dataclass(frozen=True)
 class SoftProbe:
-    """1 - f*(soft rank): what each training query lacks of the perfect score.
+    """The loss 1 - f*(soft rank) of each training query.
 
-    With the surrogate ``exponential`` the soft rank is never below the rank, so that the loss bounds 1 - PROBE of the
-    training queries from above; it is 1 over the probability that a softmax gives the target, so that alpha 0 is
-    the cross entropy. With ``sigmoid`` the soft rank tends to the mean rank of the metric as the temperature falls.
+    With the surrogate ``exponential`` the soft rank is at least the rank, so that the loss bounds 1 - PROBE on the
+    training queries from above; it is 1 over the softmax probability of the target: alpha 0 is the cross entropy. With
+    ``sigmoid`` the soft rank tends to the mean rank of the metric as the temperature goes to 0.
 
     Attributes:
-        alpha: Predictive sharpness of the metric that is trained for.
-        temperature: Width of the comparison of two scores.
+        alpha: Sharpness of the metric.
+        temperature: Temperature of the comparison of two scores.
         surrogate: One of `LOG_SURROGATES`.
-        leaves_out: Other true answers of a query must not be among the others.
+        leaves_out: Whether other known answers must be filtered: they must.
 
     Example:
         >>> loss = SoftProbe(alpha=1.0, temperature=0.01, surrogate="sigmoid")
@@ -63,23 +60,23 @@ class SoftProbe:
         """The losses of queries.
 
         Args:
-            target: The scores of the targets [S, B].
-            others: The scores of other candidates [S, B, C]: all of them, or some drawn evenly.
-            counted: Which of them count [S, B, C]: not the target itself, nor another known answer. None for all.
-            size: How many candidates a query has in full, its target included: one number, or [S, B]; None where the
-                others that count are all that it has. The loss of a query that has no other candidate is 0.
+            target: Scores of the targets [S, B].
+            others: Scores of other candidates [S, B, C]: all of them, or a uniform sample.
+            counted: Which of them count [S, B, C]: neither the target nor another known answer. None for all.
+            size: Number of candidates of a query with its target: one number, or [S, B]; None if ``others`` are not a
+                sample. The loss of a query without other candidates is 0.
 
         Returns:
             [S, B]
         """
-        # Without another candidate the rank is 1 of whatever size; 1 itself would leave the gradient without a number.
-        log_size = (_in_full(size, _counts(others, counted)) + 1).clamp(min=2).to(_wide(target)).log()
+        # Without other candidates the rank is 1, for every size; size 1 would make the gradient NaN.
+        log_size = (_all_others(size, _counts(others, counted)) + 1).clamp(min=2).to(_wide(target)).log()
         return self._transformed(self.log_rank(target, others, counted, size), log_size)
 
     def log_rank(self, target: Tensor, others: Tensor, counted: Tensor | None, size: Size = None) -> Tensor:
         """The logarithms [S, B] of the soft ranks; see `__call__` for the arguments.
 
-        Where ``others`` are a sample, the soft rank is an unbiased estimate of the one among all candidates.
+        If ``others`` are a sample, the soft rank is an unbiased estimate of that among all candidates.
 
         Example:
             >>> loss = SoftProbe(alpha=1.0, temperature=0.01)
@@ -88,25 +85,25 @@ class SoftProbe:
         """
         lead = (others.to(_wide(others)) - target.to(_wide(target))[..., None]) / self.temperature
         log_count = LOG_SURROGATES[self.surrogate](lead)
-        if counted is not None:  # filled with a finite number: a sum of nothing has no gradient in the logarithm
+        if counted is not None:  # finite: the gradient of logsumexp is NaN if all are -inf
             log_count = log_count.masked_fill(~counted, torch.finfo(log_count.dtype).min / 2)
-        drawn = _counts(others, counted)
-        log_scale = (_in_full(size, drawn) / drawn.clamp(min=1)).to(log_count.dtype).log()
+        sampled = _counts(others, counted)
+        log_scale = (_all_others(size, sampled) / sampled.clamp(min=1)).to(log_count.dtype).log()
         log_others = torch.logsumexp(log_count, -1) + log_scale
         return torch.logaddexp(log_others, torch.zeros_like(log_others))
 
     def _transformed(self, log_rank: Tensor, log_size: Tensor) -> Tensor:
-        """1 - f*, continued in a straight line over log rank where a surrogate exceeds the last rank."""
+        """1 - f*, extended linearly in the log rank where the soft rank exceeds the number of candidates."""
         if abs(self.alpha) < SO_SMALL_THAT_LINEAR:
             return log_rank / log_size
         inside = torch.minimum(log_rank, log_size)
         beyond = log_rank - inside
         sharpness = abs(self.alpha)
         shape = torch.expm1(-sharpness * inside) / torch.expm1(-sharpness * log_size)
-        slope = -sharpness / torch.expm1(-sharpness * log_size)
+        derivative = -sharpness / torch.expm1(-sharpness * log_size)
         if self.alpha < 0:
-            return shape * torch.exp(sharpness * (inside - log_size)) + slope * beyond
-        return shape + slope * torch.exp(-sharpness * log_size) * beyond
+            return shape * torch.exp(sharpness * (inside - log_size)) + derivative * beyond
+        return shape + derivative * torch.exp(-sharpness * log_size) * beyond
 
 
 def _wide(scores: Tensor) -> torch.dtype:
@@ -114,22 +111,22 @@ def _wide(scores: Tensor) -> torch.dtype:
 
 
 def _counts(others: Tensor, counted: Tensor | None) -> Tensor:
-    # Filled on the device: a copy from the host could not be part of a CUDA graph.
+    # torch.full, because a copy from the host cannot be part of a CUDA graph.
     return torch.full((), others.shape[-1], device=others.device) if counted is None else counted.sum(-1)
 
 
-def _in_full(size: Size, drawn: Tensor) -> Tensor:
-    """How many other candidates queries have in full."""
-    return drawn if size is None else torch.zeros_like(drawn) + size - 1
+def _all_others(size: Size, sampled: Tensor) -> Tensor:
+    """Number of other candidates of the queries."""
+    return sampled if size is None else torch.zeros_like(sampled) + size - 1
 
 
 def query_weights(popularity: Popularity, relation: AnyInts, target: AnyInts, beta: float) -> Floats:
-    """How much training queries count: the weights of PROBE with robustness ``beta``, 1 on average over all of them.
+    """PROBE weights of training queries with robustness ``beta``, normalised to mean 1 over all training queries.
 
     Args:
-        popularity: Popularity in the training facts.
-        relation: The relations of some training queries; reciprocal ones follow those of the graph in the same order.
-        target: The entities that these queries ask for.
+        popularity: Popularity in the training triples.
+        relation: Relations of some training queries; reciprocal relations follow those of the graph in the same order.
+        target: Target entities of these queries.
         beta: Robustness to the popularity of entities and relations.
 
     Example:
@@ -139,7 +136,7 @@ def query_weights(popularity: Popularity, relation: AnyInts, target: AnyInts, be
         [1.333, 0.667]
     """
     counts = popularity.counts
-    queries = counts.pair_counts.astype(np.float64)  # asked for with each (entity, relation), on both sides together
+    queries = counts.pair_counts.astype(np.float64)  # queries with each (target, relation), on both sides
     entity, with_relation = np.divmod(counts.pair_keys, counts.num_relations)
     columns = {
         "entity_popularity": popularity.entity(entity),

@@ -1,4 +1,4 @@
-"""The trainer: epochs, validations, early stopping, and checkpoints."""
+"""The trainer: epochs, validations, early stopping, checkpoints and resuming."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ from kgprobe.train.validation import Best, DivergedError, Selection, Validation
 
 @dataclass
 class TrainingProgress:
-    """How far a training is.
+    """Progress of a training.
 
     Attributes:
-        epochs: Epochs that there will be at most.
+        epochs: Maximum number of epochs.
         steps_an_epoch: Steps in an epoch.
-        phase: "training", "validating", or what else is being done, such as "mining" rules.
-        epoch: Epochs that are done.
-        step: Steps of the present epoch that are done.
+        phase: "training", "validating", or another phase such as "mining" rules.
+        epoch: Completed epochs.
+        step: Completed steps of the current epoch.
         steps_a_second: Speed of the last epoch.
-        loss: The last mean loss of each run.
-        last: The last validation: the score of each run by target.
-        best: The best validation so far, likewise.
+        loss: Mean loss of each run in the last epoch.
+        last: Scores of each run in the last validation, by selection metric.
+        best: Best validation of each run so far, by selection metric.
     """
 
     epochs: int
@@ -55,14 +55,14 @@ OnProgress: TypeAlias = Callable[[TrainingProgress], None]
 
 @dataclass(frozen=True)
 class Trained:
-    """What a training found.
+    """Outcome of a training.
 
     Attributes:
-        best: For every target, by canonical name, the best validation of each run.
-        epochs: Epochs that were trained.
-        seconds: How long it took, validations included; over all sessions where it was resumed.
-        training_seconds: How long the steps alone took.
-        rows: What was found at each validation.
+        best: Best validation of each run, by canonical name of the selection metric.
+        epochs: Number of epochs trained.
+        seconds: Duration with validations, over all sessions of a resumed run.
+        training_seconds: Duration of the epochs without validations.
+        rows: One row for each validation, as in the log.
     """
 
     best: dict[str, list[Best]]
@@ -72,12 +72,12 @@ class Trained:
     rows: list[dict[str, Any]]
 
     @property
-    def facts(self) -> dict[str, Any]:
-        """What the result of a run says about its training."""
+    def times(self) -> dict[str, Any]:
+        """The entries of a run's result about its training."""
         return {"epochs": self.epochs, "seconds": self.seconds, "training_seconds": self.training_seconds}
 
 
-_SIGNS = (
+_OUT_OF_MEMORY = (
     "can't allocate memory",
     "not enough memory",
     "out of memory",
@@ -85,20 +85,21 @@ _SIGNS = (
     "size calculation overflowed",
     "Overflow when unpacking",
 )
-
-"""How torch says that memory is short, or that a size is beyond all memory, where it has no error of its own for it."""
+"""Parts of the messages of torch errors without a class of their own that mean a lack of memory."""
 
 
 @contextmanager
 def memory_advice(settings: Settings) -> Iterator[None]:
-    """Turns a lack of memory into an error that names the settings that decide how much is needed."""
+    """Turn out-of-memory errors into advice on which settings to lower."""
     try:
         yield
     except (torch.OutOfMemoryError, MemoryError, RuntimeError, TypeError) as error:
-        if not _is_shortage(error):
+        if not isinstance(error, torch.OutOfMemoryError | MemoryError) and not any(
+            sign in str(error) for sign in _OUT_OF_MEMORY
+        ):
             raise
         known = settings.flat()
-        first, *more = matters = [name for name in _matters(settings) if name in known]
+        first, *more = matters = [name for name in _memory_settings(settings) if name in known]
         values = [f"{name} is {known[name]}" for name in matters]
         seeds = [f"{len(settings.seeds)} seeds are trained at once"] if len(settings.seeds) > 1 else []
         raise DataError(
@@ -108,66 +109,57 @@ def memory_advice(settings: Settings) -> Iterator[None]:
         ) from error
 
 
-def _matters(settings: Settings) -> Iterator[str]:
-    """The settings that decide how much memory a step takes, where the model has them."""
+def _memory_settings(settings: Settings) -> Iterator[str]:
+    """Names of the settings that determine how much memory a step takes."""
     yield "batch_size"
     if settings.objective == "negative_sampling":
         yield "negatives"
     yield from getattr(settings.options, "MEMORY", ("dimension",))
 
 
-def _is_shortage(error: BaseException) -> bool:
-    known = isinstance(error, torch.OutOfMemoryError | MemoryError)
-    return known or any(sign in str(error) for sign in _SIGNS)
-
-
 _STATE_SHARE = 0.1
+"""Share of the training time that writing states may take; large states are written less often."""
 
-"""Keeping states may take this share of the time: large ones are kept less often."""
-
-_MANY = 2000
-
-"""From so many entities on a GPU ranks faster than a CPU."""
+_GPU_RANKING = 2000
+"""Number of entities from which a GPU ranks faster than a CPU."""
 
 
 @dataclass(frozen=True)
 class TrainingResources:
-    """Where a training runs.
+    """Device and threads of a training.
 
     Attributes:
-        device: "cpu", or a device of torch such as "cuda".
+        device: "cpu", a torch device such as "cuda", or "auto" for a GPU where there is one.
         threads: Threads on the CPU; None for all cores.
     """
 
     device: str = "cpu"
     threads: int | None = None
 
+    def resolved(self) -> TrainingResources:
+        """The same with the device that "auto" stands for."""
+        chosen = "cuda" if torch.cuda.is_available() else "cpu"
+        return TrainingResources(chosen, self.threads) if self.device == "auto" else self
+
     def ranking(self, entities: int) -> Resources:
-        """With what facts are ranked: a GPU is not worth the way there for few entities."""
-        return Resources(device=self.device if entities >= _MANY else "cpu", threads=self.threads)
+        """The resources for ranking; few entities are ranked on the CPU."""
+        return Resources(device=self.device if entities >= _GPU_RANKING else "cpu", threads=self.threads)
 
 
 def train(
     settings: Settings,
     graph: KnowledgeGraph,
-    keep: RunStorage,
+    storage: RunStorage,
     resources: TrainingResources | None = None,
     progress: OnProgress | None = None,
 ) -> Trained:
-    """Train a model, and keep the best checkpoint of every target and run.
+    """Train a model, and store the best checkpoint of every selection metric and run.
 
-    Where what is kept has a state already, the training goes on from there, to the same end.
-
-    Args:
-        settings: What is trained, and how.
-        graph: The graph.
-        keep: Where checkpoints, log and state are kept.
-        resources: Where it runs.
-        progress: Called with how far it is.
+    If the storage has a state, the training continues from it, with the same result as without the interruption.
 
     Raises:
-        UsageError: The settings do not fit together.
-        DataError: The graph has no training facts; the loss is no number any more; memory is short.
+        UsageError: The settings are invalid.
+        DataError: The graph has no training triples, the training diverges, or memory is short.
 
     Example:
         >>> from kgprobe.models.complex import ComplExOptions
@@ -180,25 +172,23 @@ def train(
     if wrong := [*problems_of_each(settings.options), *problems(settings)]:
         raise UsageError(f"{settings.model} cannot be trained with these settings", wrong)
     if not len(graph.triples("train")):
-        raise DataError(f"{graph.name}: there are no training facts", remedy="use a graph that has its train split")
-    resources = resources or TrainingResources()
+        raise DataError(f"{graph.name}: no training triples", remedy="use a graph that has its train split")
+    resources = (resources or TrainingResources()).resolved()
     threads = Resources(threads=resources.threads).workers
     with _threads(threads), matmul_precision(settings.precision), memory_advice(settings):
-        return _Training(settings, graph, keep, resources, progress or (lambda _: None)).run()
+        return _Training(settings, graph, storage, resources, progress or (lambda _: None)).run()
 
 
 class _Training:
-    """A training under way."""
-
     def __init__(
         self,
         settings: Settings,
         graph: KnowledgeGraph,
-        keep: RunStorage,
+        storage: RunStorage,
         resources: TrainingResources,
         report: OnProgress,
     ) -> None:
-        self.settings, self.keep, self.report = settings, keep, report
+        self.settings, self.storage, self.report = settings, storage, report
         self.targets = [parse(target) for target in settings.select]
         self.learner = learner_of(settings, graph, torch.device(resources.device))
         self.selection = Selection(self.targets, len(settings.seeds), settings.patience)
@@ -214,7 +204,6 @@ class _Training:
         self._state_took, self._state_at = 0.0, -math.inf
 
     def run(self) -> Trained:
-        """Train to the end."""
         self._resume()
         if not self.progress.epoch:
             self._save_snapshot()
@@ -232,24 +221,23 @@ class _Training:
 
     @property
     def over(self) -> bool:
-        """Whether there is nothing left to train."""
         return self.progress.epoch >= self.settings.epochs or self.selection.finished
 
     @property
     def seconds(self) -> float:
-        """How long the training has gone on, over all sessions."""
+        """Duration over all sessions."""
         return time.monotonic() - self.began
 
     def _resume(self) -> None:
-        found = self.keep.load_state()
-        if found is None:
+        saved = self.storage.load_state()
+        if saved is None:
             return
-        tensors, progress = found
+        tensors, progress = saved
         self.learner.load(tensors)
         self.selection.load(progress["selection"])
         self.progress.epoch, self.progress.best = progress["epoch"], self.selection.best
         self.rows = progress["rows"]
-        self.steps = progress.get("steps", progress["epoch"] * self.learner.steps)  # states once did not tell
+        self.steps = progress.get("steps", progress["epoch"] * self.learner.steps)  # missing in old states
         self.began, self.training_seconds = time.monotonic() - progress["seconds"], progress["training_seconds"]
 
     def _epoch(self) -> None:
@@ -264,42 +252,43 @@ class _Training:
         losses = self.learner.epoch(self.progress.epoch, step).tolist()
         self.progress.epoch += 1
         self.steps += self.progress.step
-        self._refuse_no_number(losses)
+        self._check_finite(losses)
         self.progress.loss = losses
         self.progress.steps_a_second = self.progress.step / max(time.monotonic() - start, 1e-9)
         self.report(self.progress)
 
-    def _refuse_no_number(self, losses: list[float]) -> None:
-        broken = [
+    def _check_finite(self, losses: list[float]) -> None:
+        diverged = [
             f"seed {seed}: loss {loss}"
             for seed, loss in zip(self.settings.seeds, losses, strict=True)
             if not math.isfinite(loss)
         ]
-        if broken:
-            raise self._diverged("loss is no number", broken)
+        if diverged:
+            raise self._diverged("loss is", diverged)
 
-    def _diverged(self, what: str, broken: list[str]) -> DataError:
-        kept = f"checkpoints up to epoch {self.rows[-1]['epoch']} are kept" if self.rows else "none was kept yet"
+    def _diverged(self, what: str, problems: list[str]) -> DataError:
+        kept = f"checkpoints up to epoch {self.rows[-1]['epoch']} are kept" if self.rows else "no checkpoint was kept"
         lower = f"lower learning_rate (it is {self.settings.learning_rate:g})"
         more = ", or raise regularisation" if "regularisation" in self.settings.flat() else ""
-        return DataError(f"the {what} any more in epoch {self.progress.epoch}", broken, f"{lower}{more}; {kept}")
+        title = f"the training diverged: the {what} not finite in epoch {self.progress.epoch}"
+        return DataError(title, problems, f"{lower}{more}; {kept}")
 
     def _validate(self) -> None:
-        """Rank the validation facts; without any, the last epoch is what is kept."""
+        """Rank the validation triples and store the best checkpoints; without any, the last epoch is stored."""
         if self.validation is None:
             if self.progress.epoch == self.settings.epochs:
                 self.selection.best = {
                     str(target): [Best(math.nan, self.progress.epoch)] * self.selection.runs for target in self.targets
                 }
-                self._keep_best([(name, run) for name in self.selection.best for run in range(self.selection.runs)])
+                self._save_best([(name, run) for name in self.selection.best for run in range(self.selection.runs)])
             return
         self.progress.phase = "validating"
         self.report(self.progress)
         try:
             found = self.validation(self.learner.run(run) for run in range(self.selection.runs))
         except DivergedError as error:
-            raise self._diverged("scores are no numbers", error.problems) from error
-        self._keep_best(self.selection.consider(self.progress.epoch, found.scores))
+            raise self._diverged("scores are", error.problems) from error
+        self._save_best(self.selection.consider(self.progress.epoch, found.scores))
         self.progress.last, self.progress.best = found.scores, self.selection.best
         row = {
             "epoch": self.progress.epoch,
@@ -311,23 +300,23 @@ class _Training:
             "sides": found.sides,
         }
         self.rows.append(row)
-        self.keep.log(row)
+        self.storage.log(row)
         self.report(self.progress)
 
-    def _keep_best(self, gained: list[tuple[str, int]]) -> None:
+    def _save_best(self, gained: list[tuple[str, int]]) -> None:
         for name, run in gained:
             best = self.selection.best[name][run]
             if best is not None:
                 score = None if math.isnan(best.score) else best.score
                 facts = {"target": name, "epoch": best.epoch, "score": score}
-                self.keep.save_best(name, self.settings.seeds[run], self.learner.weights(run), facts)
+                self.storage.save_best(name, self.settings.seeds[run], self.learner.weights(run), facts)
 
     def _save_snapshot(self) -> None:
-        """Keep the weights as they are now, before the state: what is lost with the process is then trained again."""
+        """Store a snapshot, before the state: if the process ends in between, the epoch is trained again."""
         every, epoch = self.settings.snapshot_every, self.progress.epoch
         if every and self.learner.ready and (epoch % every == 0 or self.over):
             for run, seed in enumerate(self.settings.seeds):
-                self.keep.save_snapshot(epoch, seed, self.learner.weights(run), {"epoch": epoch})
+                self.storage.save_snapshot(epoch, seed, self.learner.weights(run), {"epoch": epoch})
 
     def _save_state(self, due: bool) -> None:
         now = time.monotonic()
@@ -341,14 +330,14 @@ class _Training:
             "seconds": self.seconds,
             "training_seconds": self.training_seconds,
         }
-        self.keep.save_state(self.learner.state(), progress)
+        self.storage.save_state(self.learner.state(), progress)
         self._state_at = time.monotonic()
         self._state_took = self._state_at - now
 
 
 @contextmanager
 def _threads(threads: int) -> Iterator[None]:
-    """Torch with so many threads: left to itself it takes as many as there are cores, busy or not."""
+    """Context in which torch uses this number of threads."""
     before = torch.get_num_threads()
     torch.set_num_threads(threads)
     try:

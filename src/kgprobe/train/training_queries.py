@@ -1,4 +1,4 @@
-"""The training triples as queries with their true answers."""
+"""Training queries on the device, their known answers, and their weights."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from kgprobe.predict.scorers import SIDES, Side
 
 
 class TrueAnswers:
-    """Which entities answer each pair of what is given and a relation.
+    """The known answers of every pair of a given entity and a relation.
 
     Attributes:
         pairs: Number of distinct pairs.
-        pair_of: The pair of each query that the answers were made from: [queries].
+        pair_of: The pair of each query: [queries].
 
     Example:
         >>> given, relation, target = np.array([0, 0, 2]), np.array([0, 0, 0]), np.array([1, 3, 1])
@@ -45,17 +45,17 @@ class TrueAnswers:
         self._counts = torch.from_numpy(np.bincount(answers // entities, minlength=self.pairs)).to(device)
 
     def count(self, pair: Tensor) -> Tensor:
-        """How many entities answer the pairs, of any shape."""
+        """Number of answers of the pairs, of any shape."""
         return self._counts[pair]
 
     def contain(self, pair: Tensor, entities: Tensor) -> Tensor:
-        """Whether the entities [S, B, K] answer the pairs [S, B]."""
-        wanted = pair[..., None] * self.entities + entities
-        place = torch.searchsorted(self._keys, wanted).clamp_(max=len(self._keys) - 1)
-        return self._keys[place] == wanted
+        """Whether the entities [S, B, K] are answers of the pairs [S, B]."""
+        keys = pair[..., None] * self.entities + entities
+        place = torch.searchsorted(self._keys, keys).clamp_(max=len(self._keys) - 1)
+        return self._keys[place] == keys
 
     def rows(self, pair: Tensor) -> Tensor:
-        """The answers to the pairs [S, B] among all entities: [S, B, N]."""
+        """Whether each entity is an answer of the pairs [S, B]: [S, B, N]."""
         packed = self._bits[pair]
         places = torch.arange(8, device=packed.device, dtype=torch.uint8)
         unpacked = (packed[..., None] >> places) & 1
@@ -63,37 +63,35 @@ class TrueAnswers:
 
     @cached_property
     def _bits(self) -> Tensor:
-        """One bit for each pair and entity: dense rows without a list of different length for each query."""
+        """One bit for each pair and entity."""
         width = -(-self.entities // 8)
         pair, entity = self._keys // self.entities, self._keys % self.entities
         bits = torch.zeros(self.pairs * width, dtype=torch.uint8, device=self._keys.device)
-        # Every bit is set once, so adding is the same as setting.
+        # Every bit is set once, so that adding sets it.
         return bits.index_add_(0, pair * width + entity // 8, (1 << (entity % 8)).to(torch.uint8)).reshape(-1, width)
 
 
 Columns: TypeAlias = tuple[AnyInts, AnyInts, AnyInts]
-
-"""What is given, the relation, and the answer."""
+"""Given entity, relation and target of queries."""
 
 Weigh: TypeAlias = Callable[[Columns], NDArray[Any]]
-
-"""How much queries of one side count, whose relations are those of the graph."""
+"""Computes the weights of queries of one side from their columns."""
 
 COLUMNS = ("given", "relation", "target", "pair", "weight")
 
 
 @dataclass(frozen=True, eq=False)
 class TrainingQueries:
-    """Queries on the device that trains: all of a side, or those of a step, [S, B].
+    """Queries on the device: all of one side, or a batch [S, B].
 
     Attributes:
-        side: The side that is asked for; "both" where the first half asks for tails and the second half for heads.
-        known: The true answers, by pair.
-        given: What is given.
+        side: The predicted side; "both" where the first half are tail queries and the second half head queries.
+        known: The known answers, by pair.
+        given: The given entities.
         relation: The relations.
-        target: The entity that is the answer.
-        pair: The pair of what is given and the relation, by which answers are known.
-        weight: How much each query counts.
+        target: The target entities.
+        pair: The index in ``known`` of the pair of given entity and relation.
+        weight: The weights of the queries in the loss.
     """
 
     side: AskedSide
@@ -108,16 +106,16 @@ class TrainingQueries:
         return len(self.given)
 
     def at(self, index: Tensor) -> TrainingQueries:
-        """The queries at some places, of any shape."""
+        """The queries at an index of any shape."""
         return replace(self, **{name: getattr(self, name)[index] for name in COLUMNS})
 
     def once(self) -> TrainingQueries:
-        """Every pair once, for training against all its answers at the same time."""
+        """One query for each distinct pair, for training on all its answers at once."""
         _, first = np.unique(self.pair.cpu().numpy(), return_index=True)
         return self.at(torch.from_numpy(first).to(self.pair.device))
 
     @property
-    def facts(self) -> tuple[Tensor, Tensor, Tensor]:
+    def triples(self) -> tuple[Tensor, Tensor, Tensor]:
         """Head, relation and tail of each query."""
         head = by_side(_head, self.side, self.given, self.target)
         tail = by_side(_head, self.side, self.target, self.given)
@@ -125,7 +123,7 @@ class TrainingQueries:
 
 
 def joined(parts: Sequence[TrainingQueries]) -> TrainingQueries:
-    """The queries [S, B] of a step for tails, and as many for heads where these are asked for too, as one."""
+    """The tail queries of a batch, and as many head queries where there are any, as one batch."""
     if len(parts) == 1:
         return parts[0]
     columns: dict[str, Any] = {name: torch.cat([getattr(part, name) for part in parts], 1) for name in COLUMNS}
@@ -133,33 +131,32 @@ def joined(parts: Sequence[TrainingQueries]) -> TrainingQueries:
 
 
 def _head(side: Side, given: Tensor, target: Tensor) -> Tensor:
-    """The head of facts; the tail, where what is given and what is asked for have changed places."""
+    """The head of triples; the tail, if given entity and target are exchanged."""
     return given if side == "tail" else target
 
 
 def alike(columns: Columns) -> NDArray[Any]:
-    """All queries count the same."""
+    """Equal weights."""
     return np.ones(len(columns[0]))
 
 
 def training_queries(
     triples: AnyInts, entities: int, reciprocals: int | None, weigh: Weigh, device: torch.device
 ) -> list[TrainingQueries]:
-    """What a model is asked in an epoch: for the tail and the head of every fact.
+    """The queries of an epoch: the tail query and the head query of every training triple.
 
     Args:
-        triples: The training facts.
+        triples: The training triples.
         entities: Number of entities.
-        reciprocals: The number of relations, where heads are asked for as tails of the reverse relations that follow
-            them; None where they are asked for directly.
-        weigh: How much queries count.
-        device: Where the queries are kept.
+        reciprocals: Number of relations if head queries are tail queries of reciprocal relations; otherwise None.
+        weigh: Computes the weights of queries.
+        device: Where the queries are stored.
 
     Example:
-        >>> facts, cpu = np.array([[0, 0, 1], [2, 0, 1]]), torch.device("cpu")
-        >>> [(queries.side, len(queries)) for queries in training_queries(facts, 3, None, alike, cpu)]
+        >>> triples, cpu = np.array([[0, 0, 1], [2, 0, 1]]), torch.device("cpu")
+        >>> [(queries.side, len(queries)) for queries in training_queries(triples, 3, None, alike, cpu)]
         [('tail', 2), ('head', 2)]
-        >>> [(queries.side, len(queries)) for queries in training_queries(facts, 3, 1, alike, cpu)]
+        >>> [(queries.side, len(queries)) for queries in training_queries(triples, 3, 1, alike, cpu)]
         [('tail', 4)]
     """
     head, relation, tail = triples.T.astype(np.int64)
@@ -179,12 +176,7 @@ def training_queries(
 
 
 def rarity(columns: Columns) -> NDArray[Any]:
-    """The weights of subsampling: less for queries whose pair, read from either end, is frequent (Mikolov et al. 2013).
-
-    Example:
-        >>> rarity((np.array([0, 0]), np.array([0, 0]), np.array([1, 2]))).round(3).tolist()
-        [0.333, 0.333]
-    """
+    """Subsampling weights: lower for frequent pairs of head or tail and relation (Mikolov et al. 2013)."""
     given, relation, target = (column.astype(np.int64) for column in columns)
     relations = int(relation.max(initial=0)) + 1
     counts = [_occurrences(end * relations + relation) + 3 for end in (given, target)]
@@ -194,5 +186,5 @@ def rarity(columns: Columns) -> NDArray[Any]:
 
 def _occurrences(keys: NDArray[np.int64]) -> NDArray[np.int64]:
     _, place, count = np.unique(keys, return_inverse=True, return_counts=True)
-    found: NDArray[np.int64] = count[place]
-    return found
+    occurrences: NDArray[np.int64] = count[place]
+    return occurrences

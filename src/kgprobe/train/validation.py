@@ -1,4 +1,4 @@
-"""Validation during training, and the best checkpoint of every selection metric."""
+"""Validation during training, selection of the best checkpoints, and early stopping."""
 
 from __future__ import annotations
 
@@ -20,18 +20,12 @@ from kgprobe.resources import Resources
 from kgprobe.train.optimiser import matmul_precision
 
 Scores: TypeAlias = Mapping[str, Sequence[float]]
-
-"""The score of each run by canonical metric name."""
+"""Scores of the runs, by canonical metric name."""
 
 
 @dataclass(frozen=True)
 class Best:
-    """The best validation so far.
-
-    Attributes:
-        score: Its score.
-        epoch: After how many epochs it was reached.
-    """
+    """Score and epoch of the best validation so far."""
 
     score: float
     epoch: int
@@ -39,14 +33,14 @@ class Best:
 
 @dataclass
 class Selection:
-    """Remembers the best validation of every target and run, and for how long there was none better.
+    """Tracks the best validation of every selection metric and run, and stops early.
 
     Attributes:
-        targets: The metrics that select.
+        targets: The selection metrics.
         runs: Number of runs.
-        patience: Validations without gain in any target after which a run is over; 0 for never.
-        best: The best validation by canonical name of the target and run.
-        waited: Validations since the last gain of each run.
+        patience: Validations without improvement in any metric after which a run stops; 0 for never.
+        best: The best validation of each run, by canonical name of the metric.
+        waited: Validations since the last improvement of each run.
 
     Example:
         >>> from kgprobe.metrics import parse
@@ -70,30 +64,30 @@ class Selection:
         self.waited = self.waited or [0] * self.runs
 
     def consider(self, epoch: int, scores: Scores) -> list[tuple[str, int]]:
-        """Take note of a validation; gives the targets and runs that it is the best of.
+        """Add a validation; returns the metrics and runs that improved.
 
-        A run that is over is not taken up again, so that it ends as it would have ended alone.
+        A run that has stopped is ignored, so that it ends as if it had been trained alone.
         """
-        running = [run for run in range(self.runs) if not self._over(run)]
-        gained = [
+        running = [run for run in range(self.runs) if not self._stopped(run)]
+        improved = [
             (str(target), run)
             for target in self.targets
             for run in running
             if self._is_better(target, scores[str(target)][run], self.best[str(target)][run])
         ]
-        for name, run in gained:
+        for name, run in improved:
             self.best[name][run] = Best(scores[name][run], epoch)
         for run in running:
-            self.waited[run] = 0 if any(run == winner for _, winner in gained) else self.waited[run] + 1
-        return gained
+            self.waited[run] = 0 if any(run == winner for _, winner in improved) else self.waited[run] + 1
+        return improved
 
     @property
     def finished(self) -> bool:
-        """Whether all runs are over."""
-        return all(self._over(run) for run in range(self.runs))
+        """Whether all runs have stopped."""
+        return all(self._stopped(run) for run in range(self.runs))
 
     def state(self) -> dict[str, Any]:
-        """What is remembered, as JSON can hold it."""
+        """The state as JSON values."""
         best = {
             name: [None if one is None else {"score": one.score, "epoch": one.epoch} for one in runs]
             for name, runs in self.best.items()
@@ -101,14 +95,14 @@ class Selection:
         return {"best": best, "waited": list(self.waited)}
 
     def load(self, state: Mapping[str, Any]) -> None:
-        """Go on from what was remembered."""
+        """Restore a state."""
         self.best = {
             name: [None if one is None else Best(one["score"], one["epoch"]) for one in runs]
             for name, runs in state["best"].items()
         }
         self.waited = list(state["waited"])
 
-    def _over(self, run: int) -> bool:
+    def _stopped(self, run: int) -> bool:
         return self.patience > 0 and self.waited[run] >= self.patience
 
     def _is_better(self, target: Metric, score: float, best: Best | None) -> bool:
@@ -117,20 +111,17 @@ class Selection:
         return best is None or (score > best.score if target.higher_is_better else score < best.score)
 
 
-_SAMPLE_SEED = 0
-
-
 class DivergedError(DataError):
-    """The scores of a run are no numbers any more."""
+    """The scores of a run are not numbers."""
 
 
 @dataclass(frozen=True)
 class Validated:
-    """What a validation found.
+    """Scores of a validation.
 
     Attributes:
-        scores: The score of each run by canonical name of the target.
-        sides: The first target's score of each run where the head, and where the tail, is predicted.
+        scores: The score of each run, by canonical name of the selection metric.
+        sides: The first metric of each run on head queries and on tail queries.
     """
 
     scores: dict[str, list[float]]
@@ -138,48 +129,48 @@ class Validated:
 
 
 class Validation:
-    """The validation facts, or a sample of them that is the same for all runs and seeds; test facts are not read.
+    """Ranks the validation triples, or a fixed sample of them that is the same for all runs.
 
     Args:
-        graph: The graph.
-        targets: The metrics that select.
-        facts: How many facts are ranked; 0 for all.
-        resources: With what they are ranked.
+        graph: The graph; its test triples are not used.
+        targets: The selection metrics.
+        sample: Number of triples that are ranked; 0 for all.
+        resources: Device, threads and memory.
     """
 
-    def __init__(self, graph: KnowledgeGraph, targets: Sequence[Metric], facts: int, resources: Resources) -> None:
+    def __init__(self, graph: KnowledgeGraph, targets: Sequence[Metric], sample: int, resources: Resources) -> None:
         self.targets, self.resources = targets, resources
         triples = graph.triples("valid")
-        if 0 < facts < len(triples):
-            chosen = np.random.default_rng(_SAMPLE_SEED).choice(len(triples), facts, replace=False)
+        if 0 < sample < len(triples):
+            chosen = np.random.default_rng(0).choice(len(triples), sample, replace=False)
             triples = triples[np.sort(chosen)]
         self._setting = Setting.build(graph, split="valid", triples=triples, filter="train+valid")
 
     def __call__(self, runs: Iterable[AnyScorer]) -> Validated:
-        """Rank the facts by every run.
+        """Rank the triples with every run.
 
         Raises:
-            DivergedError: The scores of a run are no numbers.
+            DivergedError: The scores of a run are not numbers.
         """
-        found = Validated({str(target): [] for target in self.targets}, {"head": [], "tail": []})
+        validated = Validated({str(target): [] for target in self.targets}, {"head": [], "tail": []})
         for run in runs:
             ranks = self._ranked(run)
             for name, value in evaluate(ranks, self.targets).items():
-                found.scores[name].append(value)
+                validated.scores[name].append(value)
             for score in scores(ranks, self.targets[0], by=["side"]):
-                found.sides[str(score.group["side"])].append(score.value)
-        return found
+                validated.sides[str(score.group["side"])].append(score.value)
+        return validated
 
     def _ranked(self, run: AnyScorer) -> Ranks:
         try:
             with matmul_precision("float32"):
                 return rank_in(self._setting, Model("run", self._scorer(run)), self.resources)
-        except DataError as error:  # there is nothing else that a model of the trainer can do wrong
+        except DataError as error:  # the only error that a model under training can cause
             raise DivergedError(error.title, error.problems, error.remedy) from error
 
     def _scorer(self, run: AnyScorer) -> AnyScorer:
-        """On a GPU the scores as they are made there: to tell checkpoints apart, they need not be those of record."""
-        by_vectors = isinstance(run, EmbeddingScorer | RelationEmbeddingScorer)
-        if self.resources.device == "cpu" or not by_vectors or not isinstance(run, Scorer):
+        """On a GPU, the scores as the model computes them: selection does not need canonical scores."""
+        embeds = isinstance(run, EmbeddingScorer | RelationEmbeddingScorer)
+        if self.resources.device == "cpu" or not embeds or not isinstance(run, Scorer):
             return run
         return FunctionScorer(run.score)

@@ -118,10 +118,10 @@ def test_a_run_is_matched_with_the_rank_files_that_it_has_made(tmp_path: Path) -
 
 
 def test_a_run_whose_rank_files_are_not_there_is_refused() -> None:
-    with pytest.raises(UsageError, match="rules of a model that is not here; the rank files are of distmult") as error:
+    with pytest.raises(UsageError, match="belongs to these runs; the rank tables are of distmult") as error:
         rule_runs([kept_run(name).run for name in MODELS], {"distmult": _tables()["distmult"]}, family())
     assert [problem.rsplit("/")[-1] for problem in error.value.problems] == [
-        f"{name} has made none of them" for name in MODELS
+        f"{name} has produced none of them" for name in MODELS
     ]
 
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from kgprobe.models.rules.groundings import Grounder
 from kgprobe.models.rules.rule_table import Rules
 from kgprobe.train.rnnlogic.grounded_queries import Amount, GroundedQueries, ground_queries, shares
-from kgprobe.train.rnnlogic.predictor_training import Chunk, RulePrior, fact_losses, scored
+from kgprobe.train.rnnlogic.predictor_training import Chunk, RulePrior, scored, triple_losses
 from kgprobe.train.rnnlogic.rnnlogic_learner import RNNLogicLearner
 from kgprobe.train.setting_sources import from_values
 from kgprobe.train.settings import Settings, resolve
@@ -34,8 +34,8 @@ def losses_of(model: torch.nn.Module, queries: GroundedQueries, most: int) -> tu
     found, total = {}, torch.zeros((), dtype=torch.float64)
     for chosen in queries.chunks(torch.randperm(len(queries), generator=torch.Generator().manual_seed(1)), most):
         chunk = Chunk(queries, chosen)
-        losses = fact_losses(chunk, scored(model, chunk), *model.base(chunk.relation))
-        query = chunk.fact_query[chunk.asked]
+        losses = triple_losses(chunk, scored(model, chunk), *model.base(chunk.relation))
+        query = chunk.triple_query[chunk.asked]
         names = zip(queries.given[chosen][query], chunk.relation[query], chunk.target[chunk.asked], strict=True)
         found |= dict(zip((tuple(map(int, name)) for name in names), losses, strict=True))
         total = total + losses.sum()
@@ -77,7 +77,7 @@ def test_facts_that_are_left_out_are_answers_all_the_same() -> None:
     rules = every_rule(2, seed=3)
     model = random_model(rules, entities, bias="entity")
     wanted = dense_losses(model, facts, entities, rules)
-    found, _ = losses_of(model, grounded(facts, entities, rules, Amount(facts=6, of_query=1)), 10_000)
+    found, _ = losses_of(model, grounded(facts, entities, rules, Amount(triples=6, of_query=1)), 10_000)
     assert 0 < len(found) <= 4 * 6
     assert len({(given, relation) for given, relation, _ in found}) == len(found)
     for fact, loss in found.items():

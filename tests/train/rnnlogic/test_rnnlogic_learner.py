@@ -191,9 +191,9 @@ def test_it_finds_the_rule_that_grandparents_are_parents_of_parents() -> None:
 @pytest.mark.parametrize("em_iterations", [0, 7])
 def test_there_are_rules_and_a_predictor_however_few_epochs_there_are(em_iterations: int) -> None:
     for epochs in (1, 2):
-        result, keep = trained(settings_of(epochs=epochs, em_iterations=em_iterations, seeds=(0,)))
+        result, storage = trained(settings_of(epochs=epochs, em_iterations=em_iterations, seeds=(0,)))
         assert result.epochs == epochs
-        assert keep.rows
+        assert storage.rows
 
 
 GRAPHS: dict[str, dict[str, Any]] = {
@@ -213,9 +213,9 @@ def test_odd_graphs_are_no_trouble(name: str, embedded: bool) -> None:
     graph = KnowledgeGraph.from_triples(**GRAPHS[name])
     kind = EMBEDDING if embedded else {"predictor": "linear", "bias": "none"}
     settings = settings_of(**kind, epochs=4, em_iterations=1, seeds=(0,))
-    result, keep = trained(settings, graph)
+    result, storage = trained(settings, graph)
     assert result.epochs == 4
-    tensors, _ = keep.load_best(settings.select[0], 0)
+    tensors, _ = storage.load_best(settings.select[0], 0)
     scores = open_run(settings, graph, tensors, CPU).score("tail", np.array([0]), np.array([0]))
     assert scores.shape == (1, graph.num_entities)
     assert torch.isfinite(scores).all()

@@ -116,7 +116,7 @@ def test_a_search_goes_on_from_its_state() -> None:
     search, other = searched(1), searched(0, seed=0)
     other.load(search.state())
     for own in (search, other):
-        own.noise.reseed(5)
+        own.streams.reseed(5)
         own.iterate(np.random.default_rng(5), lambda phase: None)
     assert np.array_equal(search.found.body, other.found.body)
     assert np.array_equal(search.score, other.score)

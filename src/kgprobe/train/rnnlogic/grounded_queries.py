@@ -1,4 +1,4 @@
-"""Grounded training queries of RNNLogic, in blocks of one relation."""
+"""Training queries of RNNLogic with their groundings: which rules lead to which candidates, and how often."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from kgprobe.models.rules.rule_table import Rules
 
 @dataclass(frozen=True, eq=False)
 class Ragged:
-    """Rows of different lengths, one after the other.
+    """Rows of different lengths, concatenated (compressed sparse rows).
 
     Attributes:
-        at: Where each row begins, and where the last one ends: int64 [rows + 1].
-        columns: What the rows hold, by name.
+        at: Start of each row, and the end of the last one: int64 [rows + 1].
+        columns: Values of the elements, by name.
 
     Example:
         >>> ragged = Ragged.of(np.array([0, 2, 2, 3]), own=np.array([5, 6, 7]))
@@ -36,32 +36,29 @@ class Ragged:
 
     @classmethod
     def of(cls, at: NDArray[np.int64], **columns: NDArray[np.generic]) -> Ragged:
-        """Rows from arrays."""
         return cls(_tensor(at), {name: _tensor(column) for name, column in columns.items()})
 
     @classmethod
     def stacked(cls, parts: Sequence[Ragged]) -> Ragged:
-        """The rows of all parts, of which there is at least one."""
+        """The rows of one or more parts."""
         at = torch.cat([torch.zeros(1, dtype=torch.int64), *(part.sizes for part in parts)]).cumsum(0)
         return cls(at, {name: torch.cat([part.columns[name] for part in parts]) for name in parts[0].columns})
 
     @property
     def sizes(self) -> Tensor:
-        """The length of each row."""
         return self.at.diff()
 
     def rows(self, chosen: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
-        """The place of each element's row among the chosen ones, and the elements."""
+        """The elements of the chosen rows, and the index among ``chosen`` of each element's row."""
         index, row = ranges(self.at[chosen], self.sizes[chosen])
         return row, {name: column[index] for name, column in self.columns.items()}
 
     def to(self, device: torch.device) -> Ragged:
-        """The same on a device."""
         return Ragged(self.at.to(device), {name: column.to(device) for name, column in self.columns.items()})
 
 
 def ranges(starts: Tensor, sizes: Tensor) -> tuple[Tensor, Tensor]:
-    """The numbers from each start on, as many as its size says, and which start each is of.
+    """Concatenated ranges of these starts and sizes, and the index of the range of each number.
 
     Example:
         >>> [own.tolist() for own in ranges(torch.tensor([5, 0]), torch.tensor([2, 3]))]
@@ -72,12 +69,7 @@ def ranges(starts: Tensor, sizes: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def begins(sizes: Tensor) -> Tensor:
-    """Where rows of these sizes begin.
-
-    Example:
-        >>> begins(torch.tensor([2, 0, 3])).tolist()
-        [0, 2, 2]
-    """
+    """Starts of rows of these sizes."""
     return sizes.cumsum(0) - sizes
 
 
@@ -86,18 +78,17 @@ def _tensor(array: NDArray[np.generic]) -> Tensor:
 
 
 _MOST_PATHS = 32_767
-
-"""More paths of a rule than this count as this many: they take two bytes."""
+"""Path counts are clipped here, to be stored as int16."""
 
 
 @dataclass(frozen=True, eq=False)
 class RelationTriples:
-    """All training facts (x, relation, y) of some queries (x, relation, ?).
+    """All training triples (x, relation, y) of some queries (x, relation, ?).
 
     Attributes:
-        x: The given entity of each.
-        y: The answer of each.
-        asked: Whether it is asked for.
+        x: The given entities.
+        y: The answers.
+        asked: Whether the triple is a training example.
     """
 
     x: NDArray[np.int64]
@@ -105,61 +96,57 @@ class RelationTriples:
     asked: NDArray[np.bool_]
 
     def ordered(self) -> RelationTriples:
-        """The same in the order of x and y."""
+        """Sorted by x and y."""
         order = np.lexsort((self.y, self.x))
         return RelationTriples(self.x[order], self.y[order], self.asked[order])
 
 
 @dataclass(frozen=True, eq=False)
 class RelationBlock:
-    """Queries of one relation; every part has one row for each of them.
+    """Grounded queries of one relation; every part has one row for each query.
+
+    A pair is a query with a candidate that a rule leads to. Without the predicted triple, some pairs lose paths.
 
     Attributes:
-        given: The entity of each query: int64 [queries].
-        pairs: ``candidate``; ``answer``: whether it is a training answer; ``rules``: how many rules lead there.
-        entries: The rules of all pairs: ``rule``, its place among those of the relation; ``count``: its paths.
-        facts: ``target``: every training answer; ``pair``: its place among the query's pairs, or -1; ``asked``.
-        changes: Pairs that lose paths without a fact: ``fact`` and ``pair``, their places in the query; ``gone``:
-            whether no path is left; ``rules``: how many rules lose paths. Only of what is compared: the target of the
-            fact, and candidates that are no answers.
-        changed: The rules that lose paths: ``rule``; ``count``: its paths; ``left``: those that stay.
+        given: The given entity of each query: int64 [queries].
+        pairs: ``candidate``; ``answer``: whether it is a training answer; ``rules``: number of rules that lead to it.
+        entries: The rules of all pairs: ``rule``: index among those of the relation; ``count``: number of paths.
+        triples: The training triples: ``target``; ``pair``: index among the query's pairs, or -1; ``asked``.
+        changes: Pairs that lose paths without a triple: ``triple`` and ``pair``: indices in the query; ``gone``: that
+            no path is left; ``rules``: number of rules that lose paths. Only pairs that are compared: the target of
+            the triple, and candidates that are not answers.
+        changed: The rules that lose paths: ``rule``; ``count``: number of paths; ``left``: number of paths left.
     """
 
     given: NDArray[np.int64]
     pairs: Ragged
     entries: Ragged
-    facts: Ragged
+    triples: Ragged
     changes: Ragged
     changed: Ragged
 
     @property
     def groundings(self) -> int:
-        """How many numbers of paths it holds."""
+        """Number of stored path counts."""
         return len(self.entries.columns["rule"]) + len(self.changed.columns["rule"])
 
 
-def block_of(grounder: Grounder, rules: Rules, facts: RelationTriples) -> RelationBlock:
-    """Ground the rules of one relation for the queries of some of its facts.
-
-    Args:
-        grounder: Follows the rules.
-        rules: Rules that all conclude the relation.
-        facts: All facts of each query.
-    """
-    facts = facts.ordered()
-    given, row = np.unique(facts.x, return_inverse=True)
+def block_of(grounder: Grounder, rules: Rules, triples: RelationTriples) -> RelationBlock:
+    """Ground the rules of one relation for some of its queries."""
+    triples = triples.ordered()
+    given, row = np.unique(triples.x, return_inverse=True)
     found = grounder.paths(rules, given)
-    lost = grounder.through(rules, facts.x[facts.asked], facts.y[facts.asked])
+    lost = grounder.through(rules, triples.x[triples.asked], triples.y[triples.asked])
     entities = grounder.adjacency.entities
     keys = np.repeat(np.arange(len(given)), np.diff(found.candidates_at)) * entities + found.candidate
-    pair = _places(keys, row * entities + facts.y)
+    pair = _places(keys, row * entities + triples.y)
     answer = np.zeros(len(keys), dtype=bool)
     answer[pair[pair >= 0]] = True
-    facts_at = np.searchsorted(row, np.arange(len(given) + 1))
+    triples_at = np.searchsorted(row, np.arange(len(given) + 1))
 
-    asked = np.repeat(np.flatnonzero(facts.asked), np.diff(lost.candidates_at))
+    asked = np.repeat(np.flatnonzero(triples.asked), np.diff(lost.candidates_at))
     place = _places(keys, row[asked] * entities + lost.candidate)
-    compared = ~answer[place] | (lost.candidate == facts.y[asked])
+    compared = ~answer[place] | (lost.candidate == triples.y[asked])
     before = _counts(found, np.repeat(place, np.diff(lost.rules_at)), lost.rule, len(rules))
     kept = _Kept(lost, compared, before)
     asked, place = asked[compared], place[compared]
@@ -174,14 +161,14 @@ def block_of(grounder: Grounder, rules: Rules, facts: RelationTriples) -> Relati
         ),
         Ragged.of(found.rules_at[found.candidates_at], rule=found.rule.astype(np.int16), count=_short(found.count)),
         Ragged.of(
-            facts_at,
-            target=facts.y.astype(np.int32),
+            triples_at,
+            target=triples.y.astype(np.int32),
             pair=np.where(pair >= 0, pair - found.candidates_at[row], -1).astype(np.int32),
-            asked=facts.asked,
+            asked=triples.asked,
         ),
         Ragged.of(
             changes_at,
-            fact=(asked - facts_at[row[asked]]).astype(np.int32),
+            triple=(asked - triples_at[row[asked]]).astype(np.int32),
             pair=(place - found.candidates_at[row[asked]]).astype(np.int32),
             gone=np.diff(found.rules_at)[place] == kept.emptied,
             rules=kept.sizes.astype(np.int32),
@@ -196,15 +183,15 @@ def block_of(grounder: Grounder, rules: Rules, facts: RelationTriples) -> Relati
 
 
 class _Kept:
-    """The changes that matter.
+    """The changes of pairs that are compared.
 
     Attributes:
-        sizes: How many rules lose paths, for each change.
-        at: Where these begin.
+        sizes: Number of rules that lose paths, for each change.
+        at: Starts of these rules.
         rule: The rules.
-        count: Their paths.
-        left: Those that stay.
-        emptied: How many rules lose all their paths, for each change.
+        count: Their numbers of paths.
+        left: Their numbers of paths left.
+        emptied: Number of rules that lose all their paths, for each change.
     """
 
     def __init__(self, lost: Grounding, compared: NDArray[np.bool_], before: NDArray[np.float32]) -> None:
@@ -219,17 +206,16 @@ class _Kept:
 
 
 def _counts(found: Grounding, pair: NDArray[np.int64], rule: NDArray[np.int32], rules: int) -> NDArray[np.float32]:
-    """The numbers of paths of rules for pairs; what passes through a fact is among all paths."""
+    """Numbers of paths of rules for pairs."""
     stride = max(rules, 1)
     keys = np.repeat(np.arange(len(found.candidate)), np.diff(found.rules_at)) * stride + found.rule
     return found.count[_places(keys, pair * stride + rule)]
 
 
-def _places(keys: NDArray[np.int64], wanted: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Where each is among ascending keys, or -1."""
-    place = np.searchsorted(keys, wanted)
-    inside = np.minimum(place, len(keys) - 1)
-    return np.where(keys[inside] == wanted, inside, -1) if len(keys) else np.full(len(wanted), -1)
+def _places(keys: NDArray[np.int64], some: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Indices of some keys among ascending keys, or -1."""
+    place = np.minimum(np.searchsorted(keys, some), len(keys) - 1)
+    return np.where(keys[place] == some, place, -1) if len(keys) else np.full(len(some), -1)
 
 
 def _short(count: NDArray[np.float32]) -> NDArray[np.int16]:
@@ -237,36 +223,35 @@ def _short(count: NDArray[np.float32]) -> NDArray[np.int16]:
 
 
 _FIRST = 64
+"""Number of queries of a relation that are grounded first, to estimate the size of the others."""
 
-"""So many queries of a relation are grounded first, to see how much the others will take."""
-
-_PARTS = ("pairs", "entries", "facts", "changes", "changed")
+_PARTS = ("pairs", "entries", "triples", "changes", "changed")
 
 
 @dataclass(frozen=True)
 class Amount:
-    """How many of the training facts are asked.
+    """Limits on the training triples.
 
     Attributes:
-        facts: Facts of a relation, at most; 0 for all.
-        of_query: Facts of a query, at most: those of a query that half the graph answers are all alike.
-        groundings: Groundings of all rules that are kept, about: beyond it, queries are left out.
+        triples: Maximum number of triples of a relation; 0 for all.
+        of_query: Maximum number of triples of a query.
+        groundings: Approximate maximum number of stored groundings; beyond it, queries are left out.
     """
 
-    facts: int = 0
+    triples: int = 0
     of_query: int = 64
     groundings: int = 100_000_000
 
 
 @dataclass(frozen=True, eq=False)
 class GroundedQueries:
-    """Training queries with all that a step needs of them.
+    """Grounded training queries of all relations.
 
     Attributes:
-        relation: What each query asks for, reverse relations for heads: int64 [queries].
-        given: Its entity: int64 [queries].
-        first_rule: Where the rules of each relation begin: int64 [relations + 1].
-        pairs, entries, facts, changes, changed: See `Block`.
+        relation: The relation of each query, inverse relations for head queries: int64 [queries].
+        given: The given entity: int64 [queries].
+        first_rule: Index of the first rule of each relation: int64 [relations + 1].
+        pairs, entries, triples, changes, changed: See `RelationBlock`.
     """
 
     relation: Tensor
@@ -274,30 +259,29 @@ class GroundedQueries:
     first_rule: Tensor
     pairs: Ragged
     entries: Ragged
-    facts: Ragged
+    triples: Ragged
     changes: Ragged
     changed: Ragged
 
     @cached_property
     def asked(self) -> Tensor:
-        """How many facts of each query are asked: int64 [queries]."""
-        counted = torch.cat([self.facts.at.new_zeros(1), self.facts.columns["asked"].cumsum(0)])
-        return counted[self.facts.at].diff()
+        """Number of training examples of each query: int64 [queries]."""
+        counted = torch.cat([self.triples.at.new_zeros(1), self.triples.columns["asked"].cumsum(0)])
+        return counted[self.triples.at].diff()
 
     @cached_property
     def costs(self) -> Tensor:
-        """How many scores each query takes, in the memory of the host: int64 [queries]."""
+        """Number of scores of each query, on the CPU: int64 [queries]."""
         return (self.pairs.sizes + self.changes.sizes).cpu()
 
     def __len__(self) -> int:
         return len(self.relation)
 
     def to(self, device: torch.device) -> GroundedQueries:
-        """The same on a device."""
         return GroundedQueries(*(getattr(self, column.name).to(device) for column in fields(self)))
 
     def chunks(self, chosen: Tensor, most: int) -> list[Tensor]:
-        """The chosen queries in parts that take no more than so many scores at once, where a single one does not."""
+        """The chosen queries in parts with at most this number of scores, unless a single query has more."""
         passed = self.costs[chosen.cpu()].cumsum(0) // most
         _, sizes = torch.unique_consecutive(passed, return_counts=True)
         return list(torch.split(chosen, sizes.tolist()))
@@ -310,15 +294,7 @@ def ground_queries(
     rng: np.random.Generator,
     progress: Callable[[], None] = lambda: None,
 ) -> GroundedQueries:
-    """Ground the training queries of all relations.
-
-    Args:
-        grounder: Follows the rules.
-        rules: Rules of all relations, ordered by what they conclude.
-        amount: How many facts are asked.
-        rng: Which ones, where not all are.
-        progress: Called after each relation.
-    """
+    """Ground the training queries of all relations."""
     relations = np.arange(2 * grounder.adjacency.relations)
     first = np.searchsorted(rules.head, np.append(relations, len(relations)))
     grounded = []
@@ -332,7 +308,7 @@ def ground_queries(
         progress()
     asked = np.repeat(relations, [one.done for one in grounded])
     given = np.concatenate([block.given for one in grounded for block in one.blocks])
-    # What has been stacked is forgotten, so that no more than one part is there twice.
+    # Parts are freed as they are stacked, to limit the peak memory.
     parts = {name: [getattr(block, name) for one in grounded for block in one.blocks] for name in _PARTS}
     del grounded, one
     stacked = (Ragged.stacked(parts.pop(name)) for name in _PARTS)
@@ -340,13 +316,7 @@ def ground_queries(
 
 
 class _OfRelation:
-    """The queries of a relation in random order, some of them grounded.
-
-    Attributes:
-        queries: How many there are.
-        done: How many are grounded.
-        blocks: What was found.
-    """
+    """The queries of a relation in random order, of which the first ``done`` are grounded."""
 
     def __init__(
         self, grounder: Grounder, relation: int, rules: Rules, amount: Amount, rng: np.random.Generator
@@ -361,11 +331,11 @@ class _OfRelation:
 
     @property
     def needed(self) -> float:
-        """How many groundings all of its queries take, to judge by those that were grounded."""
+        """Estimated number of groundings of all queries."""
         return self._taken * self.queries / max(self.done, 1)
 
     def go_on(self, most: float) -> None:
-        """Ground more queries, until all are or there are about so many groundings."""
+        """Ground more queries, until all are grounded or there are about this many groundings."""
         while self.done < self.queries:
             some = min(self.done, int((most - self._taken) * self.done / max(self._taken, 1)))
             if some <= 0:
@@ -374,27 +344,27 @@ class _OfRelation:
 
     @property
     def _taken(self) -> int:
-        # A query that no rule leads anywhere is no more than one number, and yet one.
+        # A query without groundings counts as one.
         return self.done + sum(block.groundings for block in self.blocks)
 
     def _ground(self, some: int) -> None:
         here = np.isin(self._x, self._order[self.done : self.done + some])
         if here.any():
-            facts = RelationTriples(self._x[here], self._y[here], self._asked[here])
-            self.blocks.append(block_of(self._grounder, self._rules, facts))
+            triples = RelationTriples(self._x[here], self._y[here], self._asked[here])
+            self.blocks.append(block_of(self._grounder, self._rules, triples))
             self.done += len(self.blocks[-1].given)
 
 
 def shares(needed: NDArray[np.float64], queries: NDArray[np.int64], amount: Amount) -> NDArray[np.float64]:
-    """How many groundings each relation may have.
+    """Maximum number of groundings of each relation.
 
-    Relations of few queries have all that they need. The others have a share of their queries that falls with the
-    fourth root of how many there are: ten thousand times as many queries have a tenth of the share.
+    Relations with few queries keep all groundings. The others keep a share of their queries that falls with the fourth
+    root of their number: with ten thousand times as many queries, a tenth of the share.
 
     Args:
-        needed: How many groundings the queries of each relation take.
-        queries: How many queries each has.
-        amount: How many groundings there may be in all.
+        needed: Number of groundings of all queries of each relation.
+        queries: Number of queries of each relation.
+        amount: Limit on the groundings of all relations.
 
     Example:
         >>> shares(np.array([10.0, 2560.0, 160.0]), np.array([1, 256, 16]), Amount(groundings=1090)).tolist()
@@ -404,7 +374,7 @@ def shares(needed: NDArray[np.float64], queries: NDArray[np.int64], amount: Amou
     if needed.sum() <= amount.groundings:
         enough: NDArray[np.float64] = needed * (amount.groundings / max(needed.sum(), 1))
         return enough
-    # Relations with smaller roots than the level have all; each step takes the next one in.
+    # Relations whose root is below the level keep all; each element of level adds the next relation to those.
     order = np.argsort(root, kind="stable")
     whole = np.concatenate([[0], np.cumsum(needed[order])[:-1]])
     by_root = (needed / root)[order]
@@ -416,8 +386,8 @@ def shares(needed: NDArray[np.float64], queries: NDArray[np.int64], amount: Amou
 
 
 def _asked(x: AnyInts, amount: Amount, rng: np.random.Generator) -> NDArray[np.bool_]:
-    """Which facts are asked: a sample of them, and of each query no more than may be."""
-    order = rng.permutation(len(x))[: amount.facts or None]
+    """Which triples are training examples: a sample, limited for each query."""
+    order = rng.permutation(len(x))[: amount.triples or None]
     by_query = order[np.argsort(x[order], kind="stable")]
     _, first, sizes = np.unique(x[by_query], return_index=True, return_counts=True)
     asked = np.zeros(len(x), dtype=bool)

@@ -1,4 +1,4 @@
-"""Training steps of the RNNLogic predictor: scores, losses and priors of rules."""
+"""Training of the RNNLogic predictor: batches of grounded queries, scores, losses and priors of rule weights."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from kgprobe.train.settings import Settings
 
 @dataclass(frozen=True, eq=False)
 class Paths:
-    """Rules and numbers of their paths, for one pair after the other.
+    """Rules and their numbers of paths, for one pair after the other.
 
     Attributes:
-        starts: Where the rules of each pair begin: int64 [pairs].
+        starts: Start of the rules of each pair: int64 [pairs].
         rule: Index among all rules: int32 [n].
-        count: int16 [n].
+        count: Number of paths: int16 [n].
     """
 
     starts: Tensor
@@ -31,26 +31,26 @@ class Paths:
 
     @property
     def sizes(self) -> Tensor:
-        """How many rules each pair has."""
+        """Number of rules of each pair."""
         return torch.diff(self.starts, append=self.starts.new_tensor([len(self.rule)]))
 
 
 class Chunk:
-    """Some of the queries.
+    """A batch of grounded queries; see `RelationBlock`.
 
     Attributes:
-        relation: Of each query.
+        relation: The relation of each query.
         query: The query of each pair.
         candidate: The candidate of each pair.
-        answer: Whether that is a training answer.
-        paths: The rules that lead there.
-        fact_query, target: The query and the answer of each training fact.
-        fact_pair: The pair of each fact, or -1.
-        asked: Whether the fact is asked for.
-        change_fact, change_pair: Pairs that lose paths without a fact.
+        answer: Whether the candidate is a training answer.
+        paths: The rules that lead to each pair.
+        triple_query, target: Query and answer of each training triple.
+        triple_pair: The pair of each triple, or -1.
+        asked: Whether the triple is a training example.
+        change_triple, change_pair: Triple and pair of each change: the pair loses paths without the triple.
         gone: Whether no path is left.
-        changed: The rules that lose paths, with their numbers of all paths.
-        left: Paths of these rules that stay.
+        changed: The rules that lose paths, with their total numbers of paths.
+        left: Their numbers of paths left.
     """
 
     def __init__(self, queries: GroundedQueries, chosen: Tensor) -> None:
@@ -64,13 +64,13 @@ class Chunk:
         self.paths = Paths(starts, entries["rule"] + first_rule[row], entries["count"])
 
         first_pair = begins(queries.pairs.sizes[chosen])
-        self.fact_query, facts = queries.facts.rows(chosen)
-        self.target, self.asked = facts["target"].long(), facts["asked"]
-        self.fact_pair = torch.where(facts["pair"] < 0, -1, facts["pair"] + first_pair[self.fact_query])
+        self.triple_query, triples = queries.triples.rows(chosen)
+        self.target, self.asked = triples["target"].long(), triples["asked"]
+        self.triple_pair = torch.where(triples["pair"] < 0, -1, triples["pair"] + first_pair[self.triple_query])
 
-        first_fact = begins(queries.facts.sizes[chosen])
+        first_triple = begins(queries.triples.sizes[chosen])
         row, changes = queries.changes.rows(chosen)
-        self.change_fact = changes["fact"] + first_fact[row]
+        self.change_triple = changes["triple"] + first_triple[row]
         self.change_pair = changes["pair"] + first_pair[row]
         self.gone = changes["gone"]
         row, changed = queries.changed.rows(chosen)
@@ -80,31 +80,31 @@ class Chunk:
 
     @property
     def of_target(self) -> Tensor:
-        """Which changes are of the target of their fact."""
-        return self.candidate[self.change_pair] == self.target[self.change_fact]
+        """Which changes concern the target of their triple."""
+        return self.candidate[self.change_pair] == self.target[self.change_triple]
 
 
 @dataclass(frozen=True, eq=False)
 class Scored:
-    """What the rules add to the scores of a chunk.
+    """Scores from rules in a chunk.
 
     Attributes:
-        pair: For each pair: float32 [pairs].
-        changed: For each changed pair, 0 where no path is left: float32 [changes].
+        pair: Score of each pair: float32 [pairs].
+        changed: Score of each changed pair, 0 where no path is left: float32 [changes].
     """
 
     pair: Tensor
     changed: Tensor
 
 
-def scored(model: RNNLogic, chunk: Chunk, noise: RandomStreams | None = None) -> Scored:
-    """What the rules add to the scores; with noise, a share of what they say is left out as the options ask."""
+def scored(model: RNNLogic, chunk: Chunk, streams: RandomStreams | None = None) -> Scored:
+    """The scores from rules; with random streams, with the dropout of the options."""
     share = model.options.dropout
     evidence = model.evidence(chunk.paths.rule, model.weigh(chunk.paths.count), chunk.paths.starts)
     less = model.weigh(chunk.left) - model.weigh(chunk.changed.count)
     changed = evidence[chunk.change_pair] + model.evidence(chunk.changed.rule, less, chunk.changed.starts)
-    if noise is not None and share > 0:
-        kept = noise.kept(tuple(evidence.shape), share)[0] / (1 - share)
+    if streams is not None and share > 0:
+        kept = streams.kept(tuple(evidence.shape), share)[0] / (1 - share)
         evidence, changed = evidence * kept, changed * kept[chunk.change_pair]
     relation = chunk.relation[chunk.query]
     both = model.rule_scores(torch.cat([evidence, changed]), torch.cat([relation, relation[chunk.change_pair]]))
@@ -112,23 +112,16 @@ def scored(model: RNNLogic, chunk: Chunk, noise: RandomStreams | None = None) ->
     return Scored(pair, torch.where(chunk.gone, 0, changed))
 
 
-_NOTHING = 1e-300
+_SMALLEST = 1e-300
+"""Lower bound of sums of exponentials, whose logarithm must be finite."""
 
-"""Where nothing is left to compare with, its logarithm still is a number."""
 
+def triple_losses(chunk: Chunk, scored: Scored, base: Tensor, row: Tensor) -> Tensor:
+    """The cross entropy of each training example, float64 [triples].
 
-def fact_losses(chunk: Chunk, scored: Scored, base: Tensor, row: Tensor) -> Tensor:
-    """The cross entropy of each fact that is asked [facts], float64.
-
-    A fact is compared with all entities that are no other training answer of its query, and all of them are scored
-    as if the fact were not in the graph: paths that pass through it do not count. Candidates without a path have their
-    base as score; they enter by the sum over all entities, less what is not theirs.
-
-    Args:
-        chunk: The queries.
-        scored: What the rules add to scores.
-        base: Scores without rules [rows, entities].
-        row: The row of each query.
+    The target is compared with all entities that are not other training answers of the query, and all are scored as if
+    the triple were not in the graph: paths through it do not count. Candidates without a path have their base score;
+    they enter through the sum over all entities, from which the others are subtracted.
     """
     base = base.double()
     rival = chunk.answer.logical_not().nonzero()[:, 0]
@@ -143,34 +136,33 @@ def fact_losses(chunk: Chunk, scored: Scored, base: Tensor, row: Tensor) -> Tens
     def mass(score: Tensor, of_query: Tensor) -> Tensor:
         return (score - top[of_query]).exp()
 
-    of_target = base[row[chunk.fact_query], chunk.target]
+    of_target = base[row[chunk.triple_query], chunk.target]
     rest = (torch.logsumexp(base, 1)[row] - top).exp()
-    rest = rest.index_add(0, chunk.fact_query, -mass(of_target, chunk.fact_query))
+    rest = rest.index_add(0, chunk.triple_query, -mass(of_target, chunk.triple_query))
     rest = rest.index_add(0, query, mass(with_rules[rival], query) - mass(of_pair[rival], query))
 
     query, before = query_of_change[changed], with_rules[chunk.change_pair[changed]]
     change = mass(without_fact[changed], query) - mass(before, query)
-    rivals = rest[chunk.fact_query].index_add(0, chunk.change_fact[changed], change)
+    rivals = rest[chunk.triple_query].index_add(0, chunk.change_triple[changed], change)
     own = of_target + _of_targets(chunk, scored)
-    others = top[chunk.fact_query] + rivals.clamp_min(_NOTHING).log()
+    others = top[chunk.triple_query] + rivals.clamp_min(_SMALLEST).log()
     return (torch.logaddexp(others, own) - own)[chunk.asked]
 
 
 def _of_targets(chunk: Chunk, scored: Scored) -> Tensor:
-    """What the rules add to the score of each fact's target, without the fact."""
-    found = (chunk.fact_pair >= 0).nonzero()[:, 0]
-    added = scored.pair.new_zeros(len(chunk.target)).index_put((found,), scored.pair[chunk.fact_pair[found]])
+    """The score from rules of each triple's target, without the triple."""
+    found = (chunk.triple_pair >= 0).nonzero()[:, 0]
+    added = scored.pair.new_zeros(len(chunk.target)).index_put((found,), scored.pair[chunk.triple_pair[found]])
     own = chunk.of_target
-    return added.index_put((chunk.change_fact[own],), scored.changed[own]).double()
+    return added.index_put((chunk.change_triple[own],), scored.changed[own]).double()
 
 
 _UNKNOWN_PAIRS = 5.0
-
-"""So many more pairs a rule is held to join that are no facts: few pairs say little."""
+"""Added to the number of pairs in the confidence of a rule, as in AnyBURL: few pairs are weak evidence."""
 
 
 def initial_weights(rules: Rules, weight: float) -> Tensor:
-    """The weight of each rule before the first step: a rule that is always right has the given one, in the limit.
+    """Initial weight of each rule: the given weight times its smoothed confidence.
 
     Example:
         >>> from dataclasses import replace
@@ -184,12 +176,12 @@ def initial_weights(rules: Rules, weight: float) -> Tensor:
 
 @dataclass(frozen=True, eq=False)
 class RulePrior:
-    """Normal distributions around the initial weights of rules, and around 0 for what candidates have without rules.
+    """Gaussian priors: of rule weights around their initial values, and of biases around 0.
 
     Attributes:
-        weights: The initial weights.
-        rules: How strongly weights are held there, for each fact that is asked.
-        biases: How strongly the others are held at 0, for each fact that is asked.
+        weights: The initial rule weights.
+        rules: Weight of the penalty on rule weights, per training example.
+        biases: Weight of the penalty on biases, per training example.
     """
 
     weights: Tensor
@@ -198,13 +190,13 @@ class RulePrior:
 
     @classmethod
     def of(cls, settings: Settings, rules: Rules, asked: int, device: torch.device) -> RulePrior:
-        """That of the settings, for so many facts that are asked in an epoch."""
+        """The prior of the settings for this number of training examples in an epoch."""
         weights = initial_weights(rules, settings.options.initial_weight).to(device)
-        facts = max(asked, 1)
-        return cls(weights, settings.regularisation / facts, settings.options.bias_regularisation / facts)
+        examples = max(asked, 1)
+        return cls(weights, settings.regularisation / examples, settings.options.bias_regularisation / examples)
 
     def pull(self, model: RNNLogic) -> None:
-        """Add to the gradients what the prior asks for."""
+        """Add the gradients of the penalties."""
         if self.rules and model.linear:
             (self.rules * (model.rule[:, 0] - self.weights).square().sum()).backward()  # type: ignore[no-untyped-call]
         if self.biases and model.bias is not None:
@@ -215,7 +207,7 @@ _ON_CPU, _ON_GPU = 1 << 17, 1 << 20
 
 
 def scores_at_once(device: torch.device) -> int:
-    """How many scores of candidates are held at once: the parts of a step that is larger follow each other."""
+    """Maximum number of scores in memory; a larger step is computed in parts."""
     return _ON_CPU if device.type == "cpu" else _ON_GPU
 
 
@@ -223,27 +215,18 @@ def fit_epoch(
     model: RNNLogic,
     queries: GroundedQueries,
     batch: int,
-    noise: RandomStreams,
+    streams: RandomStreams,
     step: Callable[[], None],
     progress: Callable[[], None] = lambda: None,
 ) -> Tensor:
-    """Ask every query once, in random order; gives the mean loss of the steps.
-
-    Args:
-        model: The predictor.
-        queries: What it is asked.
-        batch: Queries in a step.
-        noise: The order, and what is left out.
-        step: Follows the gradient, and forgets it.
-        progress: Called after each step.
-    """
+    """Train on every query once, in random order; returns the mean loss of the steps."""
     model.train()
     total, steps = torch.zeros((), dtype=torch.float64, device=model.rule.device), 0
-    for chosen in torch.split(noise.order(len(queries))[0], batch):
+    for chosen in torch.split(streams.order(len(queries))[0], batch):
         asked = queries.asked[chosen].sum()
         for some in queries.chunks(chosen, scores_at_once(model.rule.device)):
             chunk = Chunk(queries, some)
-            losses = fact_losses(chunk, scored(model, chunk, noise), *model.base(chunk.relation))
+            losses = triple_losses(chunk, scored(model, chunk, streams), *model.base(chunk.relation))
             loss = losses.sum() / asked
             loss.backward()  # type: ignore[no-untyped-call]
             total += loss.detach()

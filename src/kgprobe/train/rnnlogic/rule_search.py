@@ -1,4 +1,4 @@
-"""The search for rules: a generator proposes, the posterior of rules teaches it."""
+"""The rule search of RNNLogic: a generator proposes rules and is trained on the posterior of the rules."""
 
 from __future__ import annotations
 
@@ -19,108 +19,102 @@ from kgprobe.models.rules.groundings import Grounder
 from kgprobe.models.rules.mining import mine
 from kgprobe.models.rules.rule_statistics import Measure
 from kgprobe.models.rules.rule_table import Rules
+from kgprobe.train.optimiser import prefixed, under
 from kgprobe.train.rnnlogic.grounded_queries import Amount, GroundedQueries, ground_queries, ranges
 from kgprobe.train.rnnlogic.predictor_training import Chunk, fit_epoch, scores_at_once
 
 
 @torch.no_grad()
 def explained(model: RNNLogic, queries: GroundedQueries, most: int) -> Tensor:
-    """The share of its relation's facts that each rule explains: float64 [rules]; of a relation at most 1 in sum.
+    """The share of the triples of its relation that each rule explains: float64 [rules], at most 1 per relation in sum.
 
-    A fact is explained by the rules that lead to its answer without the fact, in proportion to the exponential of what
-    they say of the answer less what they say of the query's candidates on average (H in Qu et al. 2021, there over all
-    rules of the relation, so that those that lead nowhere explain everything a little).
-
-    Args:
-        model: A linear predictor.
-        queries: Training queries.
-        most: How many scores may be held at once.
+    A triple is explained by the rules that lead to its answer without the triple itself, in proportion to exp(their
+    score of the answer minus their mean score of the query's candidates) (H in Qu et al. 2021; there over all rules of
+    the relation, so that rules without a grounding get a share too).
     """
-    share, facts = model.rule.new_zeros(len(model.rule), dtype=torch.float64), torch.zeros_like(queries.first_rule)
+    share, triples = model.rule.new_zeros(len(model.rule), dtype=torch.float64), torch.zeros_like(queries.first_rule)
     for chosen in queries.chunks(torch.arange(len(queries), device=share.device), most):
         chunk = Chunk(queries, chosen)
-        relation = chunk.relation[chunk.fact_query]
+        relation = chunk.relation[chunk.triple_query]
         first = queries.first_rule[relation]
         rules = int(queries.first_rule.diff().max())
         leads, says = _of_targets(model, chunk, first, rules)
         leads &= chunk.asked[:, None]
         some = leads.any(1)
         against = (says - _on_average(model, chunk, queries.first_rule, rules)).masked_fill(~leads, -torch.inf)[some]
-        fact, place = leads[some].nonzero(as_tuple=True)
-        share.index_add_(0, first[some][fact] + place, against.softmax(1)[fact, place])
-        facts.index_add_(0, relation[chunk.asked], torch.ones_like(relation[chunk.asked]))
-    return share / facts[:-1].repeat_interleave(queries.first_rule.diff()).clamp_min(1)
+        triple, place = leads[some].nonzero(as_tuple=True)
+        share.index_add_(0, first[some][triple] + place, against.softmax(1)[triple, place])
+        triples.index_add_(0, relation[chunk.asked], torch.ones_like(relation[chunk.asked]))
+    return share / triples[:-1].repeat_interleave(queries.first_rule.diff()).clamp_min(1)
 
 
 def _of_targets(model: RNNLogic, chunk: Chunk, first: Tensor, rules: int) -> tuple[Tensor, Tensor]:
-    """Whether each rule of the relation leads to the answer of each fact, and what it says: [facts, rules]."""
+    """Whether each rule of the relation leads to the answer of each triple, and its score: [triples, rules]."""
     count = torch.zeros(len(chunk.target), rules, dtype=model.rule.dtype, device=first.device)
-    found = (chunk.fact_pair >= 0).nonzero()[:, 0]
-    entry, place = ranges(chunk.paths.starts[chunk.fact_pair[found]], chunk.paths.sizes[chunk.fact_pair[found]])
-    fact = found[place]
-    count[fact, chunk.paths.rule[entry] - first[fact]] = chunk.paths.count[entry].to(count.dtype)
-    change = torch.arange(len(chunk.change_fact), device=first.device).repeat_interleave(chunk.changed.sizes)
+    found = (chunk.triple_pair >= 0).nonzero()[:, 0]
+    entry, place = ranges(chunk.paths.starts[chunk.triple_pair[found]], chunk.paths.sizes[chunk.triple_pair[found]])
+    triple = found[place]
+    count[triple, chunk.paths.rule[entry] - first[triple]] = chunk.paths.count[entry].to(count.dtype)
+    change = torch.arange(len(chunk.change_triple), device=first.device).repeat_interleave(chunk.changed.sizes)
     own = chunk.of_target[change].nonzero()[:, 0]
-    fact = chunk.change_fact[change[own]]
-    count[fact, chunk.changed.rule[own] - first[fact]] = chunk.left[own].to(count.dtype)
+    triple = chunk.change_triple[change[own]]
+    count[triple, chunk.changed.rule[own] - first[triple]] = chunk.left[own].to(count.dtype)
     place = (first[:, None] + torch.arange(rules, device=first.device)).clamp_max(max(len(model.rule) - 1, 0))
     return count > 0, (model.rule[place, 0] * model.weigh(count)).double()
 
 
 def _on_average(model: RNNLogic, chunk: Chunk, first_rule: Tensor, rules: int) -> Tensor:
-    """What each rule says of a candidate of the fact's query on average: float64 [facts, rules]."""
+    """The mean score of each rule over the candidates of the triple's query: float64 [triples, rules]."""
     total = torch.zeros(len(chunk.relation), rules, dtype=torch.float64, device=first_rule.device)
     query = chunk.query.repeat_interleave(chunk.paths.sizes)
     rule = chunk.paths.rule.long()
     said = (model.rule[rule, 0] * model.weigh(chunk.paths.count)).double()
     total.index_put_((query, rule - first_rule[chunk.relation][query]), said, accumulate=True)
     candidates = torch.bincount(chunk.query, minlength=len(chunk.relation)).clamp_min(1)
-    return (total / candidates[:, None])[chunk.fact_query]
+    return (total / candidates[:, None])[chunk.triple_query]
 
 
 _STARTS = 500
-
-"""From so many entities at most a rule is followed to measure it."""
+"""Maximum number of entities from which a rule is grounded to measure its confidence."""
 
 PhaseProgress: TypeAlias = Callable[[str], None]
-
-"""Called with what is being done."""
+"""Called with the current phase."""
 
 
 class RuleSearch:
-    """Finds the rules of one run.
+    """The search for the rules of one run.
 
     Args:
-        options: The settings.
-        grounder: Follows rules through the training facts.
-        noise: The randomness of one run, seeded anew for every epoch.
-        seed: The run's seed.
+        options: The settings of the model.
+        grounder: Grounds rules in the training triples.
+        streams: Random generator of the run, reseeded for every epoch.
+        seed: The seed of the run.
         device: Where the generator and the predictor compute.
 
     Attributes:
         generator: Proposes rules.
-        found: The mined rules that the generator began with, then all that it proposed and that explain something.
-        score: The largest share of facts that each of these has explained; 0 before it was proposed.
+        found: The mined rules, and all proposed rules that explain triples.
+        score: The largest share of triples that each of these rules has explained; 0 if it was not proposed.
     """
 
     def __init__(
-        self, options: RNNLogicOptions, grounder: Grounder, noise: RandomStreams, seed: int, device: torch.device
+        self, options: RNNLogicOptions, grounder: Grounder, streams: RandomStreams, seed: int, device: torch.device
     ) -> None:
-        self.options, self.grounder, self.noise, self.seed, self.device = options, grounder, noise, seed, device
+        self.options, self.grounder, self.streams, self.seed, self.device = options, grounder, streams, seed, device
         relations = grounder.adjacency.relations
         self.sizes = Sizes(grounder.adjacency.entities, 2 * relations)
-        drawn = RandomStreams([seed], "cpu")
-        drawn.reseed(-1)
+        initial = RandomStreams([seed], "cpu")
+        initial.reseed(-1)
         dimension, hidden = options.generator_dimension, options.generator_hidden
-        self.generator = Generator(2 * relations, dimension, hidden, drawn).to(device)
+        self.generator = Generator(2 * relations, dimension, hidden, initial).to(device)
         self.found, self.score = Rules.empty(relations, options.rule_length), np.zeros(0)
 
     def begin(self, rng: np.random.Generator, progress: PhaseProgress) -> None:
-        """Mine rules, see which of them explain facts, and teach these to the generator."""
+        """Mine rules, and train the generator on those that explain triples."""
         options = self.options
         progress("mining")
         mined = mine(self.grounder.adjacency, length=options.rule_length, triples=options.mined_facts, seed=self.seed)
-        # How many facts a rule predicts, each as sure as the rule is.
+        # Support times confidence: the number of predicted triples, weighted by their probability.
         kept = _best_of_each(mined.head, mined.support * mined.confidence, options.mined_rules)
         self.found = mined.at(kept)
         self.score = self._explained(self.found, rng, progress)
@@ -128,10 +122,10 @@ class RuleSearch:
         self._teach(self.found, self.score, options.pretraining_steps)
 
     def iterate(self, rng: np.random.Generator, progress: PhaseProgress) -> float:
-        """Propose rules, see which of them explain facts, and teach these to the generator; gives its loss."""
+        """Sample rules, and train the generator on their posterior; returns the loss of the generator."""
         options = self.options
         progress("proposing")
-        proposed = self.generator.sample(self._heads, options.sampled_rules, options.rule_length, self.noise)
+        proposed = self.generator.sample(self._heads, options.sampled_rules, options.rule_length, self.streams)
         rules, prior = _rules_of(proposed, self.found.relations)
         share = self._explained(rules, rng, progress)
         self._remember(rules, share)
@@ -140,7 +134,7 @@ class RuleSearch:
         return self._teach(rules, posterior, options.generator_steps)
 
     def chosen(self) -> Rules:
-        """The rules of each relation: in turn the likeliest of the generator and those that have explained the most."""
+        """The rules of each relation: by turns the likeliest of the generator and those that explain most triples."""
         options = self.options
         proposed = self.generator.beam_search(self._heads, options.rules_per_relation, options.rule_length)
         likely, prior = _rules_of(proposed, self.found.relations)
@@ -155,19 +149,13 @@ class RuleSearch:
         return self._measured(every.at(kept[np.isfinite(rank[kept])]))
 
     def state(self) -> dict[str, Tensor]:
-        """All that the next iteration depends on."""
-        generator = {f"generator.{name}": own.detach() for name, own in self.generator.state_dict().items()}
-        rules = {f"found.{name}": own for name, own in self.found.tensors().items()}
-        return generator | rules | {"score": torch.from_numpy(self.score)}
+        generator = {name: tensor.detach() for name, tensor in self.generator.state_dict().items()}
+        rules = prefixed("found.", self.found.tensors())
+        return prefixed("generator.", generator) | rules | {"score": torch.from_numpy(self.score)}
 
     def load(self, state: Mapping[str, Tensor]) -> None:
-        """Go on from a state."""
-        parts: dict[str, dict[str, Tensor]] = {"generator": {}, "found": {}}
-        for name, own in state.items():
-            part, _, rest = name.partition(".")
-            parts.setdefault(part, {})[rest] = own
-        self.generator.load_state_dict(parts["generator"])
-        self.found = Rules.from_tensors(parts["found"])
+        self.generator.load_state_dict(under("generator.", state))
+        self.found = Rules.from_tensors(under("found.", state))
         self.score = state["score"].cpu().numpy().copy()
 
     @property
@@ -175,18 +163,18 @@ class RuleSearch:
         return torch.arange(self.sizes.relations, device=self.device)
 
     def _explained(self, rules: Rules, rng: np.random.Generator, progress: PhaseProgress) -> NDArray[np.float64]:
-        """The share of a sample of its relation's facts that each rule explains, weighed against the others."""
+        """The share of a sample of its relation's triples that each rule explains, by a linear predictor."""
         options = self.options
         progress("grounding")
-        amount = Amount(facts=options.em_facts, groundings=options.most_groundings)
+        amount = Amount(triples=options.em_facts, groundings=options.most_groundings)
         queries = ground_queries(self.grounder, rules, amount, rng).to(self.device)
         progress("weighing")
         linear = replace(options, predictor="linear", dropout=0.0)
-        model = RNNLogic(self.sizes, len(rules), linear, self.noise).to(self.device)
+        model = RNNLogic(self.sizes, len(rules), linear, self.streams).to(self.device)
         optimiser = torch.optim.Adam(model.parameters(), lr=options.em_rate)
         batch = max(1, min(64, len(queries)))
         for _ in range(-(-options.em_steps * batch // len(queries))):
-            fit_epoch(model, queries, batch, self.noise, lambda: _follow(optimiser))
+            fit_epoch(model, queries, batch, self.streams, lambda: _update(optimiser))
         share: NDArray[np.float64] = explained(model, queries, scores_at_once(self.device)).cpu().numpy()
         return share
 
@@ -198,14 +186,14 @@ class RuleSearch:
         body = torch.from_numpy(rules.body.astype(np.int64)).to(self.device)
         fitting = Fitting(steps, options.generator_batch, options.generator_rate)
         return train_generator(
-            self.generator, head, body, torch.from_numpy(balanced).to(self.device), fitting, self.noise
+            self.generator, head, body, torch.from_numpy(balanced).to(self.device), fitting, self.streams
         )
 
     def _measured(self, rules: Rules) -> Rules:
-        """The rules with statistics: those that the generator has made up have none yet."""
-        unknown = rules.pairs == 0
-        made_up = Measure(self.grounder.adjacency, starts=_STARTS, seed=self.seed).of(rules.at(unknown))
-        return _ordered(made_up.joined(rules))
+        """The rules by head, with the statistics that generated rules lack."""
+        unmeasured = rules.at(rules.pairs == 0)
+        every = Measure(self.grounder.adjacency, starts=_STARTS, seed=self.seed).of(unmeasured).joined(rules)
+        return every.at(np.argsort(every.head, kind="stable"))
 
     def _remember(self, rules: Rules, share: NDArray[np.float64]) -> None:
         kept = share > 0
@@ -218,17 +206,13 @@ class RuleSearch:
         self.found, self.score = every, score
 
 
-def _ordered(rules: Rules) -> Rules:
-    return rules.at(np.argsort(rules.head, kind="stable"))
-
-
-def _follow(optimiser: torch.optim.Optimizer) -> None:
+def _update(optimiser: torch.optim.Optimizer) -> None:
     optimiser.step()
     optimiser.zero_grad(set_to_none=True)
 
 
 def _rules_of(proposed: GeneratedRules, relations: int) -> tuple[Rules, NDArray[np.float64]]:
-    """Proposed rules by head, and their log probabilities, without those that conclude what they presume."""
+    """Generated rules by head and their log probabilities, without those whose body is their head."""
     head, body = proposed.head.cpu().numpy(), proposed.body.cpu().numpy()
     sensible = (body[:, 0] != head) | ((body[:, 1:] >= 0).any(1))
     order = np.flatnonzero(sensible)[np.argsort(head[sensible], kind="stable")]
@@ -237,13 +221,13 @@ def _rules_of(proposed: GeneratedRules, relations: int) -> tuple[Rules, NDArray[
 
 
 def _best_of_each(head: NDArray[np.int32], score: NDArray[np.float64], each: int) -> NDArray[np.int64]:
-    """So many rules of each head with the largest scores, ordered by head, the best first."""
+    """Indices of the rules with the largest scores of each head, ordered by head, the best first."""
     order = np.lexsort((-score, head))
     return order[_rank_in_head(head, score)[order] < each]
 
 
 def _rank_in_head(head: NDArray[np.int32], score: NDArray[np.float64]) -> NDArray[np.int64]:
-    """How many rules of the same head have a larger score, or the same and come before."""
+    """Rank of each rule among those of its head, from 0, by descending score."""
     order = np.lexsort((-score, head))
     ordered = head[order]
     rank = np.empty(len(head), dtype=np.int64)
@@ -252,7 +236,7 @@ def _rank_in_head(head: NDArray[np.int32], score: NDArray[np.float64]) -> NDArra
 
 
 def _places(every: Rules, some: Rules) -> NDArray[np.int64]:
-    """Where each of some rules is among all of them."""
+    """Index of each of some rules among all of them."""
     width = every.body.shape[1]
     both = np.concatenate([_rows(every, width), _rows(some, width)])
     _, first, row = np.unique(both, axis=0, return_index=True, return_inverse=True)
