@@ -160,11 +160,11 @@ CHECKS: tuple[Check, ...] = (
 OWN_CHECKS: tuple[Check, ...] = (check_metadata, check_rank_values, check_seeds, check_ties)
 
 
-def check(files: Mapping[str, Source], graph: KnowledgeGraph | None = None) -> list[Finding]:
+def check(ranks: Mapping[str, Source], graph: KnowledgeGraph | None = None) -> list[Finding]:
     """Check that rank files are valid and comparable; return the findings, most severe first.
 
     Args:
-        files: Rank files or tables by name of the model.
+        ranks: Rank files or tables by name of the model.
         graph: The graph that was ranked; with it, many more problems can be found.
 
     Returns:
@@ -181,10 +181,10 @@ def check(files: Mapping[str, Source], graph: KnowledgeGraph | None = None) -> l
         >>> [finding.kind for finding in check({"one": ranks(7, 8), "raw": ranks(9, 9)})]
         ['candidates']
     """
-    broken = {model: broken_rules(model, source, graph) for model, source in files.items()}
-    for model in _one_off(files, broken, graph):
+    broken = {model: broken_rules(model, source, graph) for model, source in ranks.items()}
+    for model in _one_off(ranks, broken, graph):
         broken[model] = []  # the finding about its candidate counts explains these problems
-    valid = {model: source for model, source in files.items() if not broken[model]}
+    valid = {model: source for model, source in ranks.items() if not broken[model]}
     findings = [finding for own in broken.values() for finding in own]
     return gravest_first([*findings, *(_checked(valid, graph) if valid else ())])
 

@@ -137,12 +137,12 @@ _SHARED: dict[str, Callable[[Ranks], list[Ints]]] = {
 
 
 def line_up(
-    tables: Lineup | Mapping[str, Source], *, graph: KnowledgeGraph | None = None, common: bool = False
+    ranks: Lineup | Mapping[str, Source], *, graph: KnowledgeGraph | None = None, common: bool = False
 ) -> Lineup:
     """Put the tables of several models in the same order of queries.
 
     Args:
-        tables: The ranks of every model by its name, as a table, a file or its path; the column ``seed`` separates
+        ranks: The ranks of every model by its name, as a table, a file or its path; the column ``seed`` separates
             training runs. A `Lineup` is returned unchanged.
         graph: Gives the popularity of the targets; without it, the tables' own columns are used.
         common: Keep only the queries that all models and seeds have, instead of refusing models that have others.
@@ -157,9 +157,9 @@ def line_up(
         >>> [shared.runs[model][0].rank.tolist() for model in shared.models], shared.left_out
         ([[2.0, 3.0], [2.0, 3.0]], {'one': 1, 'other': 0})
     """
-    if isinstance(tables, Lineup):
-        return tables
-    whole = whole_tables(tables, graph)
+    if isinstance(ranks, Lineup):
+        return ranks
+    whole = whole_tables(ranks, graph)
     if not whole:
         raise UsageError("there is no model to compare", remedy="give at least one rank table")
     runs: dict[str, tuple[Ranks, ...]] = {}

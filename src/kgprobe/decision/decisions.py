@@ -240,7 +240,7 @@ def _listed(names: Sequence[str], conjunction: str) -> str:
 
 
 def decide(
-    models: Models,
+    ranks: Models,
     alpha: float,
     beta: float,
     *,
@@ -260,7 +260,7 @@ def decide(
     the paper's tables (alpha from -1 to 1, beta from 0 to 0.8), widened to contain the point.
 
     Args:
-        models: Their ranks by name, or a `Lineup`.
+        ranks: Their ranks by name, or a `Lineup`.
         alpha: Predictive sharpness: the higher, the more only the top of the ranking counts.
         beta: Popularity-bias robustness: the higher, the more rare entities and relations count.
         cluster: What the queries of a cluster share: ``triple``, ``relation``, ``entity`` or ``query``.
@@ -288,7 +288,7 @@ def decide(
         even comes next, 0.3946 behind (95 % interval 0.3576 to 0.4294). sharp is ahead for alpha -0.116 to 1 (even
         below).
     """
-    lineup = line_up(models, graph=graph)
+    lineup = line_up(ranks, graph=graph)
     metric = parse(f"PROBE(alpha={alpha},beta={beta})")
     found = compare_models(
         lineup,

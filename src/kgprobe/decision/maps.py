@@ -220,7 +220,7 @@ def _listed(axis: Floats) -> str:
 
 
 def decision_map(
-    models: Models,
+    ranks: Models,
     alphas: ArrayLike = PAPER_ALPHAS,
     betas: ArrayLike = PAPER_BETAS,
     *,
@@ -239,7 +239,7 @@ def decision_map(
     the training seeds, where ``seeds`` is ``random``).
 
     Args:
-        models: Their ranks by name, or a `Lineup`.
+        ranks: Their ranks by name, or a `Lineup`.
         alphas: Predictive sharpness; by default that of the paper's tables.
         betas: Popularity-bias robustness; by default that of the paper's tables.
         cluster: What the queries of a cluster share: ``triple``, ``relation``, ``entity`` or ``query``.
@@ -266,7 +266,7 @@ def decision_map(
         >>> plane.beyond_noise[:, 0].tolist(), plane.crossing_alphas("sharp", "even", 0.0).round(3).tolist()
         ([True, True], [0.127])
     """
-    lineup = line_up(models, graph=graph)
+    lineup = line_up(ranks, graph=graph)
     grid = _axis("alphas", alphas), _axis("betas", betas)
     seeds = seeds or lineup.usual_seeds
     if problems := list(wrong_settings(lineup, seeds=seeds, level=level, seed=seed, replicates=(replicates, 1))):

@@ -136,7 +136,7 @@ def _row(result: ClosedEstimate | ClosedOrder) -> dict[str, Any]:
 
 
 def estimate_closed(
-    tables: Lineup | Mapping[str, Source],
+    ranks: Lineup | Mapping[str, Source],
     metrics: str | Metric | Iterable[str | Metric] = DEFAULT_METRICS,
     *,
     missing: float | tuple[float, float],
@@ -153,7 +153,7 @@ def estimate_closed(
     """Estimate the metrics of models without missing triples.
 
     Args:
-        tables: The open-world ranks of every model by name: a table, a file or its path; filtered by all known triples.
+        ranks: The open-world ranks of every model by name: a table, a file or its path; filtered by all known triples.
         metrics: Names or metric values.
         missing: The missing rate (share of all true triples that the graph lacks), or its lowest and highest value.
         graph: The graph that was ranked, which gives the number of known answers of every query.
@@ -188,7 +188,7 @@ def estimate_closed(
     }
     if problems := [problem for problem, met in valid.items() if not met]:
         raise UsageError("invalid settings of the estimation", problems, "use for example level=0.95 and draws=48")
-    lineup = line_up(tables, graph=graph)
+    lineup = line_up(ranks, graph=graph)
     assumptions = Assumptions.of(lineup.first, rates, odds, held_out)
     answers = {model: [HeldOut.of(run, graph, entities) for run in runs] for model, runs in lineup.runs.items()}
     estimator = _Estimator(answers, parsed, assumptions, level, seed, progress or (lambda done: None))

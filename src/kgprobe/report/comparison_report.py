@@ -212,7 +212,7 @@ class Report:
 
 
 def compare(
-    tables: Mapping[str, Source],
+    ranks: Mapping[str, Source],
     metrics: str | Metric | Iterable[str | Metric] | None = None,
     *,
     graph: KnowledgeGraph | None = None,
@@ -232,7 +232,7 @@ def compare(
     """Compare models on the same queries: confidence intervals, paired differences and significance tests.
 
     Args:
-        tables: The rank table of each model by name: a table, a file or its path.
+        ranks: The rank table of each model by name: a table, a file or its path.
         metrics: Names or metric values; by default PROBE at several alphas, MRR, Hits@1, Hits@10 and MR.
         graph: The graph for the popularity of the targets; by default the columns of the tables are used.
         by: Groupings such as ``relation``, ``side`` or ``popularity:5``; models are compared within each group.
@@ -264,7 +264,7 @@ def compare(
 
     check_correction(correction)
     parsed = None if metrics is None else parse_all(metrics)
-    whole = whole_tables(tables, graph)
+    whole = whole_tables(ranks, graph)
     lineup = line_up(whole, graph=graph, common=common)
     by = by if isinstance(by, str) else list(by)
     draws = len(groups(lineup, by)) * (replicates + permutations)
@@ -282,7 +282,7 @@ def compare(
         seed=seed,
         progress=progress and (lambda done: progress(done / draws)),
     )
-    return Report(_labelled(comparison, graph), lineup, whole, graph, correction, files=_files(tables))
+    return Report(_labelled(comparison, graph), lineup, whole, graph, correction, files=_files(ranks))
 
 
 def _labelled(comparison: Comparison, graph: KnowledgeGraph | None) -> Comparison:
