@@ -42,7 +42,7 @@ def open_bytes(path: Path) -> IO[bytes]:
 
 
 def disguise(path: Path) -> str | None:
-    """What a file is by its first bytes, where that is none of the text formats.
+    """The kind of a file that is not text, by its first bytes; None for text and for a gzip file named .gz.
 
     Example:
         >>> import tempfile, pathlib
@@ -53,7 +53,8 @@ def disguise(path: Path) -> str | None:
     """
     with path.open("rb") as file:
         start = file.read(4)
-    return next((kind for magic, kind in _MAGIC.items() if start.startswith(magic)), None)
+    kind = next((kind for magic, kind in _MAGIC.items() if start.startswith(magic)), None)
+    return None if kind == "a gzip file" and path.suffix == ".gz" else kind
 
 
 @dataclass
@@ -213,7 +214,7 @@ def read_text(path: Path, layout: Layout, rule: LineCheck, problems: list[str]) 
     except OSError as error:
         problems.append(f"{path.name}: cannot be read ({error})")
         return None
-    if kind and not (kind == "a gzip file" and path.suffix == ".gz"):
+    if kind:
         problems.append(f"{path.name}: is {kind}, expected lines of {layout.described}")
         return None
     rows, found = read_lines(
