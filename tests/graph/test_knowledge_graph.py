@@ -155,7 +155,7 @@ def test_triples_of_splits() -> None:
     assert graph.triples("test", "train").tolist() == TEST + TRAIN
     assert graph.triples("valid").shape == (0, 3)
     assert graph.has_train
-    with pytest.raises(UsageError, match="no split is called 'dev'") as caught:
+    with pytest.raises(UsageError, match="unknown split 'dev'") as caught:
         graph.triples("train", "dev")
     assert "train, valid, test" in caught.value.remedy
 
@@ -239,7 +239,7 @@ def test_counts_stand_in_for_training_triples() -> None:
 def test_counts_beside_training_triples_are_refused() -> None:
     with pytest.raises(DataError) as caught:
         KnowledgeGraph("both", 3, 2, {"train": np.array(TRAIN)}, train_counts=_counts())
-    assert "stand in" in caught.value.problems[0]
+    assert "both are given" in caught.value.problems[0]
 
 
 def test_known_answers_of_some_splits() -> None:

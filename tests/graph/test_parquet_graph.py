@@ -249,7 +249,7 @@ def test_training_triples_make_counts_superfluous(tmp_path: Path) -> None:
         (
             "test_entity_relation_train_count",
             {"entity": [1, 1], "relation": [0, 0], "train_count": [1, 1]},
-            "there twice",
+            "occurs twice",
         ),
         (
             "test_entity_relation_train_count",
