@@ -121,7 +121,7 @@ def test_more_sides_than_can_be_counted_are_refused_as_sides() -> None:
     with pytest.raises(DataError, match="not a rank table") as caught:
         conform(table)
     assert caught.value.problems == [
-        "column 'side' holds string, which does not read as 'head' or 'tail': it has 300 different values"
+        "column 'side' holds string, expected 'head' or 'tail': it has 300 different values"
     ]
 
 

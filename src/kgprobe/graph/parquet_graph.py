@@ -67,9 +67,11 @@ def _read_names(directory: Path, kind: str, problems: list[str]) -> tuple[int | 
         return None, None
     table = read_parquet(path, problems)
     columns = None if table is None else id_columns(path, table, ("id",), problems)
-    if columns is None or not in_order(path, columns[0], problems):
+    if table is None or columns is None or not in_order(path, columns[0], problems):
         return None, None
-    labels = table.column("label") if "label" in table.column_names else None
+    if "label" not in table.column_names:
+        return len(columns[0]), None
+    labels = table.column("label")
     try:
         return len(columns[0]), as_labels(labels)
     except pa.ArrowException:
