@@ -339,9 +339,9 @@ def test_unreadable_columns_make_the_rank_unreadable() -> None:
 
 
 def test_ties_that_are_not_whole_are_refused() -> None:
-    found, draft = _read_recipes(optimistic=[1.0, 1.0], pessimistic=[2.5, 2.0])
-    assert found["ties"] == [None, 1]
-    assert draft.problems == ["optimistic and pessimistic give no whole number of ties: 1 row (row 1)"]
+    found, draft = _read_recipes(optimistic=[1.0, 1.0, 1.0], pessimistic=[2.5, 2.0, np.inf])
+    assert found["ties"] == [None, 1, None]
+    assert draft.problems == ["optimistic and pessimistic give no whole number of ties: 2 rows (rows 1, 3)"]
 
 
 def test_ties_need_not_be_recorded_in_every_row() -> None:

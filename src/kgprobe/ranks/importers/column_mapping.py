@@ -200,7 +200,7 @@ def apply_recipe(draft: Draft, columns: Columns, sources: tuple[str, ...]) -> di
     found = {"rank": pa.array(rank, mask=np.isnan(rank) & missing)}
     if ties is None:
         return found
-    fractional = ~np.isnan(ties) & (ties % 1 != 0)
+    fractional = ~np.isnan(ties) & ((np.floor(ties) != ties) | np.isinf(ties))
     draft.refuse(f"{' and '.join(sources)} give no whole number of ties", fractional, "ties")
     found["ties"] = pa.array(np.where(fractional, np.nan, ties), from_pandas=True).cast(pa.int64())
     if "equal" in sources and len(ties) and np.nanmin(ties, initial=np.inf) >= 1:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -90,7 +91,9 @@ _NOT_CAST = (pa.ArrowException, OverflowError, TypeError, ValueError)
 
 def _cast(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
     """Values of one field as an array; raises one of ``_NOT_CAST`` if any is null or of another type."""
-    array = pa.array(values)  # fails for a mixture of types, except integers and floats
+    if bool in set(map(type, chain.from_iterable(values) if kind == _TRIPLES else values)):
+        raise pa.ArrowInvalid("a boolean is not a number")  # pyarrow reads it as one among floats
+    array = pa.array(values)  # fails for other mixtures of types, except integers and floats
     if kind == _TRIPLES and pc.all(pc.equal(pc.list_value_length(array), 3)).as_py() and not array.null_count:
         return pa.FixedSizeListArray.from_arrays(_cast_numbers(array.flatten(), pa.int64()), 3)
     if kind == pa.string() and not pc.any(pc.invert(pc.is_in(array, pa.array(["h", "t"])))).as_py():
@@ -101,7 +104,10 @@ def _cast(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
 def _cast_numbers(array: pa.Array, kind: pa.DataType) -> pa.Array:
     if array.null_count or not (pa.types.is_integer(array.type) or pa.types.is_floating(array.type)):
         raise pa.ArrowInvalid("not numbers")
-    return array.cast(kind, safe=kind != pa.float64())
+    numbers = array.cast(kind, safe=kind != pa.float64())
+    if not pc.all(pc.is_finite(numbers)).as_py():
+        raise pa.ArrowInvalid("not finite")
+    return numbers
 
 
 def _cast_each(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
