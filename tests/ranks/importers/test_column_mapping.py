@@ -155,7 +155,7 @@ def test_a_column_that_the_user_took_is_not_taken_again() -> None:
 
 def test_two_usual_names_need_a_decision() -> None:
     assert find_columns(["subject", "h"], {}).problems == [
-        "'subject' and 'h' may all be the head: choose one with `columns`"
+        "'subject' and 'h' may both be head: choose one with `columns`"
     ]
     assert find_columns(["subject", "h"], {"head": "h"}).problems == []
 
@@ -164,7 +164,7 @@ def test_everything_wrong_with_the_names_is_said_at_once() -> None:
     naming = find_columns(["Position", "x", "x"], {"rnak": "x", "rank": "positon", "side": "x"})
     assert naming.problems == [
         "'rnak' is not a column of a rank table; nearest: rank",
-        "column 'x' is named for several: rnak, side",
+        "column 'x' is named for several columns: rnak, side",
         "there is no column 'positon' to take as rank; nearest: Position",
         "column 'x' occurs twice",
     ]
@@ -219,9 +219,9 @@ def test_unknown_labels_are_all_named(graph: KnowledgeGraph) -> None:
     found, draft = _triples(["Ada", "Eve", "Eve"], ["hates"] * 3, ["NA", "Bob", ""], graph)
     assert found == {"head": [0, None, None], "tail": [None, 1, None], "relation": [None] * 3}
     assert draft.problems == [
-        "head is no entity of the graph: 'Eve': 2 rows (rows 2-3)",
-        "tail is no entity of the graph: 'NA': 1 row (row 1)",
-        "relation is no relation of the graph: 'hates': 3 rows (rows 1-3)",
+        "head is not a known entity: 'Eve': 2 rows (rows 2-3)",
+        "tail is not a known entity: 'NA': 1 row (row 1)",
+        "relation is not a known relation: 'hates': 3 rows (rows 1-3)",
     ]
     many = [f"x{i}" for i in range(25)]
     assert "'x19' and 5 more: 25 rows" in _triples(many, [0] * 25, ["Ada"] * 25, graph)[1].problems[0]
@@ -230,7 +230,7 @@ def test_unknown_labels_are_all_named(graph: KnowledgeGraph) -> None:
 def test_a_label_that_two_ids_share_is_refused() -> None:
     graph = KnowledgeGraph.from_triples(train=[[0, 0, 1]], entity_labels=["Ada", "Bob", "Ada", None, None])
     _, draft = _triples(["Bob", "Ada"], [0, 0], ["Bob", "Bob"], graph)
-    assert draft.problems == ["head has a label that several ids share: 'Ada': 1 row (row 2)"]
+    assert draft.problems == ["head is a label of several ids: 'Ada': 1 row (row 2)"]
 
 
 def test_labels_need_a_graph_that_has_them() -> None:
@@ -264,7 +264,7 @@ def test_head_and_tail_are_read_alike(numbered: KnowledgeGraph) -> None:
 def test_numbers_that_are_no_ids_but_labels_are_labels(numbered: KnowledgeGraph) -> None:
     found, draft = _triples(["14"], [0], ["1"], numbered)
     assert (found["head"], found["tail"]) == ([3], [0])
-    assert draft.notes == ["head and tail were read as labels: they are no ids of the graph"]
+    assert draft.notes == ["head and tail were read as labels: they are not ids of the graph"]
 
 
 def test_numbers_that_may_be_both_are_ids_unless_the_user_says_labels(numbered: KnowledgeGraph) -> None:
@@ -287,7 +287,7 @@ def _choose(*columns: str, chosen: frozenset[str] = frozenset()) -> tuple[str, .
     return choose_recipe(Naming({name: name for name in columns}, chosen))
 
 
-def _read_recipes(**columns: list[Any]) -> tuple[dict[str, list[Any]], Draft]:
+def _ranks_of(**columns: list[Any]) -> tuple[dict[str, list[Any]], Draft]:
     recipe = _choose(*columns)
     assert recipe is not None
     draft = Draft(Path("x.csv"))
@@ -303,12 +303,12 @@ def test_all_recipes_say_what_counting_says(scores: list[list[int]]) -> None:
     rank = [float(np.mean([b + 1 + place for place in range(e + 1)])) for b, e in zip(better, equal, strict=True)]
     best, worst = [b + 1 for b in better], [b + 1 + e for b, e in zip(better, equal, strict=True)]
     expected = {"rank": rank, "ties": equal}
-    assert _read_recipes(greater=better, equal=equal)[0] == expected
-    assert _read_recipes(greater=better, ties=equal)[0] == expected
-    assert _read_recipes(optimistic=best, pessimistic=worst)[0] == expected
-    assert _read_recipes(optimistic=list(map(str, best)), pessimistic=list(map(str, worst)))[0] == expected
-    assert _read_recipes(rank=rank, ties=equal)[0] == expected
-    assert _read_recipes(rank=rank)[0] == {"rank": rank}
+    assert _ranks_of(greater=better, equal=equal)[0] == expected
+    assert _ranks_of(greater=better, ties=equal)[0] == expected
+    assert _ranks_of(optimistic=best, pessimistic=worst)[0] == expected
+    assert _ranks_of(optimistic=list(map(str, best)), pessimistic=list(map(str, worst)))[0] == expected
+    assert _ranks_of(rank=rank, ties=equal)[0] == expected
+    assert _ranks_of(rank=rank)[0] == {"rank": rank}
 
 
 def test_more_information_is_preferred_unless_the_user_names_a_column() -> None:
@@ -325,34 +325,34 @@ def test_half_a_recipe_is_none(columns: tuple[str, ...]) -> None:
 
 
 def test_missing_and_nan_ranks_stay_apart() -> None:
-    found, draft = _read_recipes(rank=["", "nan", "1"])
+    found, draft = _ranks_of(rank=["", "nan", "1"])
     assert found["rank"][0] is None
     assert np.isnan(found["rank"][1])
     assert draft.problems == []
 
 
 def test_unreadable_columns_make_the_rank_unreadable() -> None:
-    found, draft = _read_recipes(optimistic=["x", "1"], pessimistic=["2", "2"])
+    found, draft = _ranks_of(optimistic=["x", "1"], pessimistic=["2", "2"])
     assert found["rank"] == [None, 1.5]
     assert draft.problems == ["optimistic is not a number, for example 'x': 1 row (row 1)"]
     assert "rank" in draft.malformed
 
 
 def test_ties_that_are_not_whole_are_refused() -> None:
-    found, draft = _read_recipes(optimistic=[1.0, 1.0, 1.0], pessimistic=[2.5, 2.0, np.inf])
+    found, draft = _ranks_of(optimistic=[1.0, 1.0, 1.0], pessimistic=[2.5, 2.0, np.inf])
     assert found["ties"] == [None, 1, None]
-    assert draft.problems == ["optimistic and pessimistic give no whole number of ties: 2 rows (rows 1, 3)"]
+    assert draft.problems == ["optimistic and pessimistic give a fractional number of ties: 2 rows (rows 1, 3)"]
 
 
 def test_ties_need_not_be_recorded_in_every_row() -> None:
-    assert _read_recipes(rank=[1, 2], ties=[None, 2])[0] == {"rank": [1, 2], "ties": [None, 2]}
+    assert _ranks_of(rank=[1, 2], ties=[None, 2])[0] == {"rank": [1, 2], "ties": [None, 2]}
 
 
 def test_a_count_that_seems_to_include_the_target_is_remarked() -> None:
-    assert _read_recipes(greater=[0, 1], equal=[1, 2])[1].notes == [
+    assert _ranks_of(greater=[0, 1], equal=[1, 2])[1].notes == [
         "equal is at least 1 in every row: it must not count the target itself"
     ]
-    assert _read_recipes(greater=[0, 1], equal=[0, 2])[1].notes == []
+    assert _ranks_of(greater=[0, 1], equal=[0, 2])[1].notes == []
 
 
 def test_a_superfluous_column_either_agrees_or_is_remarked() -> None:

@@ -67,7 +67,7 @@ def test_labels_are_the_columns_beyond_the_canonical_ones() -> None:
     assert draft.label_columns == ["kind"]
 
 
-def _draft_finish(name: str = "a.csv", **changes: list[Any]) -> Draft:
+def _complete(name: str = "a.csv", **changes: list[Any]) -> Draft:
     columns: dict[str, list[Any]] = {
         "head": [0, 0],
         "relation": [0, 0],
@@ -96,14 +96,14 @@ def test_seeds_are_the_numbers_that_end_the_names_if_all_differ(names: list[str]
 
 
 def test_one_file_has_a_seed_only_if_it_is_given() -> None:
-    assert finish_import([_draft_finish("m_7.csv")], ImportOptions()).seed is None
-    seed = finish_import([_draft_finish()], ImportOptions(seed=5)).seed
+    assert finish_import([_complete("m_7.csv")], ImportOptions()).seed is None
+    seed = finish_import([_complete()], ImportOptions(seed=5)).seed
     assert seed is not None
     assert seed.tolist() == [5, 5]
 
 
 def test_several_files_are_several_seeds() -> None:
-    drafts = [_draft_finish("m_4.csv"), _draft_finish("m_2.csv", rank=[1.5, 1.0])]
+    drafts = [_complete("m_4.csv"), _complete("m_2.csv", rank=[1.5, 1.0])]
     ranks = finish_import(drafts, ImportOptions())
     assert ranks.seed is not None
     assert (ranks.seed.tolist(), ranks.rank.tolist()) == ([4, 4, 2, 2], [1, 2, 1.5, 1])
@@ -111,31 +111,31 @@ def test_several_files_are_several_seeds() -> None:
 
 
 def test_files_with_seeds_of_their_own_keep_them() -> None:
-    ranks = finish_import([_draft_finish(seed=[9, 9]), _draft_finish(seed=[8, 8])], ImportOptions())
+    ranks = finish_import([_complete(seed=[9, 9]), _complete(seed=[8, 8])], ImportOptions())
     assert ranks.seed is not None
     assert ranks.seed.tolist() == [9, 9, 8, 8]
     with pytest.raises(DataError, match="not usable"):
-        finish_import([_draft_finish(seed=[9, 9]), _draft_finish(seed=[9, 9])], ImportOptions())
+        finish_import([_complete(seed=[9, 9]), _complete(seed=[9, 9])], ImportOptions())
 
 
 def test_seeds_must_be_in_all_files_or_in_none() -> None:
     with pytest.raises(DataError) as caught:
-        finish_import([_draft_finish(seed=[9, 9]), _draft_finish("b.csv")], ImportOptions())
+        finish_import([_complete(seed=[9, 9]), _complete("b.csv")], ImportOptions())
     assert caught.value.problems == ["some files have a seed column, others do not: b.csv"]
 
 
 def test_a_given_seed_contradicts_a_column_of_seeds() -> None:
     with pytest.raises(UsageError) as caught:
-        finish_import([_draft_finish(seed=[9, 9])], ImportOptions(seed=1))
+        finish_import([_complete(seed=[9, 9])], ImportOptions(seed=1))
     assert caught.value.problems == ["`seed` is given, but a.csv has a seed column"]
 
 
 def test_problems_of_all_files_are_said_at_once_by_name() -> None:
-    bad, worse = _draft_finish("bad.csv", rank=[0.0, 9.0]), _draft_finish("worse.csv", head=[0, 7])
+    bad, worse = _complete("bad.csv", rank=[0.0, 9.0]), _complete("worse.csv", head=[0, 7])
     worse.problems.append("it is odd")
     worse.needs.append("say more")
     with pytest.raises(DataError) as caught:
-        finish_import([_draft_finish("good.csv"), bad, worse], ImportOptions(num_entities=4))
+        finish_import([_complete("good.csv"), bad, worse], ImportOptions(num_entities=4))
     assert caught.value.problems == [
         "bad.csv: rank is below 1: 1 row (row 1)",
         "bad.csv: rank is larger than the number of candidates: 1 row (row 2)",
@@ -146,7 +146,7 @@ def test_problems_of_all_files_are_said_at_once_by_name() -> None:
 
 
 def test_only_needs_are_a_usage_error() -> None:
-    draft = _draft_finish()
+    draft = _complete()
     draft.needs.append("say more")
     with pytest.raises(UsageError) as caught:
         finish_import([draft], ImportOptions())
@@ -154,7 +154,7 @@ def test_only_needs_are_a_usage_error() -> None:
 
 
 def test_a_graph_gives_popularity_its_rules_and_its_name(graph: KnowledgeGraph) -> None:
-    draft = _draft_finish()
+    draft = _complete()
     draft.filtered = ("train", "test")
     ranks = finish_import([draft], ImportOptions(graph=graph, model="m", split="test"))
     assert ranks.numbers("entity_popularity").tolist() == [2 / 8, 1 / 8]
@@ -164,20 +164,20 @@ def test_a_graph_gives_popularity_its_rules_and_its_name(graph: KnowledgeGraph) 
     assert (info.filtered, info.filter_hash) == (("train", "test"), graph.content_hash)
     assert info.settings["popularity"] == "graph"
     with pytest.raises(DataError) as caught:
-        finish_import([_draft_finish(relation=[0, 2], candidates=[5, 2])], ImportOptions(graph=graph))
+        finish_import([_complete(relation=[0, 2], candidates=[5, 2])], ImportOptions(graph=graph))
     assert len(caught.value.problems) == 2
 
 
 def test_a_graph_without_training_triples_gives_no_popularity() -> None:
     bare = KnowledgeGraph.from_triples(test=[[0, 0, 3]], name="bare")
-    ranks = finish_import([_draft_finish(entity_popularity=[0.5, 0.5])], ImportOptions(graph=bare))
+    ranks = finish_import([_complete(entity_popularity=[0.5, 0.5])], ImportOptions(graph=bare))
     assert ranks.numbers("entity_popularity").tolist() == [0.5, 0.5]
     assert ranks.info.settings["popularity"] == "column"
     assert "bare has no training triples, so it gives no popularity" in ranks.info.settings["notes"]
 
 
 def test_what_is_null_is_noted() -> None:
-    draft = _draft_finish(ties=[None, 0], entity_popularity=[0.1, 0.2], kind=["a", None])
+    draft = _complete(ties=[None, 0], entity_popularity=[0.1, 0.2], kind=["a", None])
     draft.notes.append("read in a special way")
     assert finish_import([draft], ImportOptions()).info.settings == {
         "source": ["a.csv"],

@@ -240,12 +240,12 @@ def test_facts_are_recorded_without_the_place_of_the_file(path: Path, graph: Kno
 
 def test_missing_columns_are_all_named_with_what_was_looked_for(path: Path) -> None:
     assert _problems(path, "a,b\n1,2\n") == [
-        "no column is the head (looked for: head, h, subject, subj, s, head_id, head_label)",
-        "no column is the relation (looked for: relation, r, rel, predicate, pred, p, relation_id, relation_label)",
-        "no column is the tail (looked for: tail, t, object, obj, o, tail_id, tail_label)",
-        "no column is the side (looked for: side, predicted, predicted_side, direction, target_side, mode)",
-        "no column is the rank (looked for: rank, mean_rank, realistic_rank, realistic, filtered_rank), "
-        "nor optimistic and pessimistic, nor greater and equal",
+        "no column for head (tried: head, h, subject, subj, s, head_id, head_label)",
+        "no column for relation (tried: relation, r, rel, predicate, pred, p, relation_id, relation_label)",
+        "no column for tail (tried: tail, t, object, obj, o, tail_id, tail_label)",
+        "no column for side (tried: side, predicted, predicted_side, direction, target_side, mode)",
+        "no column for rank (tried: rank, mean_rank, realistic_rank, realistic, filtered_rank), "
+        "and no optimistic and pessimistic, or greater and equal",
         "the columns found are: a, b",
     ]
 
@@ -272,7 +272,7 @@ def test_a_header_alone_has_no_rows(path: Path) -> None:
 def test_bad_lines_and_bad_columns_are_said_at_once(path: Path) -> None:
     problems = _problems(path, "head,relation,tail,side,position,candidates\n0,0,3,tail,1.5\n")
     assert problems[0] == "line 2: 5 fields, expected 6: '0,0,3,tail,1.5'"
-    assert problems[1].startswith("no column is the rank")
+    assert problems[1].startswith("no column for rank")
 
 
 def test_all_bad_values_are_said_at_once(path: Path, graph: KnowledgeGraph) -> None:
@@ -286,7 +286,7 @@ def test_all_bad_values_are_said_at_once(path: Path, graph: KnowledgeGraph) -> N
         "Ada,,Di,head,1,-2,",
     ]
     assert _problems(path, "\n".join(lines), graph=graph) == [
-        "head is no entity of the graph: 'Eve': 1 row (row 2)",
+        "head is not a known entity: 'Eve': 1 row (row 2)",
         "the side is 'up', expected one of head, h, s, subject, lhs, head-batch, head_batch, tail, t, o, object, rhs, "
         "tail-batch, tail_batch: 1 row (row 3)",
         "rank is not a number, for example 'first': 1 row (row 2)",
@@ -307,7 +307,7 @@ def test_what_only_the_user_can_say_is_a_usage_error(path: Path) -> None:
     assert [problem.split(",")[0].split(":")[0] for problem in caught.value.problems] == [
         "labels in head and tail",
         "labels in relation",
-        "no column is the number of candidates",
+        "no column for the number of candidates",
     ]
     with pytest.raises(UsageError, match="`num_entities` is 0, expected at least 1"):
         _rows(path, CANONICAL, num_entities=0)

@@ -81,7 +81,7 @@ def mapping_problems(mapping: Mapping[str, str]) -> list[str]:
         f"{name!r} is not a column of a rank table{nearest(name, SYNONYMS)}" for name in mapping if name not in SYNONYMS
     ]
     return problems + [
-        f"column {source!r} is named for several: {', '.join(c for c, s in mapping.items() if s == source)}"
+        f"column {source!r} is named for several columns: {', '.join(c for c, s in mapping.items() if s == source)}"
         for source in dict.fromkeys(sources)
         if sources.count(source) > 1
     ]
@@ -108,7 +108,7 @@ def find_columns(names: Sequence[str], mapping: Mapping[str, str]) -> Naming:
         own = [name for name, normalised in free.items() if normalised == column]
         usual = own or [name for name, normalised in free.items() if normalised in synonyms]
         if len(usual) > 1:
-            problems.append(f"{' and '.join(map(repr, usual))} may all be the {column}: choose one with `columns`")
+            problems.append(f"{' and '.join(map(repr, usual))} may both be {column}: choose one with `columns`")
         elif usual:
             found[column] = usual[0]
     return Naming(found, frozenset(mapping), problems)
@@ -120,23 +120,18 @@ def missing_columns(naming: Naming, names: Sequence[str]) -> list[str]:
     A column that the user named has its own message if it does not exist.
     """
     absent = [n for n in ("head", "relation", "tail", "side") if n not in naming.found and n not in naming.chosen]
-    problems = [_looked_for(name) for name in absent]
-    if choose_recipe(naming) is None and not naming.chosen & {
-        "rank",
-        "optimistic",
-        "pessimistic",
-        "greater",
-        "equal",
-    }:
-        problems.append(f"{_looked_for('rank')}, nor optimistic and pessimistic, nor greater and equal")
+    problems = [_not_found(name) for name in absent]
+    chosen = naming.chosen & {"rank", "optimistic", "pessimistic", "greater", "equal"}
+    if choose_recipe(naming) is None and not chosen:
+        problems.append(f"{_not_found('rank')}, and no optimistic and pessimistic, or greater and equal")
     if problems:
         doubt = ": is `format` correct?" if len(names) == 1 else ""
         problems.append(f"the columns found are: {', '.join(names) or 'none'}{doubt}")
     return problems
 
 
-def _looked_for(column: str) -> str:
-    return f"no column is the {column} (looked for: {', '.join((column, *SYNONYMS[column]))})"
+def _not_found(column: str) -> str:
+    return f"no column for {column} (tried: {', '.join((column, *SYNONYMS[column]))})"
 
 
 def label_name(name: str) -> str:
@@ -201,7 +196,7 @@ def apply_recipe(draft: Draft, columns: Columns, sources: tuple[str, ...]) -> di
     if ties is None:
         return found
     fractional = ~np.isnan(ties) & ((np.floor(ties) != ties) | np.isinf(ties))
-    draft.refuse(f"{' and '.join(sources)} give no whole number of ties", fractional, "ties")
+    draft.refuse(f"{' and '.join(sources)} give a fractional number of ties", fractional, "ties")
     found["ties"] = pa.array(np.where(fractional, np.nan, ties), from_pandas=True).cast(pa.int64())
     if "equal" in sources and len(ties) and np.nanmin(ties, initial=np.inf) >= 1:
         draft.notes.append("equal is at least 1 in every row: it must not count the target itself")
@@ -275,7 +270,7 @@ def _are_labels(draft: Draft, names: str, texts: list[pa.Array], known: pa.Array
         return False
     outside = bool(pc.any(pc.greater_equal(ids, size)).as_py())
     draft.notes.append(
-        f"{names} were read as labels: they are no ids of the graph"
+        f"{names} were read as labels: they are not ids of the graph"
         if outside
         else f"{names} were read as ids, though they are also labels; `labels=True` reads them as labels"
     )
@@ -288,8 +283,8 @@ def _look_up(draft: Draft, name: str, column: pa.Array, kind: str, known: pa.Arr
     counts = pc.value_counts(known.drop_null())
     shared = counts.field(0).filter(pc.greater(counts.field(1), 1))
     for problem, wrong in (
-        (f"{name} is no {kind} of the graph", pc.and_(ids.is_null(), text.is_valid())),
-        (f"{name} has a label that several ids share", pc.is_in(text, shared)),
+        (f"{name} is not a known {kind}", pc.and_(ids.is_null(), text.is_valid())),
+        (f"{name} is a label of several ids", pc.is_in(text, shared)),
     ):
         draft.refuse(f"{problem}: {_listed(text.filter(wrong))}", wrong, name)
     return ids.cast(pa.int64())
@@ -333,10 +328,10 @@ def read_candidates(draft: Draft, columns: Columns, triples: Columns, side: pa.A
         what = "the number of filtered entities is known" if source else "`raw=True` means unfiltered"
         draft.require(f"{what}, but not the number of entities: give `graph` or `num_entities`", "candidates")
     elif graph is not None:
-        draft.require(f"no column is the number of candidates, and {graph.name} has no training triples", "candidates")
+        draft.require(f"no column for the number of candidates, and {graph.name} has no training triples", "candidates")
     else:
         draft.require(
-            "no column is the number of candidates: give `graph`, whose known answers then count as filtered; or "
+            "no column for the number of candidates: give `graph`, whose known answers then count as filtered; or "
             "`num_entities` with a column 'filtered', or with `raw=True` if the ranks are unfiltered",
             "candidates",
         )
