@@ -306,7 +306,7 @@ class Checker:
 
     def __init__(self, rows: int, graph: KnowledgeGraph | None = None, *, further: tuple[Rule, ...] = ()) -> None:
         self._rules = RULES + (graph_rules(graph) if graph else ()) + further
-        self._remedy = _REMEDY + (f", or give the `graph` that was ranked, if it is not {graph.name}" if graph else "")
+        self._remedy = _REMEDY + (f", or give the graph that was ranked, if it is not {graph.name}" if graph else "")
         self._violations = [_Violation() for _ in self._rules]
         self._hashes = np.empty(rows, dtype=np.uint64)
         self._seen = 0
