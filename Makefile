@@ -7,11 +7,12 @@ KGPROBE_DATA ?= $(abspath ../shared/data)
 export KGPROBE_DATA
 endif
 
-.PHONY: help install demo test lint bench docs clean
+.PHONY: help install demo test test-slow test-all lint bench docs clean
 
 help:
 	@echo "make demo   set up, and train, rank and compare models on the built-in graph"
-	@echo "make test   set up, and run the tests"
+	@echo "make test   set up, and run the tests, which takes minutes"
+	@echo "make test-all   the same, then the long studies that are marked slow (make test-slow: only these)"
 	@echo "make install | lint | bench | docs | clean"
 
 $(BIN)/python:
@@ -31,7 +32,12 @@ demo: install
 	$(BIN)/kgprobe demo
 
 test: $(VENV)/.dev
-	$(BIN)/python -m pytest -q -n 2
+	$(BIN)/python -m pytest -q -n 2 --dist worksteal -m "not slow"
+
+test-slow: $(VENV)/.dev
+	$(BIN)/python -m pytest -q -n 2 --dist worksteal -m slow
+
+test-all: test test-slow
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .

@@ -15,7 +15,7 @@ import kgprobe as kp
 from kgprobe.comparison import Lineup, line_up
 from kgprobe.comparison.estimators import difference, estimator
 from kgprobe.decision import decide, decision_map
-from kgprobe.metrics.popularity_metrics import Probe
+from kgprobe.metrics.popularity_metrics import PROBE
 from machine import best_of, describe, peak_allocation
 
 ALPHAS, BETAS = np.linspace(-1, 1, 41), np.linspace(0, 0.8, 33)
@@ -57,7 +57,7 @@ def looped(lineup: Lineup, points: int) -> NDArray[np.float64]:
     clusters = lineup.clusters("triple")
     found = np.zeros((points, len(lineup.models), len(lineup.models)))
     for p in range(points):
-        metric = Probe(alpha=float(ALPHAS[p]), beta=float(BETAS[p]))
+        metric = PROBE(alpha=float(ALPHAS[p]), beta=float(BETAS[p]))
         each = [estimator(lineup, model, metric, clusters=clusters) for model in lineup.models]
         for i, first in enumerate(each):
             for j, second in enumerate(each[:i]):

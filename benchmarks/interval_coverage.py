@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 from kgprobe.comparison.estimator_families import EstimatorFamily, bootstrap, estimator_family
 from kgprobe.comparison.estimators import Estimator, MeanPart
 from kgprobe.comparison.intervals import Interval, tails
-from kgprobe.comparison.model_comparison import Hypotheses, Plan, about_the_method, about_these_runs
+from kgprobe.comparison.model_comparison import Hypotheses, about_the_method, about_these_runs
+from kgprobe.comparison.results import ComparisonSettings
 from kgprobe.metrics.rank_metrics import MRR
 from machine import describe
 
@@ -103,7 +104,7 @@ def normal(one: EstimatorFamily) -> tuple[float, float]:
     return one.estimate[0] - half, one.estimate[0] + half
 
 
-def values(world: World, number: int, plan: Plan) -> str:
+def values(world: World, number: int, plan: ComparisonSettings) -> str:
     """Coverage for a single model, by several methods."""
     truth = world.truth()
     drawn = list(world.sets(number, 1, np.random.default_rng(1)))
@@ -122,7 +123,7 @@ def values(world: World, number: int, plan: Plan) -> str:
     )
 
 
-def differences(world: World, number: int, plan: Plan) -> str:
+def differences(world: World, number: int, plan: ComparisonSettings) -> str:
     """Coverage of the difference of two models that are alike, and how often the test finds one."""
     questions = [
         Hypotheses(MRR(), estimator_family(estimators(*one)), ((0, 1),))
@@ -145,7 +146,7 @@ def main() -> None:
     parser.add_argument("--sets", type=int, default=2000)
     parser.add_argument("--replicates", type=int, default=1000)
     options = parser.parse_args()
-    plan = Plan(0.95, options.replicates, options.replicates, 0)
+    plan = ComparisonSettings(replicates=options.replicates, permutations=options.replicates)
     print(describe())
     print(f"{options.sets:,} simulated test sets in each row, {options.replicates:,} replicates; coverage in %\n")
     print(

@@ -73,7 +73,7 @@ def main() -> None:
     print(describe(), f"torch {torch.__version__}")
     graph = kp.load_graph(arguments.graph)
     setting = Setting.build(graph)
-    distinct = sum(len(setting.facts.queries(side)) for side in setting.facts.sides)
+    distinct = sum(len(setting.ranked.queries(side)) for side in setting.ranked.sides)
     print(f"{graph.name}: {setting.queries:,} queries, {distinct:,} distinct, {graph.num_entities:,} entities")
     factory = CoreTriplesFactory(
         torch.from_numpy(graph.triples("train").astype(np.int64)), graph.num_entities, graph.num_relations
@@ -109,8 +109,8 @@ def compare(setting: Setting, model: Model, facts: int, *, products: bool) -> No
 def bare_products(setting: Setting, scorer: kp.EmbeddingScorer) -> float:
     """Seconds of nothing but the matrix products of the distinct queries, as large as BLAS likes them best."""
     parts = []
-    for side in setting.facts.sides:
-        queries = setting.facts.queries(side)
+    for side in setting.ranked.sides:
+        queries = setting.ranked.queries(side)
         parts.append(scorer.encode_queries(side, queries.given, queries.relation))
     vectors, table = np.concatenate(parts), np.ascontiguousarray(scorer.candidates("tail").T)
     out = np.empty((PRODUCT_ROWS, table.shape[1]), dtype=np.float32)
@@ -152,11 +152,11 @@ def compare_norms(graph: kp.KnowledgeGraph) -> None:
 
 
 def _in_threads(similarity: kp.GroupNorm, queries: NDArray[np.float32], table: NDArray[np.float32]) -> None:
-    arithmetic = backend_for("cpu")
+    backend = backend_for("cpu")
     parts = np.array_split(queries, THREADS)
     with ThreadPoolExecutor(THREADS) as pool:
         for start in range(0, len(table), 1024):
-            list(pool.map(lambda part, s=start: arithmetic.scores(similarity, part, table[s : s + 1024]), parts))
+            list(pool.map(lambda part, s=start: backend.scores(similarity, part, table[s : s + 1024]), parts))
 
 
 def measure_memory(name: str, graph: kp.KnowledgeGraph) -> None:

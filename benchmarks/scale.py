@@ -69,7 +69,7 @@ def main() -> None:
     print(f"table {table:.2f} GiB; peak {peak:.2f} GiB, {peak - table:.2f} GiB beyond the table")
 
     seconds = counting(setting, model)
-    queries = sum(len(setting.facts.queries(side)) for side in setting.facts.sides)
+    queries = sum(len(setting.ranked.queries(side)) for side in setting.ranked.sides)
     mine = 2 * queries * entities.size / seconds / 1e9
     bare = product_rate(entities)
     print(f"{queries:,} distinct queries in {seconds:.1f} s: {mine:.0f} GFLOP/s, {mine / bare:.2f} of {bare:.0f}")

@@ -21,7 +21,7 @@ from typing import TypeAlias
 import torch
 
 import kgprobe as kp
-from kgprobe.metrics.popularity_metrics import Probe
+from kgprobe.metrics.popularity_metrics import PROBE
 from kgprobe.models.complex import ComplExOptions
 from kgprobe.resources import Resources
 from kgprobe.train.checkpoints import MemoryStorage
@@ -32,7 +32,7 @@ from kgprobe.train.trainer import TrainingResources, train
 from kgprobe.train.validation import Best, Selection
 from machine import describe
 
-POINTS = [Probe(alpha=alpha, beta=beta) for alpha, beta in ((1, 0), (0, 0), (-1, 0), (1, 0.8))]
+POINTS = [PROBE(alpha=alpha, beta=beta) for alpha, beta in ((1, 0), (0, 0), (-1, 0), (1, 0.8))]
 
 FROM_THE_START = [{"regularisation": weight} for weight in (0.0001, 0.0003, 0.003, 0.01, 0.03, 0.06)]
 
@@ -59,16 +59,16 @@ class Outcome:
     keep: MemoryStorage
     best: dict[str, list[Best]]
 
-    def score(self, point: Probe) -> float:
+    def score(self, point: PROBE) -> float:
         """The mean of the best validations."""
         return statistics.mean(best.score for best in self.best[str(point)])
 
-    def epoch(self, point: Probe) -> float:
+    def epoch(self, point: PROBE) -> float:
         """The mean epoch of the best validations."""
         return statistics.mean(best.epoch for best in self.best[str(point)])
 
 
-Beginning: TypeAlias = tuple[Outcome, Probe]
+Beginning: TypeAlias = tuple[Outcome, PROBE]
 
 """Where a training begins: another, and the point by which its checkpoints are the best."""
 
@@ -128,7 +128,7 @@ def compare_fits(graph: kp.KnowledgeGraph, plain: Settings, resources: TrainingR
         print(f"| {' | '.join([graph.name, name, *(f'{fit.score(point):.4f}' for point in POINTS)])} |", flush=True)
 
 
-def soft_for(plain: Settings, point: Probe) -> Settings:
+def soft_for(plain: Settings, point: PROBE) -> Settings:
     return replace(plain, loss="soft_probe", loss_alpha=point.alpha, loss_beta=point.beta_e or 0.0)
 
 
@@ -166,7 +166,7 @@ def outcome_of(
     return Outcome(settings, keep, train(settings, graph, keep, resources).best)
 
 
-def begin_from(keep: MemoryStorage, settings: Settings, graph: kp.KnowledgeGraph, other: Outcome, point: Probe) -> None:
+def begin_from(keep: MemoryStorage, settings: Settings, graph: kp.KnowledgeGraph, other: Outcome, point: PROBE) -> None:
     """Let a training begin from the checkpoints that are the best of another by a point, with a fresh optimiser."""
     kept = [other.keep.load_best(str(point), seed)[0] for seed in settings.seeds]
     fresh = EmbeddingLearner(settings, graph, torch.device("cpu")).state()
@@ -176,12 +176,12 @@ def begin_from(keep: MemoryStorage, settings: Settings, graph: kp.KnowledgeGraph
     keep.save_state(fresh | model, progress)
 
 
-def chosen(outcomes: Sequence[Outcome], point: Probe) -> Outcome:
+def chosen(outcomes: Sequence[Outcome], point: PROBE) -> Outcome:
     """The one of the best validation."""
     return max(outcomes, key=lambda outcome: outcome.score(point))
 
 
-def tested(graph: kp.KnowledgeGraph, outcome: Outcome, point: Probe) -> str:
+def tested(graph: kp.KnowledgeGraph, outcome: Outcome, point: PROBE) -> str:
     """Mean and standard deviation of the test scores over the seeds."""
     ranks = rank_best(outcome.keep, outcome.settings, graph, str(point), Resources(threads=1))
     (score,) = kp.scores(ranks, [point])

@@ -1,4 +1,5 @@
 import os
+import signal
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,10 @@ settings.register_profile("explore", deadline=None, suppress_health_check=[Healt
 settings.register_profile("repeatable", parent=settings.get_profile("explore"), derandomize=True)
 
 settings.load_profile("repeatable")
+
+# What a shell starts in the background ignores interrupts, and so would the commands that tests interrupt.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(autouse=True)

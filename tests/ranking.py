@@ -11,16 +11,13 @@ from numpy.typing import NDArray
 
 from adversarial import QUERIES, TABLES, Floats, normal
 from kgprobe.graph import KnowledgeGraph
-from kgprobe.predict.backends.backend import Backend
+from kgprobe.predict.backends.backend import Backend, NumpyBackend
 from kgprobe.predict.backends.numba_backend import NumbaBackend
-from kgprobe.predict.backends.numpy_backend import NumpyBackend
 from kgprobe.predict.backends.torch_backend import TorchBackend
-from kgprobe.predict.candidates import CandidateSets, QueryCandidates, RelationCandidates
 from kgprobe.predict.engine import count_embedding, count_matrix
-from kgprobe.predict.filters import KnownFilter, Wanted
-from kgprobe.predict.queries import RankedTriples
+from kgprobe.predict.queries import FilterChoice, KnownFilter, RankedTriples
 from kgprobe.predict.scorers import SIDES, Dot, EmbeddingScorer, GroupNorm, RelationEmbeddingScorer, Side, Similarity
-from kgprobe.predict.tasks import Counts, Task
+from kgprobe.predict.tasks import CandidateSets, Counts, QueryCandidates, RelationCandidates, Task
 from kgprobe.ranks import Ranks
 from kgprobe.resources import Resources
 
@@ -32,7 +29,7 @@ Rows = dict[tuple[int, int, int, Side], tuple[float, int, int]]
 
 Allowed = Callable[[Triple, Side], set[int]]
 
-ARITHMETICS: dict[str, Callable[[], Backend]] = {
+BACKENDS: dict[str, Callable[[], Backend]] = {
     "plain": NumpyBackend,
     "compiled": NumbaBackend,
     "torch": lambda: TorchBackend("cpu"),
@@ -104,7 +101,7 @@ def matrix(graph: KnowledgeGraph, seed: int, levels: int = 5) -> Matrix:
 
 
 def graph_of(seed: int, entities: int = 12, relations: int = 3, facts: int = 60) -> KnowledgeGraph:
-    """A small graph with self-loops, repeated test facts, and test facts that training knows."""
+    """A small graph with self-loops, repeated test triples, and test triples that training knows."""
     rng = np.random.default_rng(seed)
 
     def drawn(n: int) -> NDArray[np.int64]:
@@ -133,17 +130,17 @@ def relation_sets(graph: KnowledgeGraph, seed: int) -> tuple[RelationCandidates,
     return sets, lambda triple, side: set(np.flatnonzero(kept[side][triple[1]]).tolist())
 
 
-def query_sets(facts: RankedTriples, entities: int, seed: int) -> tuple[QueryCandidates, Allowed]:
-    """A few entities for each fact that was given, perhaps several times; and what is allowed."""
+def query_sets(ranked: RankedTriples, entities: int, seed: int) -> tuple[QueryCandidates, Allowed]:
+    """A few entities for each triple that was given, perhaps several times; and what is allowed."""
     rng = np.random.default_rng(seed)
-    lists = {side: rng.integers(0, entities, (len(facts.given), 5)) for side in SIDES}
-    place = {tuple(triple): row for row, triple in reversed(list(enumerate(facts.given.tolist())))}
-    sets = QueryCandidates("drawn", lists, facts.rows)
+    lists = {side: rng.integers(0, entities, (len(ranked.given), 5)) for side in SIDES}
+    place = {tuple(triple): row for row, triple in reversed(list(enumerate(ranked.given.tolist())))}
+    sets = QueryCandidates("drawn", lists, ranked.rows)
     return sets, lambda triple, side: set(lists[side][place[triple]].tolist())
 
 
 def score(similarity: Similarity, query: Sequence[float], candidate: Sequence[float]) -> float:
-    """The score of record, from its definition: float64 in the order of the coordinates, rounded to float32."""
+    """The canonical score, from its definition: float64 in the order of the coordinates, rounded to float32."""
     pairs = [(float(q), float(e)) for q, e in zip(query, candidate, strict=True)]
     total = 0.0
     if isinstance(similarity, Dot):
@@ -177,7 +174,7 @@ def brute_force(
     filtered: tuple[str, ...] = ("train", "valid", "test"),
     allowed: Allowed | None = None,
 ) -> Rows:
-    """The rank, ties and candidates of every test fact on either side, by loops."""
+    """The rank, ties and candidates of every test triple on either side, by loops."""
     known = {tuple(triple) for split in filtered for triple in graph.triples(split).tolist()}
     asked: dict[tuple[Side, int, int], list[float]] = {}
     found: Rows = {}
@@ -190,8 +187,8 @@ def brute_force(
             others = set(range(graph.num_entities)) if allowed is None else allowed((head, relation, tail), side)
             greater = equal = candidates = 0
             for entity in others - {target}:
-                fact = (given, relation, entity) if side == "tail" else (entity, relation, given)
-                if fact not in known:
+                triple = (given, relation, entity) if side == "tail" else (entity, relation, given)
+                if triple not in known:
                     candidates += 1
                     greater += scores[entity] > scores[target]
                     equal += scores[entity] == scores[target]
@@ -202,22 +199,22 @@ def brute_force(
 def counted(
     model: AnyModel,
     graph: KnowledgeGraph,
-    arithmetic: Backend,
+    backend: Backend,
     resources: Resources = Resources(threads=1),  # noqa: B008
-    filtered: Wanted = None,
+    filtered: FilterChoice = None,
     sets: CandidateSets | None = None,
 ) -> Rows:
-    """The same from the engine, with an arithmetic of choice."""
-    facts, known = RankedTriples.build(graph), KnownFilter.build(graph, filtered)
+    """The same from the engine, with an backend of choice."""
+    ranked, known = RankedTriples.build(graph), KnownFilter.build(graph, filtered)
     count: Any = count_embedding if isinstance(model, EmbeddingScorer | RelationEmbeddingScorer) else count_matrix
     found: Rows = {}
-    for side in facts.sides:
-        queries = facts.queries(side)
+    for side in ranked.sides:
+        queries = ranked.queries(side)
         counts = Counts.zeros(len(queries.query))
         for entities in resources.ranges(graph.num_entities):
             task = Task(graph, queries, known, sets, entities)
-            counts = counts + count(model, task, arithmetic, resources, lambda targets: None)
-        rows = zip(facts.triples[queries.fact].tolist(), counts.rank, counts.equal, counts.candidates, strict=True)
+            counts = counts + count(model, task, backend, resources, lambda targets: None)
+        rows = zip(ranked.triples[queries.triple].tolist(), counts.rank, counts.equal, counts.candidates, strict=True)
         found |= {(*triple, side): (float(r), int(t), int(c)) for triple, r, t, c in rows}
     return found
 

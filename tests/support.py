@@ -12,7 +12,7 @@ import pyarrow as pa
 from hypothesis import strategies as st
 
 from kgprobe.metrics import METRICS, Metric
-from kgprobe.metrics.popularity_metrics import Probe
+from kgprobe.metrics.popularity_metrics import PROBE
 from kgprobe.ranks import Ranks
 
 DISPERSION = ("VarRank", "StdRank", "MADRank")
@@ -108,7 +108,7 @@ def metrics() -> st.SearchStrategy[Metric]:
 
 
 def _with_parameters(metric: type[Metric]) -> st.SearchStrategy[Metric]:
-    if issubclass(metric, Probe):
+    if issubclass(metric, PROBE):
         both_or_each = [
             st.one_of(
                 st.just({}),

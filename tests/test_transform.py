@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from kgprobe.transform import (
     _GREGORY,
     AffinePower,
-    Hits,
     Identity,
     InverseLog,
     Log,
     Power,
+    TopK,
     Transformer,
     mean_over_range,
 )
@@ -24,7 +24,7 @@ from kgprobe.transform import (
 
 def test_a_rank_equal_to_k_is_a_hit_and_half_a_rank_more_is_not():
     rank = np.array([1.0, 2.5, 3.0, 3.5, 4.0])
-    assert Hits(3)(rank, np.full(5, 9.0)).tolist() == [1, 1, 1, 0, 0]
+    assert TopK(3)(rank, np.full(5, 9.0)).tolist() == [1, 1, 1, 0, 0]
 
 
 @settings(max_examples=60)
@@ -32,14 +32,14 @@ def test_a_rank_equal_to_k_is_a_hit_and_half_a_rank_more_is_not():
 def test_share_of_a_tie_group_inside_the_first_k(k, first, more):
     last = first + more
     inside = sum(rank <= k for rank in range(first, last + 1))
-    found = Hits(k).mean_over(np.array([float(first)]), np.array([float(last)]), np.array([30.0]))
+    found = TopK(k).mean_over(np.array([float(first)]), np.array([float(last)]), np.array([30.0]))
     assert found.item() == pytest.approx(inside / (more + 1), rel=1e-15, abs=0)
 
 
 @pytest.mark.parametrize("k", [1, 3, 10])
 def test_chance_by_brute_force(k):
     sizes = np.array([2.0, 3.0, 10.0, 57.0])
-    mean, variance = Hits(k).chance(sizes)
+    mean, variance = TopK(k).chance(sizes)
     for size, m, v in zip(sizes.astype(int).tolist(), mean.tolist(), variance.tolist(), strict=True):
         hits = np.arange(1, size + 1) <= k
         assert (m, v) == pytest.approx((hits.mean(), hits.var()), abs=1e-15)
@@ -237,7 +237,7 @@ def test_chance_at_infinite_alpha(transformer):
 
 def test_infinite_alpha_is_hits_at_one():
     rank, size = np.array([1.0, 2.0, 3.5]), np.array([4.0, 9.0, 9.0])
-    assert (AffinePower(math.inf)(rank, size) == Hits(1)(rank, size)).all()
+    assert (AffinePower(math.inf)(rank, size) == TopK(1)(rank, size)).all()
 
 
 @pytest.mark.parametrize("kind", [Power, AffinePower])

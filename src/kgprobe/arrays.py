@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -240,6 +241,19 @@ def codes_of(tables: Sequence[Sequence[NDArray[np.integer]]]) -> list[Ints]:
     columns = [np.concatenate(parts).astype(np.float64) for parts in zip(*tables, strict=True)]
     _, codes = distinct(columns, len(columns[0]))
     return np.split(codes, np.cumsum([len(table[0]) for table in tables])[:-1])
+
+
+def natural(value: object) -> tuple[int, float, list[tuple[bool, int, str]]]:
+    """A sort key: numbers before text, and numbers within text by their size.
+
+    Example:
+        >>> sorted(["final", "epoch-10", "epoch-5", 7], key=natural)
+        [7, 'epoch-5', 'epoch-10', 'final']
+    """
+    if isinstance(value, int | float):
+        return 0, float(value), []
+    parts = re.split(r"(\d+)", str(value))
+    return 1, 0.0, [(not part.isdecimal(), int(part) if part.isdecimal() else 0, part) for part in parts]
 
 
 def id_problems(where: str, ids: AnyInts, limit: int | None) -> list[str]:

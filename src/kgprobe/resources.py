@@ -1,4 +1,4 @@
-"""Threads, memory and device of a computation; they change how long it takes, never the result."""
+"""Device, threads and memory of a computation. They change its run time, never its result."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ from typing import Any, TypeAlias
 from kgprobe.errors import UsageError
 
 Progress: TypeAlias = Callable[[float], None]
-"""Called with the amount of work done since the last call, in the unit that the function says which takes it."""
+"""A progress callback: called with the amount of work done since the last call. The unit is the caller's."""
 
 _UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
+_STATUS = Path("/proc/self/status")
 
 
 @dataclass(frozen=True)
@@ -24,12 +25,12 @@ class Resources:
     """Device, threads and memory.
 
     Attributes:
-        device: "cpu", or a device of torch such as "cuda" ("torch:cpu" for torch's own CPU arithmetic).
-        threads: How many threads count on the CPU; None for all cores.
-        memory: Bytes of working memory beside the vectors and the filter.
-        batch: Queries at a time; None to choose.
-        tile: Candidates at a time; None to choose.
-        shards: In how many ranges of entities, one after the other; a device holds the vectors of one range only.
+        device: "cpu", or a torch device such as "cuda" ("torch:cpu" for torch on the CPU).
+        threads: Number of threads on the CPU; None for all cores.
+        memory: Bytes of working memory, in addition to the embeddings and the filter.
+        batch: Queries per batch; None to choose.
+        tile: Candidates per tile; None to choose.
+        shards: Number of entity ranges that are processed in turn; the device holds the embeddings of one range.
 
     Example:
         >>> Resources(threads=2, memory=parse_memory("512MB")).memory
@@ -50,17 +51,17 @@ class Resources:
             if (value := getattr(self, name)) is not None and value < least
         ]
         if problems:
-            raise UsageError("these resources make no sense", problems)
+            raise UsageError("invalid resources", problems)
 
     @property
     def workers(self) -> int:
-        """How many threads there are."""
+        """The number of threads."""
         if self.threads is not None:
             return self.threads
         return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
     def ranges(self, entities: int) -> list[range]:
-        """The ranges of entities that are counted one after the other.
+        """The entity ranges of the shards.
 
         Example:
             >>> Resources(shards=2).ranges(5)
@@ -70,32 +71,27 @@ class Resources:
         return [range(start, min(start + step, entities)) for start in range(0, entities, step)]
 
     def queries(self, bytes_each: int, most: int) -> int:
-        """How many queries fit at a time, where each takes some memory, unless their number is given."""
+        """The number of queries per batch: `batch` if it is set, else as many as fit into memory, up to ``most``."""
         return self.batch or max(1, min(most, self.memory // max(bytes_each, 1)))
 
 
 def parse_memory(text: str) -> int:
-    """A number of bytes as people write it.
+    """Parse an amount of memory into bytes.
 
     Example:
         >>> parse_memory("2 GB"), parse_memory("1.5g"), parse_memory("4096")
         (2147483648, 1610612736, 4096)
     """
-    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]?)(?:i?b)?\s*", text.lower())
-    if not found:
-        raise UsageError(f"{text!r} is no amount of memory", remedy="write it as 512MB or 4GB")
-    return int(float(found[1]) * _UNITS[found[2]])
+    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]?)(?:i?b)?\s*", text.lower())
+    if not match:
+        raise UsageError(f"{text!r} is not an amount of memory", remedy="write it as 512MB or 4GB")
+    return int(float(match[1]) * _UNITS[match[2]])
 
 
 def single_blas_thread() -> AbstractContextManager[Any]:
-    """A context in which matrix products run in the thread that asks for them.
+    """A context in which BLAS uses one thread, so that it does not compete with the engine's own threads.
 
-    Threads of BLAS beside the engine's own would only be in the way. In a source tree without installation the
-    library that stops them may be missing: that costs time, nothing else.
-
-    Example:
-        >>> with single_blas_thread():
-        ...     pass
+    Without threadpoolctl the context does nothing, which only costs time.
     """
     if find_spec("threadpoolctl") is None:
         return nullcontext()
@@ -105,13 +101,8 @@ def single_blas_thread() -> AbstractContextManager[Any]:
     return context
 
 
-_STATUS = Path("/proc/self/status")
-
-
 def peak_memory() -> dict[str, int]:
-    """Bytes that this process has held at most, on the host and, where it was used, on the GPU.
-
-    What the system does not tell is left out.
+    """Peak memory of this process in bytes, on the "host" and on the "gpu"; unknown or unused places are left out.
 
     Example:
         >>> peak_memory().get("host", 1 << 21) > 1 << 20
@@ -119,11 +110,10 @@ def peak_memory() -> dict[str, int]:
     """
     import torch
 
-    found = {"host": _host(), "gpu": torch.cuda.max_memory_allocated() if torch.cuda.is_available() else 0}
-    return {place: size for place, size in found.items() if size}
-
-
-def _host() -> int:
-    # Not getrusage: what it tells begins with the memory of the process that this one was started by.
-    found = re.search(r"^VmHWM:\s+(\d+) kB", _STATUS.read_text("utf-8"), re.MULTILINE) if _STATUS.exists() else None
-    return 0 if found is None else int(found[1]) * 1024
+    # Not getrusage: its peak includes the memory of the parent process.
+    match = re.search(r"^VmHWM:\s+(\d+) kB", _STATUS.read_text("utf-8"), re.MULTILINE) if _STATUS.exists() else None
+    sizes = {
+        "host": 0 if match is None else int(match[1]) * 1024,
+        "gpu": torch.cuda.max_memory_allocated() if torch.cuda.is_available() else 0,
+    }
+    return {place: size for place, size in sizes.items() if size}

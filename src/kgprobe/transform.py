@@ -1,9 +1,8 @@
 """Step 2, transformation: rank transformers, which turn a rank into a score. They are values with parameters.
 
-Short runs are added up. A long run is a short run plus the rest, and the rest is its integral plus the end
-corrections of Gregory's formula, which needs the function's values and no derivative: so one routine serves
-every transformer, and closed forms (harmonic numbers, zeta) are left to the tests as independent oracles.
-All terms have one sign, so nothing cancels.
+The mean of a score over a run of ranks is a sum for short runs. For a long run it is the sum of the first ranks plus
+the integral over the rest with the end corrections of Gregory's formula, which needs no derivative, so one routine
+serves every transformer. All terms have the same sign, so nothing cancels.
 """
 
 from __future__ import annotations
@@ -22,34 +21,218 @@ Function = Callable[[Floats, Floats], Floats]
 
 _GREGORY = np.array(
     [
-        1 / 2,
-        1 / 12,
-        1 / 24,
-        19 / 720,
-        3 / 160,
-        863 / 60480,
-        275 / 24192,
-        33953 / 3628800,
-        8183 / 1036800,
-        3250433 / 479001600,
+        *(1 / 2, 1 / 12, 1 / 24, 19 / 720, 3 / 160, 863 / 60480, 275 / 24192),
+        *(33953 / 3628800, 8183 / 1036800, 3250433 / 479001600),
     ]
 )
-
 _NODES, _NODE_WEIGHTS = np.polynomial.legendre.leggauss(16)
 
 _E_FOLDS_PER_PANEL = 4.0
 
 _SHORT_SHARE = 2.0**-15
-
-"""A run so short for its ranks is added up: rounded quadrature nodes would show in scores that fall to 0 within it."""
+"""A run that is shorter than this share of its last rank is summed: quadrature nodes would be too close together."""
 
 _CELLS = 1 << 20
-
 """Function values held in memory at a time."""
+
+SO_SMALL_THAT_LINEAR = 1e-18
+"""Below this, |alpha| ln E cannot be distinguished from 0 in double precision for any candidate count."""
+
+
+class Transformer(ABC):
+    """A function of rank and candidate count; subclasses are frozen dataclasses."""
+
+    optimum: ClassVar[float] = 1.0
+    """The score of rank 1."""
+
+    higher_is_better: ClassVar[bool] = True
+    candidate_aware: ClassVar[bool] = False
+
+    @abstractmethod
+    def __call__(self, rank: Floats, candidates: Floats) -> Floats:
+        """The score of each rank among that many candidates."""
+
+    @property
+    def steepness(self) -> float:
+        """The largest power of the rank by which the score may vary, for the numerical integration."""
+        return 1.0
+
+    def mean_over(self, first: Floats, last: Floats, candidates: Floats) -> Floats:
+        """The exact mean of the score over the ranks ``first .. last``: its expectation over a tie group.
+
+        Example:
+            >>> Power(1.0).mean_over(np.array([1.0]), np.array([2.0]), np.array([10.0])).tolist()
+            [0.75]
+        """
+        return mean_over_range(self, first, last, candidates, self.steepness)
+
+    def chance(self, candidates: Floats) -> tuple[Floats, Floats]:
+        """Mean and variance of the score of a uniformly random rank, for each candidate count.
+
+        Example:
+            >>> mean, variance = Identity().chance(np.array([4.0]))
+            >>> mean.item(), variance.item()
+            (2.5, 1.25)
+        """
+        if math.isinf(self.steepness):  # every score is 0 or 1 (or infinite)
+            mean = self.mean_over(np.ones_like(candidates), candidates, candidates)
+            return mean, mean * np.abs(1 - mean)
+        sizes, which = np.unique(candidates, return_inverse=True)
+        first = np.ones_like(sizes)
+        mean = self.mean_over(first, sizes, sizes)
+        by_size = dict(zip(sizes.tolist(), mean.tolist(), strict=True))
+
+        def squared_deviation(rank: Floats, size: Floats) -> Floats:
+            unique, inverse = np.unique(size, return_inverse=True)
+            centre = np.array([by_size[s] for s in unique.tolist()])[inverse].reshape(size.shape)
+            return np.asarray(np.square(self(rank, size) - centre))
+
+        variance = mean_over_range(squared_deviation, first, sizes, sizes, 2 * self.steepness)
+        return mean[which], variance[which]
+
+
+@dataclass(frozen=True)
+class Power(Transformer):
+    """``f(r) = r ** -alpha`` (Eq. 1 of the paper): alpha 1 is the reciprocal rank, alpha -1 the rank itself.
+
+    Example:
+        >>> Power(0.5)(np.array([1.0, 4.0, 16.0]), np.array([20.0, 20.0, 20.0])).tolist()
+        [1.0, 0.5, 0.25]
+    """
+
+    alpha: float
+
+    def __post_init__(self) -> None:
+        _refuse_nan(self.alpha)
+
+    @property
+    def steepness(self) -> float:
+        return abs(self.alpha)
+
+    def __call__(self, rank: Floats, candidates: Floats) -> Floats:
+        return np.power(rank, -self.alpha)
+
+    def mean_over(self, first: Floats, last: Floats, candidates: Floats) -> Floats:
+        if math.isinf(self.alpha):
+            return (first <= 1) / (last - first + 1) if self.alpha > 0 else np.where(last <= 1, 1.0, np.inf)
+        return super().mean_over(first, last, candidates)
+
+
+@dataclass(frozen=True)
+class AffinePower(Transformer):
+    """``f*(r) = (r^-alpha - E^-alpha) / (1 - E^-alpha)`` (Eq. 2): 1 for rank 1, 0 for the last of E candidates.
+
+    Computed as ``expm1(alpha ln(E/r)) / expm1(alpha ln E)``, with r^-alpha factored out where alpha is positive so
+    that nothing overflows: no cancellation at alpha near 0 or at ranks near E, and never increasing in rank.
+    alpha 0 is the limit ``ln(E/r) / ln E``; at +inf only rank 1 scores 1, at -inf all but the last rank do.
+    With a single candidate (E = 1) the score is NaN.
+
+    Example:
+        >>> AffinePower(1.0)(np.array([1.0, 2.0, 5.0]), np.array([5.0, 5.0, 5.0])).round(3).tolist()
+        [1.0, 0.375, 0.0]
+        >>> AffinePower(0.0)(np.array([10.0]), np.array([100.0])).round(12).tolist()
+        [0.5]
+    """
+
+    candidate_aware: ClassVar[bool] = True
+    alpha: float
+
+    def __post_init__(self) -> None:
+        _refuse_nan(self.alpha)
+
+    @property
+    def steepness(self) -> float:
+        return abs(self.alpha)
+
+    def __call__(self, rank: Floats, candidates: Floats) -> Floats:
+        with np.errstate(divide="ignore", invalid="ignore"):
+            log_span = np.log1p(candidates - 1)
+            log_left = np.log1p((candidates - rank) / rank)
+            return self._of_logs(rank, log_left, log_span)
+
+    def _of_logs(self, rank: Floats, log_left: Floats, log_span: Floats) -> Floats:
+        alpha = self.alpha
+        if alpha == math.inf:
+            return np.where(log_span == 0, np.nan, np.where(rank == 1, 1.0, 0.0))
+        if alpha == -math.inf:
+            return np.where(log_span == 0, np.nan, np.where(log_left > 0, 1.0, 0.0))
+        if abs(alpha) < SO_SMALL_THAT_LINEAR:
+            return log_left / log_span
+        if alpha < 0:
+            return np.expm1(alpha * log_left) / np.expm1(alpha * log_span)
+        return np.power(rank, -alpha) * (np.expm1(-alpha * log_left) / np.expm1(-alpha * log_span))
+
+    def mean_over(self, first: Floats, last: Floats, candidates: Floats) -> Floats:
+        if math.isinf(self.alpha):
+            scoring = (first <= 1) if self.alpha > 0 else last - first + (last < candidates)
+            return np.where(candidates == 1, np.nan, scoring / (last - first + 1))
+        return super().mean_over(first, last, candidates)
+
+
+def _refuse_nan(alpha: float) -> None:
+    if math.isnan(alpha):
+        raise ValueError("alpha is not a number")
+
+
+@dataclass(frozen=True)
+class TopK(Transformer):
+    """1 for a rank of at most k, else 0.
+
+    Example:
+        >>> TopK(5)(np.array([1.0, 5.0, 5.5]), np.array([9.0, 9.0, 9.0])).tolist()
+        [1.0, 1.0, 0.0]
+    """
+
+    k: int
+
+    def __call__(self, rank: Floats, candidates: Floats) -> Floats:
+        return np.where(rank <= self.k, 1.0, 0.0)
+
+    def mean_over(self, first: Floats, last: Floats, candidates: Floats) -> Floats:
+        return np.clip(np.minimum(last, self.k) - first + 1, 0, None) / (last - first + 1)
+
+    def chance(self, candidates: Floats) -> tuple[Floats, Floats]:
+        mean = np.minimum(self.k / candidates, 1.0)
+        return mean, mean * (1 - mean)
+
+
+@dataclass(frozen=True)
+class Identity(Transformer):
+    """The rank itself, as in the mean rank: lower is better."""
+
+    higher_is_better: ClassVar[bool] = False
+
+    def __call__(self, rank: Floats, candidates: Floats) -> Floats:
+        return rank
+
+    def mean_over(self, first: Floats, last: Floats, candidates: Floats) -> Floats:
+        return (first + last) / 2
+
+    def chance(self, candidates: Floats) -> tuple[Floats, Floats]:
+        return (candidates + 1) / 2, (candidates * candidates - 1) / 12
+
+
+@dataclass(frozen=True)
+class Log(Transformer):
+    """``ln r``, whose mean is the log of the geometric mean rank: lower is better."""
+
+    optimum: ClassVar[float] = 0.0
+    higher_is_better: ClassVar[bool] = False
+
+    def __call__(self, rank: Floats, candidates: Floats) -> Floats:
+        return np.log(rank)
+
+
+@dataclass(frozen=True)
+class InverseLog(Transformer):
+    """``ln 2 / ln(1 + r)``: the log-MRR transformer of Yang et al. (2022), 1 for rank 1."""
+
+    def __call__(self, rank: Floats, candidates: Floats) -> Floats:
+        return math.log(2) / np.log1p(rank)
 
 
 def mean_over_range(f: Function, first: Floats, last: Floats, candidates: Floats, steepness: float) -> Floats:
-    """The mean of ``f(rank, candidates)`` over the integers ``first .. last``, run by run.
+    """The mean of ``f(rank, candidates)`` over the integers ``first .. last``, for each run of ranks.
 
     Args:
         f: A smooth function of rank.
@@ -119,235 +302,3 @@ def _gregory(f: Function, first: Floats, last: Floats, candidates: Floats, panel
         ascending = ascending[:, :-1] - ascending[:, 1:]
         descending = descending[:, :-1] - descending[:, 1:]
     return np.asarray(total)
-
-
-class Transformer(ABC):
-    """A function of rank and candidate count, with its exact mean over a run of ranks.
-
-    Subclasses are frozen dataclasses, so that transformers can be compared, hashed and shared.
-    """
-
-    optimum: ClassVar[float] = 1.0
-    """The score of rank 1."""
-
-    higher_is_better: ClassVar[bool] = True
-    candidate_aware: ClassVar[bool] = False
-
-    @abstractmethod
-    def __call__(self, rank: Floats, candidates: Floats) -> Floats:
-        """The score of each rank among that many candidates."""
-
-    @property
-    def steepness(self) -> float:
-        """The largest power of the rank by which the score may vary; guides numerical summation."""
-        return 1.0
-
-    def mean_over(self, first: Floats, last: Floats, candidates: Floats) -> Floats:
-        """The exact mean of the score over the ranks ``first .. last``: its expectation over a tie group.
-
-        Example:
-            >>> from kgprobe.transform import Power
-            >>> Power(1.0).mean_over(np.array([1.0]), np.array([2.0]), np.array([10.0])).tolist()
-            [0.75]
-        """
-        return mean_over_range(self, first, last, candidates, self.steepness)
-
-    def chance(self, candidates: Floats) -> tuple[Floats, Floats]:
-        """Mean and variance of the score of a uniformly random rank, for each candidate count.
-
-        Example:
-            >>> from kgprobe.transform import Identity
-            >>> mean, variance = Identity().chance(np.array([4.0]))
-            >>> mean.item(), variance.item()
-            (2.5, 1.25)
-        """
-        if math.isinf(self.steepness):  # every score is 0 or 1 (or infinite)
-            mean = self.mean_over(np.ones_like(candidates), candidates, candidates)
-            return mean, mean * np.abs(1 - mean)
-        sizes, which = np.unique(candidates, return_inverse=True)
-        first = np.ones_like(sizes)
-        mean = self.mean_over(first, sizes, sizes)
-        by_size = dict(zip(sizes.tolist(), mean.tolist(), strict=True))
-
-        def squared_deviation(rank: Floats, size: Floats) -> Floats:
-            unique, inverse = np.unique(size, return_inverse=True)
-            centre = np.array([by_size[s] for s in unique.tolist()])[inverse].reshape(size.shape)
-            return np.asarray(np.square(self(rank, size) - centre))
-
-        variance = mean_over_range(squared_deviation, first, sizes, sizes, 2 * self.steepness)
-        return mean[which], variance[which]
-
-
-SO_SMALL_THAT_LINEAR = 1e-18
-
-"""Below this, |alpha| ln E cannot be told from 0 in double precision for any candidate count."""
-
-
-@dataclass(frozen=True)
-class Power(Transformer):
-    """``f(r) = r ** -alpha`` (Eq. 1 of the paper): alpha 1 is the reciprocal rank, alpha -1 the rank itself.
-
-    Example:
-        >>> Power(0.5)(np.array([1.0, 4.0, 16.0]), np.array([20.0, 20.0, 20.0])).tolist()
-        [1.0, 0.5, 0.25]
-    """
-
-    alpha: float
-
-    def __post_init__(self) -> None:
-        _refuse_nan(self.alpha)
-
-    @property
-    def steepness(self) -> float:
-        """The power itself."""
-        return abs(self.alpha)
-
-    def __call__(self, rank: Floats, candidates: Floats) -> Floats:
-        """The power of each rank; the candidate count plays no part."""
-        return np.power(rank, -self.alpha)
-
-    def mean_over(self, first: Floats, last: Floats, candidates: Floats) -> Floats:
-        """The exact mean over a run of ranks; see the base class."""
-        if math.isinf(self.alpha):
-            return (first <= 1) / (last - first + 1) if self.alpha > 0 else np.where(last <= 1, 1.0, np.inf)
-        return super().mean_over(first, last, candidates)
-
-
-@dataclass(frozen=True)
-class AffinePower(Transformer):
-    """``f*(r) = (r^-alpha - E^-alpha) / (1 - E^-alpha)`` (Eq. 2): 1 for rank 1, 0 for the last of E candidates.
-
-    Computed as ``expm1(alpha ln(E/r)) / expm1(alpha ln E)``, with r^-alpha taken out where alpha is positive so
-    that nothing overflows: no cancellation at alpha near 0 nor at ranks near E, and never increasing in rank.
-    alpha 0 is the limit ``ln(E/r) / ln E``; at +inf only rank 1 scores, at -inf all but the last rank score 1.
-    A single candidate (E = 1) carries no information: the score is NaN.
-
-    Example:
-        >>> AffinePower(1.0)(np.array([1.0, 2.0, 5.0]), np.array([5.0, 5.0, 5.0])).round(3).tolist()
-        [1.0, 0.375, 0.0]
-        >>> AffinePower(0.0)(np.array([10.0]), np.array([100.0])).round(12).tolist()
-        [0.5]
-    """
-
-    candidate_aware: ClassVar[bool] = True
-    alpha: float
-
-    def __post_init__(self) -> None:
-        _refuse_nan(self.alpha)
-
-    @property
-    def steepness(self) -> float:
-        """The power itself."""
-        return abs(self.alpha)
-
-    def __call__(self, rank: Floats, candidates: Floats) -> Floats:
-        """The rescaled power of each rank."""
-        with np.errstate(divide="ignore", invalid="ignore"):
-            log_span = np.log1p(candidates - 1)
-            log_left = np.log1p((candidates - rank) / rank)
-            return self._of_logs(rank, log_left, log_span)
-
-    def _of_logs(self, rank: Floats, log_left: Floats, log_span: Floats) -> Floats:
-        alpha = self.alpha
-        if alpha == math.inf:
-            return np.where(log_span == 0, np.nan, np.where(rank == 1, 1.0, 0.0))
-        if alpha == -math.inf:
-            return np.where(log_span == 0, np.nan, np.where(log_left > 0, 1.0, 0.0))
-        if abs(alpha) < SO_SMALL_THAT_LINEAR:
-            return log_left / log_span
-        if alpha < 0:
-            return np.expm1(alpha * log_left) / np.expm1(alpha * log_span)
-        return np.power(rank, -alpha) * (np.expm1(-alpha * log_left) / np.expm1(-alpha * log_span))
-
-    def mean_over(self, first: Floats, last: Floats, candidates: Floats) -> Floats:
-        """The exact mean over a run of ranks; see the base class."""
-        if math.isinf(self.alpha):
-            scoring = (first <= 1) if self.alpha > 0 else last - first + (last < candidates)
-            return np.where(candidates == 1, np.nan, scoring / (last - first + 1))
-        return super().mean_over(first, last, candidates)
-
-
-def _refuse_nan(alpha: float) -> None:
-    if math.isnan(alpha):
-        raise ValueError("alpha is not a number")
-
-
-@dataclass(frozen=True)
-class Hits(Transformer):
-    """1 for a rank of at most k, else 0.
-
-    Example:
-        >>> Hits(5)(np.array([1.0, 5.0, 5.5]), np.array([9.0, 9.0, 9.0])).tolist()
-        [1.0, 1.0, 0.0]
-    """
-
-    k: int
-
-    def __call__(self, rank: Floats, candidates: Floats) -> Floats:
-        """Whether each rank is among the first k."""
-        return np.where(rank <= self.k, 1.0, 0.0)
-
-    def mean_over(self, first: Floats, last: Floats, candidates: Floats) -> Floats:
-        """The share of the run that is among the first k."""
-        return np.clip(np.minimum(last, self.k) - first + 1, 0, None) / (last - first + 1)
-
-    def chance(self, candidates: Floats) -> tuple[Floats, Floats]:
-        """The Bernoulli mean and variance of a random rank."""
-        mean = np.minimum(self.k / candidates, 1.0)
-        return mean, mean * (1 - mean)
-
-
-@dataclass(frozen=True)
-class Identity(Transformer):
-    """The rank as its own score, as in the mean rank: lower is better.
-
-    Example:
-        >>> import numpy as np
-        >>> Identity()(np.array([1.0, 2.5]), np.array([9.0, 9.0])).tolist()
-        [1.0, 2.5]
-    """
-
-    higher_is_better: ClassVar[bool] = False
-
-    def __call__(self, rank: Floats, candidates: Floats) -> Floats:
-        """The ranks."""
-        return rank
-
-    def mean_over(self, first: Floats, last: Floats, candidates: Floats) -> Floats:
-        """The middle of the run."""
-        return (first + last) / 2
-
-    def chance(self, candidates: Floats) -> tuple[Floats, Floats]:
-        """Mean and variance of the discrete uniform distribution."""
-        return (candidates + 1) / 2, (candidates * candidates - 1) / 12
-
-
-@dataclass(frozen=True)
-class Log(Transformer):
-    """``ln r``, whose mean is the log of the geometric mean rank: lower is better.
-
-    Example:
-        >>> Log()(np.array([1.0, math.e]), np.array([9.0, 9.0])).tolist()
-        [0.0, 1.0]
-    """
-
-    optimum: ClassVar[float] = 0.0
-    higher_is_better: ClassVar[bool] = False
-
-    def __call__(self, rank: Floats, candidates: Floats) -> Floats:
-        """The logarithm of each rank."""
-        return np.log(rank)
-
-
-@dataclass(frozen=True)
-class InverseLog(Transformer):
-    """``ln 2 / ln(1 + r)``: the log-MRR transformer of Yang et al. (2022), 1 for rank 1.
-
-    Example:
-        >>> InverseLog()(np.array([1.0, 3.0]), np.array([9.0, 9.0])).round(12).tolist()
-        [1.0, 0.5]
-    """
-
-    def __call__(self, rank: Floats, candidates: Floats) -> Floats:
-        """The inverse logarithm of each rank."""
-        return math.log(2) / np.log1p(rank)

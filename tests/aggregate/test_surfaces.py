@@ -10,7 +10,7 @@ from kgprobe.aggregate import Surface, surface
 from kgprobe.aggregate.surfaces import Powers
 from kgprobe.errors import DataError, UsageError
 from kgprobe.metrics import evaluate, scores
-from kgprobe.metrics.popularity_metrics import Probe
+from kgprobe.metrics.popularity_metrics import PROBE
 from kgprobe.ranks import RankFile, Ranks
 from support import random_ranks, tables, take, with_columns
 
@@ -46,7 +46,7 @@ ROBUST = [0.0, 0.4, 1.0, -0.5, -2.0]
 
 
 def point_by_point(source, alphas, betas, *, tie="mean", **eps):
-    metrics = [Probe(alpha=a, beta=b, **eps) for a in alphas for b in betas]
+    metrics = [PROBE(alpha=a, beta=b, **eps) for a in alphas for b in betas]
     values = evaluate(source, metrics, tie=tie)
     return np.array([values[str(metric)] for metric in metrics]).reshape(len(alphas), len(betas))
 
@@ -175,13 +175,13 @@ def test_values_lie_between_zero_and_one(ranks):
 @pytest.mark.parametrize(
     ("alphas", "betas", "message"),
     [
-        ([math.nan], [0], "alpha must be a list of numbers"),
-        (["sharp"], [0], "alpha must be a list of numbers"),
-        ([], [0], "alpha must be a list of numbers"),
-        ([[1.0]], [0], "alpha must be a list of numbers"),
-        ([1], [math.nan], "beta must be a list of numbers"),
-        ([1], [None], "beta must be a list of numbers"),
-        ([1], [math.inf], "beta must be finite"),
+        ([math.nan], [0], "alphas must be a list of numbers"),
+        (["sharp"], [0], "alphas must be a list of numbers"),
+        ([], [0], "alphas must be a list of numbers"),
+        ([[1.0]], [0], "alphas must be a list of numbers"),
+        ([1], [math.nan], "betas must be a list of numbers"),
+        ([1], [None], "betas must be a list of numbers"),
+        ([1], [math.inf], "betas must be finite"),
     ],
 )
 def test_axes_that_make_no_sense(alphas, betas, message):
@@ -196,13 +196,13 @@ def test_an_epsilon_that_makes_no_sense(eps):
 
 
 def test_an_unknown_tie_policy():
-    with pytest.raises(UsageError, match="tie 'best' is not known"):
+    with pytest.raises(UsageError, match="unknown tie 'best'"):
         surface(random_ranks(3), [1], [0], tie="best")
 
 
 def test_epsilon_zero_with_popularity_zero():
     ranks = with_columns(random_ranks(2), entity_popularity=[0.0, 0.1], relation_popularity=[0.1, 0.1])
-    with pytest.raises(DataError, match="infinitely much"):
+    with pytest.raises(DataError, match="infinite weight"):
         surface(ranks, [1], [1], eps_e=0.0, eps_r=0.0)
 
 
@@ -213,5 +213,5 @@ def test_beta_needs_popularity():
 
 
 def test_nothing_to_evaluate():
-    with pytest.raises(DataError, match="no query with more than one candidate"):
+    with pytest.raises(DataError, match="no query has more than one candidate"):
         surface(take(random_ranks(2), []), [1], [0])

@@ -6,13 +6,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kgprobe.aggregate import KeyedSums, Tie, tied_rank, tied_score
+from kgprobe.aggregate import Geometry, KeyedSums, Sums, Tie, surface, tied_rank, tied_score
+from kgprobe.aggregate.weights import table_weights
 from kgprobe.arrays import distinct, sum_by
+from kgprobe.comparison import line_up
+from kgprobe.comparison.estimators import estimator
+from kgprobe.decision.influence import Influences
 from kgprobe.errors import DataError, UsageError
-from kgprobe.metrics import evaluate, parse
+from kgprobe.metrics import PROBE, evaluate, parse, scores
 from kgprobe.metrics.metric import DistributionMetric
 from kgprobe.ranks import Ranks
-from kgprobe.transform import AffinePower, Hits, Identity, Log, Power
+from kgprobe.transform import AffinePower, Identity, Log, Power, TopK
 from support import EVERYTHING, random_ranks, tables, with_columns
 
 ROWS = st.lists(
@@ -114,7 +118,7 @@ MEANS = [name for name in EVERYTHING if not isinstance(parse(name), Distribution
 @settings(max_examples=40)
 @given(tables())
 def test_expected_is_the_mean_over_the_tie_group(ranks):
-    for transformer in (Power(1.0), AffinePower(0.3), AffinePower(0.0), Hits(3), Log(), Identity()):
+    for transformer in (Power(1.0), AffinePower(0.3), AffinePower(0.0), TopK(3), Log(), Identity()):
         found = tied_score(transformer, ranks, Tie.expected)
         for i in range(len(ranks)):
             group = np.arange(ranks.optimistic[i], ranks.pessimistic[i] + 1)
@@ -169,7 +173,7 @@ def test_a_table_without_the_column_knows_no_ties():
     bare = Ranks(random_ranks(4).to_arrow().drop_columns(["ties"]))
     with pytest.raises(DataError, match="not recorded in 4 of 4 rows") as caught:
         evaluate(bare, ["MRR"], tie="expected")
-    assert "--tie mean" in caught.value.remedy
+    assert "tie='mean'" in caught.value.remedy
 
 
 def test_a_tie_group_must_hold_whole_ranks():
@@ -181,7 +185,7 @@ def test_a_tie_group_must_hold_whole_ranks():
 
 @pytest.mark.parametrize("name", ["MedianRank", "VarRank", "MADRank"])
 def test_no_expectation_is_made_up(name):
-    with pytest.raises(UsageError, match=f"no exact expectation over ties is known for {name}"):
+    with pytest.raises(UsageError, match=f"tie='expected' is not available for {name}"):
         evaluate(random_ranks(5), [name, "MRR"], tie="expected")
 
 
@@ -192,6 +196,31 @@ def test_the_median_follows_the_policy(tie):
 
 
 def test_an_unknown_policy_is_answered_with_the_known_ones():
-    with pytest.raises(UsageError, match="tie 'random' is not known") as caught:
+    with pytest.raises(UsageError, match="unknown tie 'random'") as caught:
         evaluate(random_ranks(2), ["MRR"], tie="random")
     assert "pessimistic" in str(caught.value)
+
+
+@pytest.mark.parametrize("tie", ["mean", "expected"])
+@pytest.mark.parametrize(("alpha", "beta"), [(1.0, 0.0), (0.3, 0.8), (0.0, 2.0), (-1.0, -0.5)])
+def test_the_weighted_mean_is_one_in_evaluate_surface_geometry_comparison_and_decision(alpha, beta, tie):
+    ranks, metric, tie = random_ranks(300, smallest=1), PROBE(alpha=alpha, beta=beta), Tie(tie)
+    counted = ranks.candidates > 1
+    weights = table_weights(ranks, metric.weighting, counted)
+    sums = Sums.of(tied_score(metric.transformer, ranks, tie), weights)
+    pairs = zip(weights[counted], tied_score(metric.transformer, ranks, tie)[counted], strict=True)
+    assert sums.mean == pytest.approx(math.fsum(w * s for w, s in pairs) / math.fsum(weights), rel=1e-14)
+    (score,) = scores(ranks, metric, tie=tie)
+    grid = surface(ranks, [alpha], [beta], tie=tie)
+    assert (score.value, grid.item()) == pytest.approx((sums.mean, sums.mean), rel=1e-12)
+    assert (score.effective, grid.effective.item()) == pytest.approx((sums.effective, sums.effective), rel=1e-12)
+    lined = line_up({"mine": ranks})
+    clusters = lined.clusters()
+    one = estimator(lined, "mine", metric, clusters=clusters, tie=tie)
+    assert (one.estimate, one.effective) == pytest.approx((sums.mean, sums.effective), rel=1e-12)
+    ((_, _, table),) = Influences(lined, clusters, popular=True, tie=tie).tables(np.array([alpha]), np.array([beta]))
+    influence = one.columns @ one.gradient(one.sums)
+    assert table[:, 0, 0] == pytest.approx(influence, rel=1e-9, abs=1e-15)
+    if tie is Tie.mean:
+        geometry = Geometry.of(ranks, metric.transformer, metric.weighting)
+        assert geometry.value == pytest.approx(sums.mean, rel=1e-12)

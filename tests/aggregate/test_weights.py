@@ -7,7 +7,6 @@ from kgprobe.aggregate import CandidateWeight, PopularityWeight, StratumWeight, 
 from kgprobe.aggregate.weights import Extremes, settle
 from kgprobe.errors import DataError, UsageError
 from kgprobe.metrics import RankAccumulator, evaluate, parse
-from kgprobe.metrics.evaluation import read_column
 from support import random_ranks, tables, take, with_columns
 
 PROBE = parse("PROBE(alpha=0.5,beta=0.7)")
@@ -36,7 +35,7 @@ def test_batch_by_batch_the_weights_are_those_of_the_whole(ranks, beta_e, beta_r
         return
     columns = {name: ranks.numbers(name) for name in weighting.columns}
     whole = weighting.weights(columns, np.ones(len(ranks)))
-    (settled,) = settle(ranks, [(weighting, True)], read_column)
+    (settled,) = settle(ranks, [(weighting, True)])
     rows = [settled({name: column[[i]] for name, column in columns.items()}).item() for i in range(len(ranks))]
     assert np.array(rows) / np.sum(rows) == pytest.approx(whole / whole.sum(), rel=1e-12)
     assert max(rows) <= 1 + 1e-12
@@ -47,14 +46,14 @@ def test_queries_that_do_not_count_set_no_reference():
         random_ranks(3), candidates=[1, 90, 90], rank=[1.0, 2.0, 3.0], ties=[0] * 3, entity_popularity=[0.001, 0.2, 0.3]
     )
     weighting = PopularityWeight(1.0, 0.0)
-    several, all_of_them = settle(ranks, [(weighting, True), (weighting, False)], read_column)
+    several, all_of_them = settle(ranks, [(weighting, True), (weighting, False)])
     assert sorted(set(several.reference["entity_popularity"].tolist())) == [0.2, 0.3]
     assert sorted(set(all_of_them.reference["entity_popularity"].tolist())) == [0.001, 0.3]
 
 
 def test_an_accumulator_with_settled_weights_gives_what_one_without_gives():
     ranks = random_ranks(60, smallest=1, runs=2)
-    known = settle(ranks, WANTED, read_column)
+    known = settle(ranks, WANTED)
     with_them, without = RankAccumulator([PROBE], settled=known), RankAccumulator([PROBE])
     for start in range(0, 60, 7):
         for accumulator in (with_them, without):
@@ -68,10 +67,10 @@ def test_an_accumulator_with_settled_weights_gives_what_one_without_gives():
 
 def test_parts_that_looked_at_different_tables_do_not_merge():
     parts = [random_ranks(20, seed=1), with_columns(random_ranks(20, seed=2), entity_popularity=[0.7] * 20)]
-    one, other = (RankAccumulator([PROBE], settled=settle(part, WANTED, read_column)) for part in parts)
+    one, other = (RankAccumulator([PROBE], settled=settle(part, WANTED)) for part in parts)
     with pytest.raises(UsageError, match="different settings"):
         one.merge(other)
-    one.merge(RankAccumulator([PROBE], settled=settle(parts[0], WANTED, read_column)))
+    one.merge(RankAccumulator([PROBE], settled=settle(parts[0], WANTED)))
 
 
 ENTITY, RELATION = np.array([0.0, 0.1, 0.4, 0.4]), np.array([0.2, 0.0, 1.0, 0.5])
@@ -147,7 +146,7 @@ def test_rarer_weighs_more_where_beta_is_positive(beta, popularity):
 
 
 def test_epsilon_zero_with_popularity_zero_is_refused():
-    with pytest.raises(DataError, match="infinitely much"):
+    with pytest.raises(DataError, match="infinite weight"):
         PopularityWeight(1.0, 0.0, eps_e=0.0).weights({"entity_popularity": ENTITY}, ONCE)
 
 

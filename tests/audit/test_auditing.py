@@ -55,7 +55,7 @@ def test_the_published_ranks(data: Path, name: str, told: bool) -> None:
     files = {path.stem: kp.RankFile(path) for path in sorted((data / f"published_ranks/{name}").glob("*.parquet"))}
     found = check(files, kp.load_graph(data / f"graphs/{name}") if told else None)
     assert [(finding.models, finding.kind, finding.severity) for finding in found] == EXPECTED[name]
-    assert found[0].message.startswith("filtered by train only: ") == told
+    assert found[0].message.startswith("Filtered by train only: ") == told
 
 
 def test_a_broken_file_does_not_stop_the_others(on_nations, nations, tmp_path: Path) -> None:
@@ -80,7 +80,7 @@ def test_a_sample_is_looked_at_where_files_are_large(on_umls, umls, monkeypatch:
     found = check(files, umls)
     assert [finding.models for finding in found if finding.unclean] == [("odd",)]
     sample = next(finding for finding in found if finding.kind == "sample")
-    assert "one in 5 queries was looked at" in sample.message
+    assert "the other checks used one in 5 queries" in sample.message
     assert sample.rows == pytest.approx(6528, rel=0.1)
 
 
@@ -121,7 +121,7 @@ def test_empty_tables(nations, on_nations) -> None:
         for others in ({}, {name: on_nations[name] for name in ("CP", "RESCAL")}):
             found = only({"none": empty(), **others}, graph)
             assert (found.models, found.kind, found.severity, found.rows) == (("none",), "rules", "error", 0)
-            assert "the file has no rows" in found.message
+            assert "The file has no rows" in found.message
 
 
 def test_a_graph_with_counts_of_train_alone(data: Path, tmp_path: Path) -> None:
@@ -151,14 +151,14 @@ def test_files_of_different_graphs_are_told_apart(on_nations, nations) -> None:
     }
     found = only(files)
     assert (found.models, found.kind) == (("CP",), "metadata")
-    assert "graph (content hash): 000000000000, most others say" in found.message
-    assert "another graph" in only(files, nations).message
+    assert "Recorded graph (content hash): 000000000000; most other files:" in found.message
+    assert "not on the given graph nations" in only(files, nations).message
 
 
 def test_two_files_that_disagree_are_both_named(on_nations) -> None:
     files = {"a": on_nations["CP"].with_info(split="test"), "b": on_nations["RESCAL"].with_info(split="valid")}
     found = only(files)
-    assert (found.models, "a says test; b says valid" in found.message) == (("a", "b"), True)
+    assert (found.models, "a: test; b: valid" in found.message) == (("a", "b"), True)
 
 
 def test_files_that_say_nothing_disagree_with_nobody(on_nations, nations) -> None:
@@ -174,7 +174,7 @@ def test_different_candidates_are_named(nations, on_nations) -> None:
     files["typed"] = kp.rank("entity-frequency", nations, candidates="train")
     found = [finding for finding in unclean(files, nations) if finding.kind == "metadata"]
     assert [finding.models for finding in found] == [("typed",)]
-    assert "candidates: train, most others say all entities" in found[0].message
+    assert "Recorded candidates: train; most other files: all entities" in found[0].message
 
 
 def test_a_filter_that_can_be_counted_is_reported_once(umls, on_umls) -> None:
@@ -194,10 +194,10 @@ def test_a_sound_table_breaks_no_rule(on_nations, nations) -> None:
 
 
 BROKEN = {
-    "ranks count from 1, and not from 0": {"rank": np.arange(402) % 2, "ties": None},
+    "ranks start at 1, not at 0": {"rank": np.arange(402) % 2, "ties": None},
     "rank is larger than the number of candidates": {"rank": np.full(402, 99.0), "ties": None},
-    "the rank must be the mean over the tie group": {"rank": np.ones(402), "ties": np.full(402, 2)},
-    "a share of the degree": {"relation_popularity": np.full(402, 7.0)},
+    "the rank must be the mean rank of the tie group": {"rank": np.ones(402), "ties": np.full(402, 2)},
+    "a share of that degree": {"relation_popularity": np.full(402, 7.0)},
     "a relation id is outside the graph (0..54): 402 rows": {"relation": np.full(402, 55)},
 }
 

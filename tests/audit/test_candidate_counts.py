@@ -10,10 +10,10 @@ from kgprobe.audit.view import AuditQueries
 from planting import only, planted, silent, unclean
 
 FILTERS = {
-    "train": "filtered by train only",
-    "train+valid": "filtered by train+valid:",
-    "test": "filtered by test only",
-    "none": "unfiltered",
+    "train": "Filtered by train only",
+    "train+valid": "Filtered by train+valid:",
+    "test": "Filtered by test only",
+    "none": "Unfiltered",
 }
 
 
@@ -43,12 +43,16 @@ def test_a_filter_that_the_file_says_is_only_worth_a_note_where_all_agree(umls) 
 def test_a_file_that_says_another_filter_than_it_has(umls) -> None:
     ranks = kp.rank("relation-frequency", umls, filter="train").with_info(filtered=("train", "valid", "test"))
     found = only({"mine": ranks}, umls)
-    assert found.message.startswith("filtered by train only, though the file says that it is filtered by train+valid+")
+    assert found.message.startswith("Filtered by train only, but the metadata record filtered by train+valid+")
     ranks = kp.rank("relation-frequency", umls).with_info(filtered=("train",))
-    assert "though the file says that it is filtered by train only" in only({"mine": ranks}, umls).message
+    assert "but the metadata record filtered by train only" in only({"mine": ranks}, umls).message
 
 
-OFFSETS = {-1: "one too few candidates everywhere", 1: "one too many candidates everywhere", 3: "3 too many candidates"}
+OFFSETS = {
+    -1: "one too few candidates in every query",
+    1: "one too many candidates in every query",
+    3: "3 too many candidates",
+}
 
 
 @pytest.mark.parametrize(("offset", "name"), OFFSETS.items())
@@ -73,7 +77,7 @@ def test_a_constant_offset_is_named_also_where_it_breaks_a_rule(request, graph: 
     assert (files["CP"].rank > counts).any() or (counts > knowledge.num_entities).any()
     found = only(files, knowledge if told else None)
     assert (found.models, found.kind, found.rows) == (("CP",), "candidates", len(counts))
-    assert OFFSETS[offset] in found.message
+    assert OFFSETS[offset] in found.message.lower()
     if told:
         assert only({"CP": files["CP"]}, knowledge).message == found.message
 
@@ -93,7 +97,8 @@ def test_entities_that_train_does_not_contain_are_recognised(codex) -> None:
     )
     ranks = silent(kp.rank("relation-frequency", codex))
     assert (
-        "40 too few candidates everywhere (as many as there are entities that train" in only({"a": ranks}, more).message
+        "40 too few candidates in every query (the number of entities that are not in train"
+        in only({"a": ranks}, more).message
     )
 
 
@@ -101,7 +106,7 @@ def test_sampled_candidates_are_recognised(on_codex, codex) -> None:
     ranks = silent(on_codex["CP"])
     sampled = planted(ranks, candidates=np.full(len(ranks), 101), rank=np.minimum(ranks.rank, 101), ties=None)
     message = next(f.message for f in unclean({"CP": sampled}, codex) if f.kind == "candidates")
-    assert message.startswith("exactly 101 candidates in every query (a sample?)")
+    assert message.startswith("Exactly 101 candidates in every query (sampled candidates?)")
 
 
 @pytest.mark.parametrize("side", ["head", "tail"])
@@ -110,7 +115,7 @@ def test_one_side_with_another_filter_is_named(umls, side: str) -> None:
     one_side = usual.predicts_tail == (side == "tail")
     mixed = planted(usual, **{c: np.where(one_side, odd.numbers(c), usual.numbers(c)) for c in ("rank", "candidates")})
     found = only({"mine": planted(mixed, candidates=mixed.candidates.astype(int))}, umls)
-    assert f"{side} side filtered by train only" in found.message
+    assert f"{side} side filtered by train only" in found.message.lower()
     assert found.rows == int((odd.candidates != usual.candidates)[one_side].sum())
 
 
@@ -130,7 +135,7 @@ def test_rows_that_no_filter_explains_are_counted(on_codex, codex) -> None:
     off = int((candidates != ranks.candidates).sum())
     found = only({"CP": planted(ranks, candidates=candidates, ties=None)}, codex)
     assert found.rows == off
-    assert f"{off} of 3,656 rows have candidates that no filter explains" in found.message
+    assert f"{off} of 3,656 rows have candidate counts that no filter explains" in found.message
 
 
 def test_no_filter_at_all_explains_made_up_counts(on_codex, codex) -> None:
@@ -138,7 +143,7 @@ def test_no_filter_at_all_explains_made_up_counts(on_codex, codex) -> None:
     made_up = np.random.default_rng(0).integers(2025, 2035, len(ranks))
     made_up = np.maximum(made_up, np.ceil(ranks.rank)).astype(int)
     assert only({"CP": planted(ranks, candidates=made_up, ties=None)}, codex).message.startswith(
-        "explained by no filter: "
+        "Explained by no filter: "
     )
 
 
@@ -147,7 +152,7 @@ def test_without_a_graph_the_odd_one_out_is_named(on_umls, umls) -> None:
     files["odd"] = silent(kp.rank("entity-frequency", umls, filter="train"))
     found = [finding for finding in unclean(files) if finding.kind == "candidates"]
     assert [finding.models for finding in found] == [("odd",)]
-    assert "more candidates on average than the other files: filtered by less" in found[0].message
+    assert "more candidates on average than the other files: fewer triples were filtered" in found[0].message
     pair = {name: files[name] for name in ("odd", "CP")}
     found = [finding for finding in unclean(pair) if finding.kind == "candidates"]
     assert "odd has more candidates than CP" in found[0].message
@@ -160,7 +165,7 @@ def test_without_a_graph_a_constant_offset_is_named(on_codex) -> None:
     files["CP"] = planted(ranks, candidates=(ranks.candidates - 1).astype(int), rank=ranks.rank - late, ties=None)
     found = only(files)
     assert (found.models, found.rows) == (("CP",), len(ranks))
-    assert found.message.startswith("one too few candidates everywhere, against the other files")
+    assert found.message.startswith("One too few candidates in every query compared with the other files")
 
 
 def test_candidates_that_are_given_cannot_be_counted_again(umls) -> None:
@@ -170,7 +175,7 @@ def test_candidates_that_are_given_cannot_be_counted_again(umls) -> None:
 def test_one_run_with_another_filter_is_named(umls) -> None:
     usual, odd = (silent(kp.rank("random", umls, filter=kind)) for kind in ("all", "train"))
     found = [f for f in unclean({"mine": kp.merge_seeds({1: usual, 2: odd})}, umls) if f.kind == "candidates"]
-    assert [finding.message.startswith("seed 2 alone: filtered by train only: ") for finding in found] == [True]
+    assert [finding.message.startswith("Seed 2 only: filtered by train only: ") for finding in found] == [True]
     assert found[0].rows == int((odd.candidates != usual.candidates).sum())
 
 
@@ -179,7 +184,7 @@ def test_the_usual_filter_of_the_valid_split_is_train_and_valid(umls, kind: str 
     files = {name: silent(kp.rank(name, umls, split="valid", filter=kind)) for name in ("random", "entity-frequency")}
     found = unclean(files, umls)
     assert [finding.models for finding in found] == ([(name,) for name in files] if kind else [])
-    assert all(finding.message.startswith("filtered by train only: ") for finding in found)
+    assert all(finding.message.startswith("Filtered by train only: ") for finding in found)
 
 
 def test_without_a_graph_three_filters_leave_nobody_to_blame(umls) -> None:

@@ -40,7 +40,7 @@ def test_the_valid_split_is_named(on_nations, nations) -> None:
     files["other"] = silent(kp.rank("relation-frequency", nations, split="valid", filter="all"))
     found = only(files, nations)
     assert (found.models, found.kind, found.rows) == (("other",), "queries", 2 * len(nations.triples("valid")))
-    assert found.message.startswith("the queries are those of the valid split, where the test split is due")
+    assert found.message.startswith("The queries are those of the valid split instead of the test split")
     found = only(files)
     assert (found.models, found.kind) == (("other",), "queries")
 
@@ -73,7 +73,7 @@ def test_swapped_heads_and_tails_are_one_finding(request, graph: str, alone: boo
     known = {tuple(triple) for triple in knowledge.triples("test").tolist()}
     right = 2 * sum((t, r, h) in known for h, r, t in known)
     assert found.message.startswith(
-        f"head and tail are swapped: {right:,} of {len(whole):,} rows are triples of the test"
+        f"Head and tail are swapped: {right:,} of {len(whole):,} rows are triples of the test"
     )
 
 
@@ -93,7 +93,7 @@ def test_test_triples_in_train_are_a_leak(nations) -> None:
     leaky = kp.KnowledgeGraph.from_triples(train=np.concatenate([train, test[:7]]), test=test, num_entities=14)
     found = only({"mine": kp.rank("relation-frequency", leaky)}, leaky)
     assert (found.severity, found.rows) == ("warning", 14)
-    assert "14 queries of the test split ask for triples that are also in train" in found.message
+    assert "The triples of 14 queries of the test split are also in train" in found.message
 
 
 @pytest.mark.parametrize("side", ["head", "tail"])
@@ -104,7 +104,7 @@ def test_a_missing_side_is_named(on_nations, nations, side: str) -> None:
     for graph in (nations, None):
         found = only(files, graph)
         assert (found.models, found.kind, found.rows) == (("CP",), "sides", 201)
-        assert f"the {side} side is missing" in found.message
+        assert f"The {side} side is missing" in found.message
 
 
 def test_files_that_all_lack_the_same_part_of_a_split_are_told_once(on_nations, nations) -> None:

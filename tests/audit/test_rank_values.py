@@ -18,7 +18,7 @@ def test_ranks_that_are_off_by_one(on_umls) -> None:
     kept = ranks.filter(ranks.candidates > ranks.rank)
     found = only({"CP": bare(kept, np.floor(kept.rank) + 1)})
     assert (found.kind, found.severity) == ("rank values", "error")
-    assert "no rank is better than 2" in found.message
+    assert "No rank is better than 2" in found.message
     assert "off by one" in found.message
 
 
@@ -27,7 +27,7 @@ def test_one_side_that_is_off_by_one(on_umls) -> None:
     found = only(
         {"CP": bare(ranks, np.where(ranks.predicts_tail & (ranks.candidates > 1), ranks.rank + 1, ranks.rank))}
     )
-    assert found.message.startswith("on the tail side, no rank is better than 2")
+    assert found.message.startswith("Tail side: no rank is better than 2")
 
 
 @pytest.mark.parametrize("model", ["CP", "RESCAL", "frequency"])
@@ -35,14 +35,14 @@ def test_both_sides_of_few_queries_are_named(on_nations, nations, model: str) ->
     ranks = on_nations[model]
     late = bare(ranks, np.floor(ranks.rank) + 1)
     found = [f for f in unclean({**on_nations, model: late}, nations) if f.kind == "rank values"]
-    assert [(f.models, f.message.startswith("no rank is better than 2")) for f in found] == [((model,), True)]
+    assert [(f.models, f.message.startswith("No rank is better than 2")) for f in found] == [((model,), True)]
     assert found[0].rows == int((ranks.candidates >= 10).sum())
 
 
 def test_a_run_that_is_off_by_one_is_far_apart_for_that_reason_alone(data: Path) -> None:
     ranks = kp.read_ranks(data / "published_ranks/umls/HousE.parquet")
     found = only({"HousE": bare(ranks, np.where(ranks.seed == 3, ranks.rank + 1, ranks.rank))})
-    assert found.message.startswith("in seed 3, no rank is better than 2")
+    assert found.message.startswith("Seed 3: no rank is better than 2")
 
 
 @pytest.mark.parametrize("late", [(3,), (1, 2)])
@@ -50,7 +50,7 @@ def test_some_runs_that_are_off_by_one(on_umls, late: tuple[int, ...]) -> None:
     runs = dict(zip((1, 2, 3), (on_umls[name] for name in ("CP", "CP again", "RESCAL")), strict=True))
     moved = {s: bare(r, np.floor(r.rank) + (1 if s in late else 0)) for s, r in runs.items()}
     found = only({"mine": kp.merge_seeds(moved)})
-    named = {(3,): "in seed 3, no rank is better than 2", (1, 2): "in seeds 1, 2, no rank is better than 2"}[late]
+    named = {(3,): "Seed 3: no rank is better than 2", (1, 2): "Seeds 1, 2: no rank is better than 2"}[late]
     assert found.message.startswith(named)
     assert found.rows == sum(int((runs[s].candidates >= 10).sum()) for s in late)
 
@@ -74,15 +74,15 @@ def test_constant_scores(umls) -> None:
 
 def test_constant_scores_with_ties_for_the_target(on_umls) -> None:
     found = only({"CP": bare(on_umls["CP"], np.ones(len(on_umls["CP"])))})
-    assert "ranks are 1: ties broken in favour of the target" in found.message
+    assert "ranks are 1: ties are broken in favour of the target" in found.message
     assert found.severity == "warning"
 
 
 MASSES = {
-    "the last place": lambda ranks, some: np.where(some, ranks.candidates, ranks.rank),
-    "the middle of the candidates": lambda ranks, some: np.where(some, (ranks.candidates + 1) / 2, ranks.rank),
-    "1000: lists cut off there": lambda ranks, some: np.where(some, 1000, ranks.rank),
-    "11: lists cut off there": lambda ranks, some: np.where(ranks.rank > 10, 11, ranks.rank),
+    "the last rank": lambda ranks, some: np.where(some, ranks.candidates, ranks.rank),
+    "the middle rank": lambda ranks, some: np.where(some, (ranks.candidates + 1) / 2, ranks.rank),
+    "1000: lists are cut off there": lambda ranks, some: np.where(some, 1000, ranks.rank),
+    "11: lists are cut off there": lambda ranks, some: np.where(ranks.rank > 10, 11, ranks.rank),
 }
 
 
@@ -153,7 +153,7 @@ def test_halves_betray_ties_that_are_not_recorded(on_codex, share: float, severi
     assert [finding.severity for finding in found] == ([severity] if severity else [])
     if found:
         assert found[0].rows == round(share * len(files["CP"]))
-        assert f"{share:.1%} of the ranks are halves" in found[0].message
+        assert f"{share:.1%} of the ranks are half-integers" in found[0].message
 
 
 def test_whole_ranks_of_tied_targets_are_not_their_mean(on_codex) -> None:
@@ -163,7 +163,7 @@ def test_whole_ranks_of_tied_targets_are_not_their_mean(on_codex) -> None:
     odd = int((ranks.ties[late] % 2 == 1).sum())
     found = only({"frequency": wrong})
     assert (found.kind, found.severity, found.rows) == ("ties", "error", odd)
-    assert "all ranks are whole: they are the best or the worst of the tie group" in found.message
+    assert "All ranks are integers: they are the best or worst ranks of the tie groups" in found.message
 
 
 def test_optimistic_ranks_at_the_top_break_a_rule(on_codex) -> None:
@@ -180,7 +180,7 @@ def test_means_over_runs_are_recognised(on_codex, runs: int) -> None:
         axis=0,
     )
     found = only({"CP": planted(ranks, rank=rank, ties=None)})
-    assert f"these look like means over {runs} runs" in found.message
+    assert f"They look like means over {runs} runs" in found.message
     assert found.rows == int(((2 * rank) % 1 != 0).sum())
 
 
@@ -188,4 +188,4 @@ def test_ties_that_a_mean_rank_cannot_have(on_codex) -> None:
     ranks = on_codex["CP"]
     wrong = planted(ranks, rank=np.where(np.arange(len(ranks)) < 3, 20.5, ranks.rank))
     found = only({"CP": wrong})
-    assert (found.rows, "the rank must be the mean over the tie group" in found.message) == (3, True)
+    assert (found.rows, "The rank must be the mean rank of the tie group" in found.message) == (3, True)

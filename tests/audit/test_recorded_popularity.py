@@ -23,7 +23,7 @@ def test_that_of_the_given_entity_is_recognised(on_umls, umls) -> None:
     wrong = both(ranks, umls.popularity.entity(given), umls.popularity.relation(ranks.relation, given))
     found = only({"CP": wrong}, umls)
     assert found.kind == "popularity"
-    assert "delta(e) and delta(r|e) are that of the given entity, not of the target" in found.message
+    assert "delta(e) and delta(r|e) are the popularity of the given entity, not of the target" in found.message
     differs = wrong.numbers("entity_popularity") != ranks.numbers("entity_popularity")
     assert int(differs.sum()) <= found.rows <= len(ranks)
 
@@ -32,7 +32,7 @@ def test_swapped_columns_are_recognised(on_umls, umls) -> None:
     ranks = on_umls["CP"]
     wrong = both(ranks, ranks.numbers("relation_popularity"), ranks.numbers("entity_popularity"))
     message = only({"CP": wrong}, umls).message
-    assert "delta(e) is what delta(r|e) should be: the two are swapped" in message
+    assert "delta(e) is the value of delta(r|e) (the columns are swapped)" in message
 
 
 def test_other_splits_are_recognised(on_umls, umls) -> None:
@@ -48,7 +48,7 @@ ENTITY = {
         ranks.numbers("entity_popularity") / graph.popularity.entity(np.arange(graph.num_entities)).max()
     ),
     "the same for all entities": lambda ranks, graph: np.full(len(ranks), 1 / graph.num_entities),
-    "counted on the asked side only": lambda ranks, graph: np.array(
+    "counted on the side of the target only": lambda ranks, graph: np.array(
         [
             sum(triple[2 if tail else 0] == target for triple in graph.triples("train").tolist())
             / len(graph.triples("train"))

@@ -23,26 +23,26 @@ def test_seeds_that_are_copies(on_umls, changed: int) -> None:
     copy = planted(one, rank=rank, ties=None)
     found = only({"CP": seeds(_1=planted(one, ties=None), _2=planted(other, ties=None), _3=copy)})
     assert (found.models, found.kind) == (("CP",), "seeds")
-    assert f"seeds 1 and 3 are copies of one another: {len(one) - changed:,} of {len(one):,} ranks" in found.message
+    assert f"Seeds 1 and 3 are copies of each other: {len(one) - changed:,} of {len(one):,} ranks" in found.message
 
 
 def test_three_copies_are_one_finding(on_umls) -> None:
     one = on_umls["CP"]
-    assert "seeds 1, 2 and 3 are copies" in only({"CP": seeds(_1=one, _2=one, _3=one)}).message
+    assert "Seeds 1, 2 and 3 are copies" in only({"CP": seeds(_1=one, _2=one, _3=one)}).message
 
 
 def test_a_copy_under_another_name(on_umls, umls) -> None:
     files = {**on_umls, "new": on_umls["CP"].with_info(model="new")}
     found = only(files, umls)
     assert found.models == ("CP", "new")
-    assert "CP and new are copies of one another" in found.message
+    assert "CP and new are copies of each other" in found.message
 
 
 def test_a_file_of_several_runs_under_another_name_is_one_finding(on_umls) -> None:
     runs = seeds(_1=on_umls["CP"], _2=on_umls["CP again"], _3=on_umls["RESCAL"])
     found = only({"old": runs, "new": runs})
     assert (found.models, found.rows) == (("old", "new"), 3 * 6528)
-    assert found.message.startswith("old and new are copies of one another in 3 runs: 19,584 of 19,584 ranks are equal")
+    assert found.message.startswith("old and new are copies of each other in 3 runs: 19,584 of 19,584 ranks are equal")
 
 
 def test_a_run_of_one_model_in_another(on_umls) -> None:
@@ -66,11 +66,11 @@ def test_seeds_with_different_queries(on_umls) -> None:
     one, other = on_umls["CP"], on_umls["CP again"]
     rows = np.arange(len(one))
     found = only({"CP": seeds(_1=one, _2=other.filter(rows < 6000))})
-    assert "seeds have different numbers of queries: 1: 6,528, 2: 6,000 (6,000 in common)" in found.message
+    assert "Seeds have different numbers of queries: 1: 6,528, 2: 6,000 (6,000 in common)" in found.message
     found = only({"CP": seeds(_1=one.filter(rows >= 8), _2=other.filter(rows < len(one) - 8))})
-    assert (found.rows, "seeds have different queries: 1: 6,520, 2: 6,520" in found.message) == (16, True)
+    assert (found.rows, "Seeds have different queries: 1: 6,520, 2: 6,520" in found.message) == (16, True)
 
 
 def test_a_run_that_failed(on_umls, umls) -> None:
     found = only({"CP": seeds(_1=on_umls["CP"], _2=on_umls["CP again"], _3=kp.rank("random", umls))})
-    assert "the runs are far apart in MRR (1: 0.4" in found.message
+    assert "The MRR of the seeds differ widely (1: 0.4" in found.message

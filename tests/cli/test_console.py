@@ -1,6 +1,5 @@
 import json
 import re
-import subprocess
 import sys
 from pathlib import Path
 
@@ -78,7 +77,7 @@ def large_file(tmp_path: Path) -> Path:
         }
     )
     pq.write_table(table, tmp_path / "large.parquet", compression="none")
-    assert (tmp_path / "large.parquet").stat().st_size > console._LONG
+    assert (tmp_path / "large.parquet").stat().st_size > console._LARGE_FILE
     return tmp_path / "large.parquet"
 
 
@@ -88,9 +87,9 @@ def test_every_batch_is_reported(ranks_file: Path) -> None:
     assert set(seen) == {4}
 
 
-def test_a_terminal_shows_a_bar_and_the_result_stays_clean(large_file: Path) -> None:
-    command = [sys.executable, "-m", "kgprobe", "eval", str(large_file), "-m", "MRR", "-f", "json"]
-    assert re.search(r"[1-9][\d,]* rows read", run_on_terminal(command))
-    piped = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert piped.stderr == ""
-    assert piped.stdout.startswith("[")
+def test_a_terminal_shows_a_bar_and_the_result_stays_clean(kgprobe, large_file: Path) -> None:
+    command = ["eval", str(large_file), "-m", "MRR", "-f", "json"]
+    assert re.search(r"[1-9][\d,]* rows read", run_on_terminal([sys.executable, "-m", "kgprobe", *command]))
+    piped = kgprobe(*command)
+    assert (piped.code, piped.err) == (0, "")
+    assert piped.out.startswith("[")

@@ -121,7 +121,7 @@ def test_a_score_that_rests_on_few_queries_is_remarked_on(kgprobe, tmp_path: Pat
         **columns,
     ).write(path)
     done = kgprobe("eval", path, "-m", "PROBE(beta=1)")
-    assert "rests on 1 effective of 100 queries" in done.err
+    assert "has an effective sample size of 1 of 100" in done.err
     assert done.out.split()[-2:] == ["100", "1"]
     assert kgprobe("eval", path, "-m", "PROBE(beta=0)").err == ""
 
@@ -136,7 +136,7 @@ def test_ranks_that_are_intervals_have_metrics_that_are(kgprobe, interval_file: 
         [None, None, None, None, 2, 4],
     ]
     assert "lies between low and high" in done.err
-    assert "StdRank has no value where ranks are intervals" in done.err
+    assert "StdRank is undefined for rank intervals" in done.err
     assert "Hits@1 has no value" not in done.err
 
 
@@ -169,4 +169,4 @@ def test_people_see_low_and_high_where_there_is_something_to_see(
 def test_bands_of_ranks_that_may_be_intervals_make_no_sense(kgprobe, interval_file: Path) -> None:
     done = kgprobe("eval", interval_file, "-m", "MR", "--by", "rank:2")
     assert (done.code, done.out) == (2, "")
-    assert "neither group nor weigh" in done.err
+    assert "cannot be used as groups or sample weights" in done.err

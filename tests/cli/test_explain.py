@@ -110,5 +110,5 @@ def test_a_report_refuses_rules_that_it_cannot_show(kgprobe, tmp_path: Path) -> 
     done = kgprobe("report", other.ranks, "-g", kept.graph, "--rules", kept.run, "-o", tmp_path / "page.html")
     assert (done.code, "has made none of them" in done.err) == (2, True)
     done = kgprobe("report", kept.ranks, "-g", kept.graph, "--rules", kept.run, "-o", tmp_path / "table.md")
-    assert (done.code, "only a page shows the rules behind ranks" in done.err) == (2, True)
+    assert (done.code, "only an HTML page can show rules" in done.err) == (2, True)
     assert not list(tmp_path.iterdir())

@@ -61,10 +61,11 @@ def test_all_writes_what_it_can_and_says_what_is_left_out(kgprobe: Command, pair
     assert run.code == 0, run.err
     written = {"transformers", "weights", "weight-surface", "rank-histogram"}
     assert {file.name for file in (tmp_path / "figures").iterdir()} == {f"{name}.svg" for name in written}
-    left_out = {line.split()[2].rstrip(":") for line in run.err.splitlines() if line.startswith("left out")}
+    left_out = {line.split()[1].rstrip(":") for line in run.err.splitlines() if line.startswith("skipped")}
     assert left_out == set(FIGURES) - written
     assert (
-        "left out heat-maps: needs the popularity of the queries (give --graph, or rank files that hold it)" in run.err
+        "skipped heat-maps: needs the popularity of the queries (give --graph, or rank files with popularity)"
+        in run.err
     )
 
 
@@ -75,7 +76,7 @@ def test_all_with_a_graph_writes_every_figure(
     run = kgprobe("figure", "all", *pair, "-g", graph_dir, *values, "-o", tmp_path / "figures", "--type", "svg")
     assert run.code == 0
     assert {file.name for file in (tmp_path / "figures").iterdir()} == {f"{name}.svg" for name in FIGURES}, run.err
-    assert "left out" not in run.err
+    assert "skipped" not in run.err
 
 
 def test_a_figure_that_fails_does_not_keep_all_from_the_others(
@@ -83,18 +84,18 @@ def test_a_figure_that_fails_does_not_keep_all_from_the_others(
 ) -> None:
     run = kgprobe("figure", "all", *pair, "-o", tmp_path / "figures", "--alpha", "0:1:0.05")
     assert run.code == 0
-    assert "left out transformers: 21 curves are too many for one figure" in run.err
+    assert "skipped transformers: 21 curves are too many for one figure" in run.err
     assert (tmp_path / "figures" / "rank-histogram.pdf").exists()
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["rank-histgram", "-o", "x.pdf"], "there is no figure 'rank-histgram'; nearest: rank-histogram"),
-        (["weights", "-o", "x.doc"], "x.doc: a figure cannot be written to this kind of file"),
-        (["all", "-o", "folder", "--type", "gif"], "folder/transformers.gif: a figure cannot be written"),
+        (["rank-histgram", "-o", "x.pdf"], "unknown figure 'rank-histgram'; nearest: rank-histogram"),
+        (["weights", "-o", "x.doc"], "x.doc: unknown file type for a figure"),
+        (["all", "-o", "folder", "--type", "gif"], "folder/transformers.gif: unknown file type for a figure"),
         (["rank-histogram", "-o", "x.pdf"], "rank files of at least 2 models (none is given)"),
-        (["weights", "-o", "x.pdf", "--alpha", "1"], "--alpha would not change the figure 'weights'"),
+        (["weights", "-o", "x.pdf", "--alpha", "1"], "--alpha: no option of the figure 'weights'"),
         (["weights", "-o", "x.pdf", "--beta", "much"], "--beta much: not numbers"),
         (["popularity-groups", "-o", "x.pdf", "--metric", "MMR"], "MMR"),
     ],

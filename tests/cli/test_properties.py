@@ -45,7 +45,7 @@ def test_the_table_shows_the_matrix_then_reasons_counterexamples_and_notes() -> 
     assert lines[2] == ["PROBE(alpha=1,beta=0)", "yes", "yes", "yes", "yes+", "yes+", "yes+"]
     assert lines[3] == ["AMRI", "yes", "yes", "yes", "no*", "no", "no"]
     assert lines[4] == ["ZMR", "no", "no", "yes", "no", "no", "no"]
-    titles = ["1 of the 12 verdicts", "Where the paper's table says otherwise", "Counterexamples", "Notes"]
+    titles = ["1 of 12 shared verdicts", "Differences from the paper's table", "Counterexamples", "Notes"]
     places = [text.index(title) for title in titles]
     assert places == sorted(places)
 

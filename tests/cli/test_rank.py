@@ -94,7 +94,7 @@ def test_facts_that_are_repeated_are_ranked_once(kgprobe, graph_dir: Path, tmp_p
         file.write("e0\tlikes\te2\n")
     done = kgprobe("rank", "entity-frequency", "--graph", graph_dir, "-o", tmp_path / "ranks.parquet")
     assert done.code == 0
-    assert "1 fact is given more than once and was ranked once" in done.err
+    assert "1 duplicate triple ranked only once" in done.err
     assert len(kp.read_ranks(tmp_path / "ranks.parquet")) == 4
 
 
@@ -113,7 +113,7 @@ def test_requests_that_make_no_sense(kgprobe, graph_dir: Path, tmp_path: Path) -
     refuse(rank("--side", "left"), 2, "no side is called 'left'")
     refuse(rank("--split", "tets"), 2, "no split is called 'tets'; nearest: test")
     refuse(rank("--filter", "trian"), 2, "'trian' is neither a split nor a file; nearest: train")
-    refuse(rank("--memory", "much"), 2, "'much' is no amount of memory", "512MB")
+    refuse(rank("--memory", "much"), 2, "'much' is not an amount of memory", "512MB")
     refuse(rank("--threads", "0", "--batch", "0"), 2, "threads is 0", "batch is 0")
     refuse(rank("--device", "abacus"), 2, "the device 'abacus' cannot be used")
     refuse(rank("--unlisted", "lost"), 2, "unknown, tied")

@@ -26,7 +26,7 @@ def test_the_best_rule_of_every_relation_is_shown(kgprobe, model: str) -> None:
     assert [row.split("(")[0].rsplit("  ", 1)[-1].strip() for row in rows] == [
         label for label in family().relation_label(range(5)) if f"{label}(x, y) <- " in done.out
     ]
-    assert f"rules of {len(rows)} relations" in done.err
+    assert f"rules for {len(rows)} relations" in done.err
     assert all(" <- " in row for row in rows)
 
 

@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from kgprobe.cli.surface import parse_axis
+from kgprobe.cli.console import parse_axis
 
 
 def test_json_agrees_with_eval(kgprobe, data: Path) -> None:

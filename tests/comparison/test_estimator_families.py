@@ -71,7 +71,7 @@ def made(metric, *, triples=40, models=3, runs=1):
 
 
 def replicates(one, counts):
-    return one.finish(side_by_side([one.kept], one.clusters)(counts))
+    return one.finish(side_by_side([one.reduction], one.clusters)(counts))
 
 
 def draws(clusters, number=6):

@@ -9,11 +9,11 @@ from scipy import stats
 from clustered import lineup
 from kgprobe.comparison import Clusters, Lineup, line_up
 from kgprobe.comparison.estimators import difference, estimator
-from kgprobe.comparison.resampling import critical_value
+from kgprobe.comparison.resampling import critical_value, standard_errors
 from kgprobe.decision import bands as bands_module
 from kgprobe.decision import decision_map, influence
-from kgprobe.decision.bands import SeedVariance, band_width, bands, covariances, variances_of_differences, widened
-from kgprobe.decision.influence import Influences
+from kgprobe.decision.bands import SeedVariance, band_width, covariances, variances_of_differences, widened
+from kgprobe.decision.influence import Influences, model_surface
 from kgprobe.metrics import parse
 from planes import plain_influences, random_lineup, ranked
 from support import with_columns
@@ -40,40 +40,26 @@ def expected(given, *models):
 
 
 @pytest.mark.parametrize("models", [("model 0",), ("model 2", "model 0")], ids=["model", "difference"])
-def test_bands_are_those_of_the_estimators(given, models):
-    found = bands(given, ALPHAS, BETAS, model=models[0], against=models[1] if len(models) > 1 else None)
+def test_scores_and_influences_are_those_of_the_estimators(given, models):
+    signs = np.array([1.0, -1.0][: len(models)])
+    surfaces = [model_surface(given, name, ALPHAS, BETAS).mean for name in models]
+    chosen = Lineup({name: given.runs[name] for name in models}, {})
+    found = np.empty((250, 3, 2))
+    for some, beta, table in Influences(chosen, given.clusters(), popular=True).tables(
+        np.array(ALPHAS), np.array(BETAS)
+    ):
+        found[:, some, beta] = table @ signs
     value, influence = expected(given, *models)
-    assert found.value == pytest.approx(value, rel=1e-12)
-    assert found.error.ravel() == pytest.approx(np.std(influence, axis=0, ddof=1) * 250**0.5, rel=1e-9)
-    assert found.critical == pytest.approx(critical_value(influence), rel=1e-3)
-    assert found.critical > 2.1
-    half = found.critical * found.error
-    assert found.low == pytest.approx(found.value - half)
-    assert found.high == pytest.approx(found.value + half)
+    assert np.tensordot(signs, surfaces, 1) == pytest.approx(value, rel=1e-12)
+    assert found.reshape(250, -1) == pytest.approx(influence - influence.mean(axis=0), rel=1e-9, abs=1e-15)
+    assert standard_errors(found.reshape(250, -1)) == pytest.approx(
+        np.std(influence, axis=0, ddof=1) * 250**0.5, rel=1e-9
+    )
+    assert critical_value(found.reshape(250, -1)) == pytest.approx(critical_value(influence), rel=1e-3)
+    assert critical_value(influence) > 2.1
 
 
-def test_differences_are_antisymmetric(given):
-    there = bands(given, ALPHAS, BETAS, model="model 0", against="model 1")
-    back = bands(given, ALPHAS, BETAS, model="model 1", against="model 0")
-    assert back.low == pytest.approx(-there.high)
-    assert back.critical == pytest.approx(there.critical, rel=1e-5)
-
-
-def test_bands_stay_within_what_is_possible():
-    few = lineup(3, 1)
-    found = bands(few, ALPHAS, [0.0], model="model 0")
-    assert (found.low >= 0).all()
-    assert (found.high <= 1).all()
-    assert not found.trusted.any()
-
-
-def test_trust_is_told_for_each_beta(given):
-    found = bands(given, [1.0], [0.0, 3.0], model="model 0")
-    assert found.effective[0] == 500
-    assert found.trusted.tolist() == [True, False]
-
-
-ALPHAS_DECISION_NOISE, BETAS_DECISION_NOISE = (
+GRID_ALPHAS, GRID_BETAS = (
     np.array([1.0, 0.3, 0.0, -0.5, -1.0, 2.0, 0.7, -2.0, 0.1]),
     np.array([0.0, 0.4, 0.8]),
 )
@@ -93,7 +79,7 @@ def looped_errors(lineup: Lineup, cluster: str, alphas: np.ndarray, betas: np.nd
     return errors
 
 
-@pytest.mark.parametrize("betas", [BETAS_DECISION_NOISE, BETAS_DECISION_NOISE[:1]], ids=["weighted", "unweighted"])
+@pytest.mark.parametrize("betas", [GRID_BETAS, GRID_BETAS[:1]], ids=["weighted", "unweighted"])
 @pytest.mark.parametrize("same_candidates", [True, False], ids=["same candidates", "other candidates"])
 @pytest.mark.parametrize("runs", [1, 3])
 @pytest.mark.parametrize("cluster", ["triple", "relation", "query"])
@@ -101,8 +87,8 @@ def test_errors_are_those_of_a_loop_over_clusters(
     cluster: str, runs: int, same_candidates: bool, betas: np.ndarray
 ) -> None:
     lineup = random_lineup(3, triples=25, runs=runs, same_candidates=same_candidates)
-    plane = decision_map(lineup, ALPHAS_DECISION_NOISE, betas, cluster=cluster, seeds="fixed", replicates=10)
-    expected = looped_errors(lineup, cluster, ALPHAS_DECISION_NOISE, betas)
+    plane = decision_map(lineup, GRID_ALPHAS, betas, cluster=cluster, seeds="fixed", replicates=10)
+    expected = looped_errors(lineup, cluster, GRID_ALPHAS, betas)
     np.testing.assert_allclose(plane.errors, expected, rtol=1e-9, atol=1e-15)
 
 
@@ -110,10 +96,10 @@ def test_models_may_record_other_popularities() -> None:
     one, other = (lineup.first for lineup in (random_lineup(1, seed=1), random_lineup(1, seed=2)))
     other = with_columns(one, rank=np.minimum(other.rank, one.candidates), entity_popularity=np.full(80, 0.5))
     lineup = line_up({"one": one, "other": other})
-    plane = decision_map(lineup, ALPHAS_DECISION_NOISE, BETAS_DECISION_NOISE, replicates=10)
+    plane = decision_map(lineup, GRID_ALPHAS, GRID_BETAS, replicates=10)
     np.testing.assert_allclose(
         plane.errors,
-        looped_errors(lineup, "triple", ALPHAS_DECISION_NOISE, BETAS_DECISION_NOISE),
+        looped_errors(lineup, "triple", GRID_ALPHAS, GRID_BETAS),
         rtol=1e-9,
         atol=1e-15,
     )
@@ -139,9 +125,9 @@ def test_errors_are_those_of_a_bootstrap_of_triples() -> None:
 
 def test_few_or_many_alphas_at_a_time_give_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     lineup = random_lineup(3, runs=2, same_candidates=False)
-    whole = decision_map(lineup, ALPHAS_DECISION_NOISE, BETAS_DECISION_NOISE, replicates=50)
+    whole = decision_map(lineup, GRID_ALPHAS, GRID_BETAS, replicates=50)
     monkeypatch.setattr(influence, "_TABLE", 1)
-    single = decision_map(lineup, ALPHAS_DECISION_NOISE, BETAS_DECISION_NOISE, replicates=50)
+    single = decision_map(lineup, GRID_ALPHAS, GRID_BETAS, replicates=50)
     np.testing.assert_allclose(single.errors, whole.errors, rtol=1e-12)
     assert single.settings["width"] == pytest.approx(whole.settings["width"], rel=1e-6)
 
@@ -196,11 +182,11 @@ def test_the_band_holds_for_all_pairs_and_points_at_once() -> None:
     assert stats.binomtest(false_alarms, draws, 0.05).pvalue > 1e-3
 
 
-def test_seed_noise_by_hand() -> None:
-    noise = SeedVariance(std=np.array([[[0.3]], [[np.nan]], [[0.1]]]), runs=np.array([3, 1, 2]))
-    assert noise.variance.ravel() == pytest.approx([0.03, 0.0, 0.005])
+def test_seed_variance_by_hand() -> None:
+    between = SeedVariance(std=np.array([[[0.3]], [[np.nan]], [[0.1]]]), runs=np.array([3, 1, 2]))
+    assert between.variance.ravel() == pytest.approx([0.03, 0.0, 0.005])
     total = np.full((3, 3, 1, 1), 0.06)
-    freedom = noise.freedom(total)
+    freedom = between.freedom(total)
     assert freedom[0, 0, 0, 0] == pytest.approx(0.06**2 / (2 * 0.03**2 / 2))
     fewest = pytest.approx(0.06**2 / (0.03**2 / 1 + 0.005**2 / 1))
     assert freedom[0, 2, 0, 0] == freedom[2, 0, 0, 0] == fewest
@@ -209,12 +195,12 @@ def test_seed_noise_by_hand() -> None:
 
 def test_random_seeds_add_their_variance() -> None:
     lineup = random_lineup(2, runs=3)
-    fixed = decision_map(lineup, ALPHAS_DECISION_NOISE, BETAS_DECISION_NOISE, seeds="fixed", replicates=100)
-    random = decision_map(lineup, ALPHAS_DECISION_NOISE, BETAS_DECISION_NOISE, seeds="random", replicates=100)
+    fixed = decision_map(lineup, GRID_ALPHAS, GRID_BETAS, seeds="fixed", replicates=100)
+    random = decision_map(lineup, GRID_ALPHAS, GRID_BETAS, seeds="random", replicates=100)
     added = np.square(random.errors[0, 1]) - np.square(fixed.errors[0, 1])
     np.testing.assert_allclose(added, np.square(random.std).sum(axis=0) / 3, rtol=1e-9)
     assert (random.bands[0, 1] / random.errors[0, 1] > fixed.bands[0, 1] / fixed.errors[0, 1]).all()
-    default = decision_map(lineup, ALPHAS_DECISION_NOISE, BETAS_DECISION_NOISE, replicates=100)
+    default = decision_map(lineup, GRID_ALPHAS, GRID_BETAS, replicates=100)
     np.testing.assert_array_equal(default.bands, random.bands)
     assert decision_map(random_lineup(2), [1.0], [0.0], replicates=100).settings["seeds"] == "fixed"
 

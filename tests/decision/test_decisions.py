@@ -66,7 +66,7 @@ def test_who_is_within_noise_follows_the_corrected_tests() -> None:
 
 
 def test_the_correction_for_all_pairs_decides() -> None:
-    """Some difference that would be beyond noise on its own is within it among those of all pairs."""
+    """Some difference that would be significant on its own is not among those of all pairs."""
     spared = 0
     for seed in range(12):
         decision = decide(random_lineup(5, triples=100, seed=seed), 0.0, 0.0, replicates=100, permutations=500)
@@ -97,8 +97,9 @@ def test_a_sure_winner() -> None:
     lead = decision.standings[1].behind
     assert lead is not None
     assert str(decision) == (
-        f"For alpha 0 and beta 0.4, pick good: its PROBE {decision.standings[0].estimate.value:.4f} is beyond noise "
-        f"above every other model; bad comes next, {lead.value:.4f} behind (95 % interval {lead.interval.low:.4f} to "
+        f"For alpha 0 and beta 0.4, pick good: its PROBE {decision.standings[0].estimate.value:.4f} is "
+        f"significantly higher than that of every other model; bad comes next, {lead.value:.4f} behind "
+        f"(95 % interval {lead.interval.low:.4f} to "
         f"{lead.interval.high:.4f}). good is ahead for alpha -1 to 1 and for beta 0 to 0.8."
         + (f" But {decision.remark}." if decision.remark else "")
     )
@@ -109,7 +110,7 @@ def test_a_copy_of_the_winner_is_as_good() -> None:
     assert decision.choices == ("good", "copy")
     assert [s.place for s in decision.standings] == [1, 1, 3]
     assert "pick good or copy: good has the highest score" in str(decision)
-    assert "but copy (equal) is within noise of it." in str(decision)
+    assert "but copy (equal) is not significantly worse." in str(decision)
     assert [(reach.low, reach.high) for reach in decision.reaches] == [(None, None), (None, None)]
 
 
@@ -118,10 +119,10 @@ def test_several_within_noise_and_all_of_them() -> None:
     first, second, third = decision.choices
     assert f"pick {first}, {second} or {third}: {first} has" in str(decision)
     assert " behind) and " in str(decision)
-    assert " are within noise of it." in str(decision)
+    assert " are not significantly worse." in str(decision)
     everyone = decided("close", "near", "good")
-    assert "every model might be the best" in str(everyone)
-    assert "but all 2 others are within noise of it." in str(everyone)
+    assert "any model may be the best" in str(everyone)
+    assert "but none of the 2 others is significantly worse." in str(everyone)
 
 
 def test_one_model() -> None:

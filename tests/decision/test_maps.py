@@ -171,7 +171,7 @@ def test_one_point_best_first(plane: DecisionMap) -> None:
     rows = plane.at(0.25, 0.4)
     assert [row["place"] for row in rows] == [1, 2, 3, 4]
     assert {(row["alpha"], row["beta"]) for row in rows} == {(0.25, 0.4)}
-    with pytest.raises(kp.UsageError, match="no point of the map"):
+    with pytest.raises(kp.UsageError, match="not a point of the map"):
         plane.at(0.3, 0.4)
 
 
@@ -233,15 +233,15 @@ def test_popularity_is_needed_only_where_beta_is_not_0() -> None:
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        ({"level": 1.0}, "the level must be between 0 and 1, not 1"),
+        ({"level": 1.0}, "level must be between 0 and 1, not 1"),
         ({"seeds": "few"}, "seeds can be fixed or random, not 'few'"),
         ({"seeds": "random"}, "random seeds need two runs of m0, m1"),
         ({"replicates": 0}, "replicates must be a whole number, at least 1, not 0"),
         ({"seed": -1}, "seed must be a whole number, at least 0, not -1"),
-        ({"alphas": [0.0, 0.0]}, "alpha must be a list of different finite numbers"),
-        ({"betas": [np.inf]}, "beta must be a list of different finite numbers"),
-        ({"betas": ["much"]}, "beta must be a list of different finite numbers"),
-        ({"cluster": "colour"}, "queries are not clustered by 'colour'"),
+        ({"alphas": [0.0, 0.0]}, "alphas must be a list of different finite numbers"),
+        ({"betas": [np.inf]}, "betas must be a list of different finite numbers"),
+        ({"betas": ["much"]}, "betas must be a list of numbers"),
+        ({"cluster": "colour"}, "unknown cluster 'colour'"),
     ],
     ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
 )

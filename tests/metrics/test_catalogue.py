@@ -1,16 +1,18 @@
 import random
 import re
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import kgprobe as kp
 from kgprobe.errors import UsageError
 from kgprobe.metrics import METRICS, evaluate, parse, parse_all
 from kgprobe.metrics.catalogue import CITATIONS, reference_page, usage
-from kgprobe.metrics.popularity_metrics import Probe
-from kgprobe.metrics.rank_metrics import MRR, HitsAtK
+from kgprobe.metrics.popularity_metrics import PROBE
+from kgprobe.metrics.rank_metrics import MRR, Hits
 from support import metrics, random_ranks
 
 
@@ -65,7 +67,7 @@ def test_no_two_metrics_share_a_name():
 
 @pytest.mark.parametrize("text", ["hits@10", "Hits10", "hits_at_10", "H@10", "hits at 10", "HITS_AT@10", "Hits @ 10"])
 def test_common_spellings_of_hits(text):
-    assert parse(text) == HitsAtK(10)
+    assert parse(text) == Hits(10)
 
 
 @pytest.mark.parametrize(
@@ -87,19 +89,19 @@ def test_canonical_names(text, canonical):
 
 
 def test_a_metric_is_its_own_parse():
-    metric = Probe(alpha=0.25)
+    metric = PROBE(alpha=0.25)
     assert parse(metric) is metric
 
 
 def test_repeats_are_dropped_in_order():
-    assert parse_all(["mrr", Probe(), "MRR", "probe(alpha=1)"]) == [MRR(), Probe()]
+    assert parse_all(["mrr", PROBE(), "MRR", "probe(alpha=1)"]) == [MRR(), PROBE()]
 
 
 def test_commas_outside_parentheses_separate_metrics():
-    assert parse_all("PROBE(alpha=1,beta=0.4), MRR,Hits@3") == [Probe(1, 0.4), MRR(), HitsAtK(3)]
+    assert parse_all("PROBE(alpha=1,beta=0.4), MRR,Hits@3") == [PROBE(1, 0.4), MRR(), Hits(3)]
     with pytest.raises(UsageError, match=r"'PROBE\(alpha=1,beta=0' is not the name"):
         parse_all("PROBE(alpha=1,beta=0")
-    with pytest.raises(UsageError, match="2 metrics cannot be read"):
+    with pytest.raises(UsageError, match="2 metrics are invalid"):
         parse_all("MRR,,MMR")
 
 
@@ -150,7 +152,7 @@ def test_the_nearest_names_are_suggested(text, near):
 
 
 def test_all_bad_names_are_reported_at_once():
-    with pytest.raises(UsageError, match="3 metrics cannot be read") as caught:
+    with pytest.raises(UsageError, match="3 metrics are invalid") as caught:
         evaluate(random_ranks(2), ["MMR", "MRR", "Hits@x", "PROBE(alpha=?)"])
     text = str(caught.value)
     assert all(part in text for part in ("MMR", "did you mean", "Hits@x", "PROBE(alpha=?)"))
@@ -164,12 +166,12 @@ def test_a_single_bad_name_keeps_its_own_message():
 @pytest.mark.parametrize("k", [0, -1, 2.5, float("inf"), float("nan")])
 def test_a_cut_off_is_a_whole_number(k):
     with pytest.raises(UsageError, match="whole number"):
-        HitsAtK(k)
+        Hits(k)
 
 
 def test_a_whole_float_is_a_cut_off_too():
-    assert str(HitsAtK(3.0)) == "Hits@3"
-    assert HitsAtK(3.0) == HitsAtK(3)
+    assert str(Hits(3.0)) == "Hits@3"
+    assert Hits(3.0) == Hits(3)
 
 
 @pytest.mark.parametrize("metric", METRICS, ids=lambda metric: metric.name)
@@ -189,3 +191,14 @@ def test_every_metric_has_a_section() -> None:
 
 def test_every_reference_is_cited_in_full_and_no_other() -> None:
     assert {metric.facts.reference for metric in METRICS} == set(CITATIONS)
+
+
+@pytest.mark.parametrize("kind", METRICS, ids=lambda kind: kind.name)
+def test_a_class_has_the_name_of_the_grammar_and_makes_what_parse_makes(kind):
+    assert kind.__name__ == kind.name in kp.metrics.__all__
+    assert getattr(kp.metrics, kind.name) is kind
+    made = [kind(), *(kind(**{field.name: 3 if field.name == "k" else 0.25}) for field in fields(kind))]
+    for metric in made:
+        assert kp.parse(str(metric)) == metric
+        assert hash(kp.parse(str(metric))) == hash(metric)
+    assert len(set(made)) >= len(fields(kind))  # the parameters make a difference

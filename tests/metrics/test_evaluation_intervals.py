@@ -203,7 +203,7 @@ class TestRefusal:
 
     @pytest.mark.parametrize("options", [{"by": ["rank:2"]}, {"weight": "rank"}, {"by": ["side", "worst_rank"]}])
     def test_ranks_that_may_be_intervals_neither_group_nor_weigh(self, options):
-        with pytest.raises(UsageError, match="neither group nor weigh"):
+        with pytest.raises(UsageError, match="cannot be used as groups or sample weights"):
             scores(self.RANKS, ["MRR"], **options)
 
     def test_a_refused_table_leaves_no_trace(self):

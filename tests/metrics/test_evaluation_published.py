@@ -6,7 +6,7 @@ import pytest
 
 from kgprobe.graph import load_graph
 from kgprobe.metrics import evaluate
-from kgprobe.metrics.popularity_metrics import Probe
+from kgprobe.metrics.popularity_metrics import PROBE
 from kgprobe.ranks import RankFile
 
 MODELS = ("RotatE", "ComplEx", "HousE", "TuckER", "pLogicNet", "RNNLogic")
@@ -39,11 +39,11 @@ def graphs(data):
 
 
 @pytest.fixture(scope="module")
-def printed(data) -> dict[tuple[str, str], list[tuple[Probe, float]]]:
-    tables: dict[tuple[str, str], list[tuple[Probe, float]]] = {}
+def printed(data) -> dict[tuple[str, str], list[tuple[PROBE, float]]]:
+    tables: dict[tuple[str, str], list[tuple[PROBE, float]]] = {}
     with (data / "published_ranks" / "paper_tables.csv").open() as file:
         for row in csv.DictReader(file):
-            metric = Probe(alpha=float(row["alpha"]), beta=float(row["beta"]))
+            metric = PROBE(alpha=float(row["alpha"]), beta=float(row["beta"]))
             tables.setdefault((row["graph"], row["model"]), []).append((metric, float(row["score"])))
     return tables
 

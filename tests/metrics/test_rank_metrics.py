@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from kgprobe.metrics import evaluate, scores
 from kgprobe.metrics.rank_metrics import weighted_median
-from kgprobe.transform import AffinePower, Hits, Identity, Power
+from kgprobe.transform import AffinePower, Identity, Power, TopK
 from support import random_ranks, tables, with_columns
 
 RANKS = with_columns(random_ranks(3), rank=[1.0, 2.5, 4.0], ties=[0, 1, 0], candidates=[4, 10, 5])
@@ -32,7 +32,7 @@ def test_by_hand(name, wanted):
 @settings(max_examples=40)
 @given(tables())
 def test_adjusted_and_z_scored_metrics_from_their_definition(ranks):
-    kinds = {"AMRR": Power(1.0), "AHits@3": Hits(3), "AMRI": Identity(), "APROBE(alpha=0.5,beta=0)": AffinePower(0.5)}
+    kinds = {"AMRR": Power(1.0), "AHits@3": TopK(3), "AMRI": Identity(), "APROBE(alpha=0.5,beta=0)": AffinePower(0.5)}
     z = {"AMRR": "ZMRR", "AHits@3": "ZHits@3", "AMRI": "ZMR", "APROBE(alpha=0.5,beta=0)": "ZPROBE(alpha=0.5,beta=0)"}
     found = evaluate(ranks, [*kinds, *z.values()])
     for name, transformer in kinds.items():

@@ -68,7 +68,7 @@ def test_all_tables_of_other_queries_are_named() -> None:
 
 @pytest.mark.parametrize(
     ("pairs", "problem"),
-    [({}, "there are no points"), ({"a": {"1": made_pair(1)}}, "there is one point only")],
+    [({}, "there are no points"), ({"a": {"1": made_pair(1)}}, "there is only one point")],
     ids=["none", "one"],
 )
 def test_two_points_are_needed(pairs: dict[str, dict[str, object]], problem: str) -> None:

@@ -8,7 +8,7 @@ from scipy.stats import kendalltau
 from benches import SMALL, SPLIT, made_pair, made_pairs, made_points, write_pairs
 from kgprobe.errors import DataError, UsageError
 from kgprobe.metrics import parse
-from kgprobe.metrics.popularity_metrics import Probe
+from kgprobe.metrics.popularity_metrics import PROBE
 from kgprobe.openworld import Bench, read_bench
 from kgprobe.openworld.bench_points import Points
 from kgprobe.openworld.benches import (
@@ -48,13 +48,13 @@ def _notes(model: list[int], mrr: list[float]) -> list[str]:
 
 def test_notes_say_what_is_too_few() -> None:
     assert _notes([0, 0], [0.1, 0.2]) == [
-        "There is one model only: its checkpoints are compared, and there are no intervals.",
+        "There is only one model: its checkpoints are compared, without confidence intervals.",
         "No point is late: none of the 2 have a closed-world MRR above 0.5.",
     ]
     assert _notes([0, 0, 1], [0.1, 0.6, 0.7]) == [
-        "Intervals over 2 models are rough: every one of them counts much.",
-        "Only 2 of 3 points are late (have a closed-world MRR above 0.5): their statistics say little.",
-        "No model has two late checkpoints, so that there is no spread at equal closed-world value.",
+        "Intervals over 2 models are rough: each model has a large influence.",
+        "Only 2 of 3 points are late (have a closed-world MRR above 0.5): the statistics are rough.",
+        "No model has two late checkpoints, so there is no spread at equal closed-world value.",
     ]
     assert _notes([i // 3 for i in range(15)], [0.9] * 15) == []
 
@@ -138,7 +138,7 @@ def test_everything_that_is_missing_is_named(tmp_path: Path) -> None:
         f"{tmp_path}/runs/model-1/epoch-0.open.parquet: its .closed.parquet is missing",
         f"{tmp_path}/runs/model-0/epoch-5.closed.parquet: its .open.parquet is missing",
         f"{tmp_path}/empty: no rank tables named NAME.open.parquet and NAME.closed.parquet in it",
-        f"{tmp_path}/nowhere: there is no such folder",
+        f"{tmp_path}/nowhere: no such folder",
     ]
 
 
@@ -157,7 +157,7 @@ def test_two_folders_of_one_model_are_refused(tmp_path: Path) -> None:
         write_pairs(tmp_path / part, made_pairs(1, 2))
     with pytest.raises(DataError) as raised:
         read_bench([tmp_path], SMALL)
-    assert raised.value.problems == [f"model-0, epoch-{i}: there are two of this name" for i in (0, 5)]
+    assert raised.value.problems == [f"model-0, epoch-{i}: this name occurs twice" for i in (0, 5)]
 
 
 METRICS = ["pMRR(p=1)", "pMRR(p=0.25)", "PROBE(alpha=1)", "PROBE(alpha=-1)"]
@@ -224,12 +224,12 @@ def test_one_model_has_no_interval() -> None:
     [((0.01, 0.2), "more"), ((-0.2, -0.01), "less"), ((-0.1, 0.1), "undecided"), ((0.0, 0.2), "undecided")],
 )
 def test_a_verdict_needs_an_interval_beyond_zero(interval: tuple[float, float], verdict: str) -> None:
-    assert TauDifference(Probe(alpha=0), parse("MRR"), "MRR", False, 0.05, *interval).verdict == verdict
+    assert TauDifference(PROBE(alpha=0), parse("MRR"), "MRR", False, 0.05, *interval).verdict == verdict
 
 
 def test_sentences_name_every_alpha_once() -> None:
     def one(alpha: float, low: float, high: float, late: bool) -> TauDifference:
-        return TauDifference(Probe(alpha=alpha), parse("MRR"), "MRR", late, (low + high) / 2, low, high)
+        return TauDifference(PROBE(alpha=alpha), parse("MRR"), "MRR", late, (low + high) / 2, low, high)
 
     found = [one(1, -0.2, -0.1, False), one(0.5, -0.1, 0.1, False), one(0, 0, 0, False), one(1, -0.2, -0.1, True)]
     assert sentences(found) == [

@@ -75,19 +75,19 @@ def test_remarks_say_what_is_assumed() -> None:
     world, entities = simulate(0, Learned(0.9), 0.25, queries=200)
     answers = HeldOut.of(world.open, entities=entities)
     rate, share, sizes = Assumptions((0.25,)).remarks(answers)
-    assert rate == "each true fact is missing with probability 0.25, whatever a model says of it"
+    assert rate == "each true triple is missing with probability 0.25, independently of its rank"
     truth = 1 - len(world.open) / len(world.closed)
     assert abs(float(share.split("%")[0].removeprefix("so ")) / 100 - truth) < 0.03
     assert "many and with few answers" in sizes
     spread = Assumptions((0.1, 0.2, 0.3), odds=4.0).remarks(answers)[0]
-    assert "0.1 to 0.3, but the odds of the answer that a model ranks last are 4 times" in spread
+    assert "0.1 to 0.3, with 4 times the odds for the answer that a model ranks last" in spread
 
 
 def test_remarks_warn_of_little_to_go_by() -> None:
     remarks = Assumptions((0.8,)).remarks(HeldOut.of(_ranks(), entities=12))
-    assert any("rests more on its assumptions" in remark for remark in remarks)
+    assert any("depends more on assumptions" in remark for remark in remarks)
     assert any("only 0% of the targets have another held-out answer" in remark for remark in remarks)
-    assert "2 ranks are few to learn from: the estimate is rough, and so is its interval" in remarks
+    assert "with only 2 ranks, the estimate and its interval are rough" in remarks
     none = Assumptions((0.0,)).remarks(HeldOut.of(_ranks(), entities=12))
     assert len(none) == 3
 
@@ -105,7 +105,7 @@ def _one_query(held_out: int, rank: float = 400.0) -> HeldOut:
 
 
 def _law_of_missing(possible: ClosedRanks, cell: int) -> dict[float, float]:
-    """The law of the number of missing answers before a target, its rank left aside."""
+    """The distribution of the number of missing answers before a target, its rank left aside."""
     ends = np.append(possible.starts, len(possible.likely))
     own = slice(ends[cell], ends[cell + 1])
     return {j: float(possible.likely[own][possible.missing[own] == j].sum()) for j in np.unique(possible.missing[own])}
@@ -113,7 +113,7 @@ def _law_of_missing(possible: ClosedRanks, cell: int) -> dict[float, float]:
 
 @pytest.mark.parametrize(("held_out", "mean", "variance"), [(1, 3.0, 3.0), (4, 2.0, 2.0), (4, 3.0, 7.5), (7, 4.0, 6.0)])
 def test_missing_answers_before_a_target_have_their_exact_law(held_out: int, mean: float, variance: float) -> None:
-    # Of m missing answers j stand before the target with a beta-binomial law; m itself is Poisson or negative binomial.
+    # The number j of m missing answers before the target is beta-binomial; m is Poisson or negative binomial.
     counts = MissingCounts(np.full(held_out, mean), np.full(held_out, variance))
     answers = _one_query(held_out)
     possible = ClosedRanks.of(answers, counts, MissingSelection(0.5))
@@ -137,15 +137,15 @@ def test_missing_answers_before_a_target_have_their_exact_law(held_out: int, mea
 def test_a_lone_known_answer_stands_where_known_answers_are(odds: float) -> None:
     counts, selection = MissingCounts(np.full(1, 2.0), np.full(1, 2.0)), MissingSelection(0.5, odds)
     possible = ClosedRanks.of(_one_query(1), counts, selection)
-    found = np.bincount(possible.place, weights=possible.likely)
-    edges = np.linspace(0, 1, closed_ranks._PLACES + 1)[1:-1]
+    found = np.bincount(possible.position, weights=possible.likely)
+    edges = np.linspace(0, 1, closed_ranks._POSITIONS + 1)[1:-1]
     exact = np.diff(np.concatenate([[0.0], selection.known_before(edges), [1.0]]))
     np.testing.assert_allclose(found, exact, atol=0.002)
-    # Missing answers before it are the share of all that stands before its place: by simulation of places.
+    # Missing answers before it are the share of all that stands before its position: by simulation of positions.
     rng = np.random.default_rng(0)
-    place = rng.random(400_000)
-    place = place[rng.random(len(place)) > selection.chance(place)]
-    simulated = rng.poisson(2.0 * selection.missing_before(place)).mean()
+    position = rng.random(400_000)
+    position = position[rng.random(len(position)) > selection.chance(position)]
+    simulated = rng.poisson(2.0 * selection.missing_before(position)).mean()
     assert possible.missing @ possible.likely == pytest.approx(simulated, abs=0.02)
 
 
@@ -172,15 +172,17 @@ def _possible(model: Scored, rate: float = 0.3, odds: float = 1.0, kind: str = "
 @pytest.mark.parametrize("kind", ["family", "mixed"])
 def test_what_may_lie_behind_a_rank_has_probability_one(kind: str, odds: float) -> None:
     possible, rows = _possible(Gaussian(2.5, 1.0), odds=odds, kind=kind)
-    law = possible.law(np.ones(rows))
-    assert law.reshape(-1, closed_ranks._PLACES).sum(axis=0) == pytest.approx(np.ones(closed_ranks._PLACES))
+    distribution = possible.distribution(np.ones(rows))
+    assert distribution.reshape(-1, closed_ranks._POSITIONS).sum(axis=0) == pytest.approx(
+        np.ones(closed_ranks._POSITIONS)
+    )
     np.testing.assert_allclose(np.add.reduceat(possible.likely, possible.starts), 1, atol=1e-3)
-    np.testing.assert_allclose(np.add.reduceat(possible.posterior(law), possible.starts), 1)
+    np.testing.assert_allclose(np.add.reduceat(possible.posterior(distribution), possible.starts), 1)
 
 
-def _likelihood(possible: ClosedRanks, law: Any) -> float:
+def _likelihood(possible: ClosedRanks, distribution: Any) -> float:
     """The logarithm of the plain likelihood of all ranks."""
-    joint = possible.likely * (law / possible.width)[possible.outcome]
+    joint = possible.likely * (distribution / possible.width)[possible.outcome]
     rows = np.bincount(possible.cell, minlength=len(possible.starts))
     return float(rows @ np.log(np.add.reduceat(joint, possible.starts)))
 
@@ -194,7 +196,7 @@ def test_steps_never_lower_the_likelihood(model: Scored, monkeypatch: pytest.Mon
     likelihoods = []
     for steps in (0, 1, 2, 5, 20, 60):
         monkeypatch.setattr(closed_ranks, "_STEPS", steps)
-        likelihoods.append(_likelihood(possible, possible.law(np.ones(rows))))
+        likelihoods.append(_likelihood(possible, possible.distribution(np.ones(rows))))
     assert (np.diff(likelihoods) > -1e-6).all()
     assert likelihoods[-1] > likelihoods[0] + 1
 
@@ -262,7 +264,7 @@ def test_any_table_can_be_completed(table: Ranks, rate: float, odds: float) -> N
         assert (made.rank <= table.rank).all()
 
 
-def test_without_missing_facts_nothing_changes() -> None:
+def test_without_missing_triples_nothing_changes() -> None:
     answers = _answers()
     completion = Completion(answers, 0.0)
     (layer,) = completion.layers()
@@ -344,23 +346,23 @@ def test_queries_of_different_sizes_are_told_apart_where_there_are_ranks_enough(
     world, entities = simulate(0, Gaussian(4.0, hardness=0.5), 0.2, kind="mixed", queries=2500)
     answers, truth = HeldOut.of(world.open, entities=entities), float(np.mean(1 / world.closed.rank))
     apart = Completion(answers, 0.2)
-    assert apart.laws == len(world.open) // 2000 >= 2
+    assert apart.num_groups == len(world.open) // 2000 >= 2
     error = abs(_mrr(apart) - truth)
-    monkeypatch.setattr("kgprobe.openworld.closed_ranks._MOST_LAWS", 1)
+    monkeypatch.setattr("kgprobe.openworld.closed_ranks._MOST_GROUPS", 1)
     together = Completion(answers, 0.2)
-    assert together.laws == 1
+    assert together.num_groups == 1
     assert error < 0.9 * abs(_mrr(together) - truth)
 
 
 def test_no_more_answers_are_missing_before_a_target_than_candidates_are() -> None:
     world, entities = simulate(1, Gaussian(3.0), 0.2, kind="mixed", queries=2500)
     completion, rows = Completion(HeldOut.of(world.open, entities=entities), 0.2), len(world.open)
-    assert completion.laws > 1
-    missing, _ = completion._found(completion.counts, np.ones(rows))(np.full(rows, 0.999))
+    assert completion.num_groups > 1
+    missing, _ = completion._fitted(completion.counts, np.ones(rows))(np.full(rows, 0.999))
     assert (missing <= world.open.rank - 1).all()
     assert (missing > 0).any()
 
 
 def test_few_ranks_have_one_law() -> None:
     world, entities = simulate(0, Learned(0.9), 0.2, queries=40)
-    assert Completion(HeldOut.of(world.open, entities=entities), 0.2).laws == 1
+    assert Completion(HeldOut.of(world.open, entities=entities), 0.2).num_groups == 1

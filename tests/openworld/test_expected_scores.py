@@ -15,12 +15,12 @@ from kgprobe.openworld.expected_scores import (
     expected_closed,
     expected_where_candidates_vary,
 )
-from kgprobe.transform import AffinePower, Hits, Identity, InverseLog, Log, Power, Transformer
+from kgprobe.transform import AffinePower, Identity, InverseLog, Log, Power, TopK, Transformer
 
 KINDS: list[Transformer] = [
     *map(Power, (2.0, 1.0, 0.33, -0.5, -1.0)),
     *map(AffinePower, (3.0, 1.0, 0.5, 0.0, -0.5, -1.0, -2.0, math.inf, -math.inf)),
-    *map(Hits, (1, 3, 10)),
+    *map(TopK, (1, 3, 10)),
     InverseLog(),
     Log(),
     Identity(),
@@ -73,8 +73,8 @@ def test_the_slope_is_the_derivative_of_the_value(f: Transformer, kind: type[Rem
     for unlearned in Unlearned:
         ahead, behind = np.split(expected(f, hidden, size, at, unlearned).value, 2)
         difference = steps @ (ahead - behind) / 1e-3
-        slope = expected(f, hidden, size, strength, unlearned).slope
-        assert (np.abs(slope - difference) < 1e-8 * scale).all()
+        derivative = expected(f, hidden, size, strength, unlearned).derivative
+        assert (np.abs(derivative - difference) < 1e-8 * scale).all()
 
 
 def _sampled(
@@ -97,7 +97,7 @@ def _sampled(
 
 
 @pytest.mark.parametrize("unlearned", Unlearned)
-@pytest.mark.parametrize("f", [Power(1.0), AffinePower(0.0), AffinePower(-1.0), Hits(3), InverseLog()], ids=str)
+@pytest.mark.parametrize("f", [Power(1.0), AffinePower(0.0), AffinePower(-1.0), TopK(3), InverseLog()], ids=str)
 def test_sampled_models_score_as_expected(f: Transformer, unlearned: Unlearned) -> None:
     for seed, (n, false, rate, strength) in enumerate([(12, 40, 0.4, 0.7), (3, 5, 0.8, 0.3)]):
         scores = _sampled(f, n, false, rate, strength, unlearned, 40_000, seed)
@@ -110,21 +110,21 @@ def test_sampled_models_score_as_expected(f: Transformer, unlearned: Unlearned) 
 def test_where_candidates_vary_each_number_of_missing_answers_has_its_own(unlearned: Unlearned) -> None:
     f, n, false, rate, strength = AffinePower(0.5), 6, 9, 0.3, 0.8
     found = expected_where_candidates_vary(f, n, [false, false], rate, strength, unlearned)
-    value = slope = 0.0
+    value = derivative = 0.0
     for m in range(n + 1):
         p = math.comb(n, m) * rate**m * (1 - rate) ** (n - m)
         given = expected(f, Removed(np.array([float(m)]), np.ones(1)), [false + 1 + m], strength, unlearned)
-        value, slope = value + p * given.value[0], slope + p * given.slope[0]
+        value, derivative = value + p * given.value[0], derivative + p * given.derivative[0]
     assert found.value == pytest.approx([value] * 2, rel=1e-12)
-    assert found.slope == pytest.approx([slope] * 2, rel=1e-12)
+    assert found.derivative == pytest.approx([derivative] * 2, rel=1e-12)
 
 
 def test_a_number_of_candidates_that_varies_hardly_matters_where_answers_are_few() -> None:
     n, size, rate, strength = np.array([27.0, 59.0]), np.array([6004.0, 135.0]), 0.25, 0.9
     for alpha in (-1.0, 0.0, 1.0):
         f = AffinePower(alpha)
-        varying = expected_where_candidates_vary(f, n, size - n - 1, rate, strength).slope
-        fixed = expected(f, Removed(n, np.full(2, rate)), np.rint(size - n + rate * n), strength).slope
+        varying = expected_where_candidates_vary(f, n, size - n - 1, rate, strength).derivative
+        fixed = expected(f, Removed(n, np.full(2, rate)), np.rint(size - n + rate * n), strength).derivative
         assert abs(varying - fixed)[0] < 1e-5
         assert abs(varying - fixed)[1] < 1e-3
 
@@ -133,13 +133,13 @@ def test_a_better_model_expects_no_less_whatever_falls_with_the_rank() -> None:
     n, size, rate, strength = SETTINGS
     for f in KINDS:
         sign = -1.0 if isinstance(f, Identity | Log) or f in (Power(-0.5), Power(-1.0)) else 1.0
-        assert (sign * expected(f, Removed(n, rate), size, strength).slope > -1e-12).all(), f
+        assert (sign * expected(f, Removed(n, rate), size, strength).derivative > -1e-12).all(), f
 
 
 def test_the_mean_rank_shows_every_improvement_whole() -> None:
     n, size, rate, strength = SETTINGS
     found = expected_where_candidates_vary(Identity(), n, size - n, rate, strength)
-    assert found.slope == pytest.approx((n - size) / 2, rel=1e-11)
+    assert found.derivative == pytest.approx((n - size) / 2, rel=1e-11)
 
 
 @pytest.mark.parametrize("f", KINDS, ids=str)
@@ -149,7 +149,7 @@ def test_without_missing_answers_the_open_world_is_the_closed_one(f: Transformer
         found = expected(f, Removed(np.array([4.0, 4.0, 0.0]), np.array([0.0, 0.0, 0.5])), size, 0.7, unlearned)
         closed = expected_closed(f, chance_level(f, size), 0.7, unlearned)
         assert found.value == pytest.approx(closed.value, rel=1e-12)
-        assert found.slope == pytest.approx(closed.slope, rel=1e-12)
+        assert found.derivative == pytest.approx(closed.derivative, rel=1e-12)
 
 
 def test_a_hundred_thousand_answers_are_no_harder() -> None:
@@ -160,23 +160,23 @@ def test_a_hundred_thousand_answers_are_no_harder() -> None:
     # E[1 / (1 + K)] of a binomial K has a closed form.
     p = rate * strength
     inverse = -math.expm1((n + 1) * math.log1p(-p)) / ((n + 1) * p)
-    assert found.slope == pytest.approx([(inverse - 1 / size) / (1 - 1 / size)], rel=1e-10)
+    assert found.derivative == pytest.approx([(inverse - 1 / size) / (1 - 1 / size)], rel=1e-10)
 
 
 def test_more_missing_answers_than_candidates_leave_the_target_last() -> None:
     found = expected(AffinePower(1.0), Removed(np.array([50.0]), np.ones(1)), [5.0], 1.0)
     assert found.value == pytest.approx([np.mean([_score(AffinePower(1.0), min(r, 5), 5) for r in range(1, 52)])])
-    assert found.slope == pytest.approx([0.0])
+    assert found.derivative == pytest.approx([0.0])
 
 
 def test_everything_broadcasts_and_small_blocks_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     hidden = Unknown(np.array([1.0, 7.0, 40.0])[:, None], np.array([0.1, 0.5]))
     whole = expected(AffinePower(0.0), hidden, 100.0, 0.9)
-    assert whole.value.shape == whole.slope.shape == (3, 2)
+    assert whole.value.shape == whole.derivative.shape == (3, 2)
     monkeypatch.setattr(blocks_module, "_CELLS", 50)
     pieces = expected(AffinePower(0.0), hidden, 100.0, 0.9)
     assert pieces.value == pytest.approx(whole.value, rel=1e-14)
-    assert pieces.slope == pytest.approx(whole.slope, rel=1e-14)
+    assert pieces.derivative == pytest.approx(whole.derivative, rel=1e-14)
     single = expected(AffinePower(0.0), Unknown(np.array(7.0), np.array(0.5)), 100.0, 0.9)
     assert whole.value[1, 1] == pytest.approx(float(single.value), rel=1e-14)
 

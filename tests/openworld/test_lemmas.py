@@ -13,12 +13,12 @@ from kgprobe.openworld.lemmas import (
     paper_derivative,
     sign_term,
 )
-from kgprobe.transform import AffinePower, Hits, Identity, InverseLog, Log, Power, Transformer
+from kgprobe.transform import AffinePower, Identity, InverseLog, Log, Power, TopK, Transformer
 
 KINDS: list[Transformer] = [
     *map(Power, (2.0, 1.0, -1.0)),
     *map(AffinePower, (1.0, 0.0, -1.0)),
-    Hits(3),
+    TopK(3),
     InverseLog(),
     Log(),
     Identity(),
@@ -29,8 +29,8 @@ KINDS: list[Transformer] = [
 def test_it_is_the_slope_of_the_expected_metric(f: Transformer) -> None:
     grid = np.meshgrid([0.0, 1.0, 9.0, 28.0, 500.0], [0.05, 0.25, 0.9], [0.1, 0.5, 1.0])
     n, rate, strength = (axis.ravel() for axis in grid)
-    slope = expected(f, Removed(n, rate), 6004.0, strength, Unlearned.nothing).slope
-    assert paper_derivative(f, n, 6004.0, rate, strength) == pytest.approx(slope, rel=1e-9)
+    derivative = expected(f, Removed(n, rate), 6004.0, strength, Unlearned.nothing).derivative
+    assert paper_derivative(f, n, 6004.0, rate, strength) == pytest.approx(derivative, rel=1e-9)
 
 
 @pytest.mark.parametrize("at_zero", [0.0, 1.0])
@@ -59,8 +59,8 @@ def _hidden(others: float, rate: float) -> Removed:
     return Removed(np.array([others]), np.array([rate]))
 
 
-def _slope(alpha: float, n: float, size: float, rate: float, strength: float, unlearned: Unlearned) -> float:
-    return float(expected(AffinePower(alpha), _hidden(n, rate), [size], strength, unlearned).slope[0])
+def _derivative(alpha: float, n: float, size: float, rate: float, strength: float, unlearned: Unlearned) -> float:
+    return float(expected(AffinePower(alpha), _hidden(n, rate), [size], strength, unlearned).derivative[0])
 
 
 def _exact(alpha: float, rank: int, size: int) -> float:
@@ -116,39 +116,39 @@ GRID = [
 
 def _over_grid(alpha: float, unlearned: Unlearned, *, normalised: bool = False) -> np.ndarray:
     n, size, rate, strength = np.array(GRID).T
-    slope = expected(AffinePower(alpha), Removed(n, rate), size, strength, unlearned).slope
-    return slope / (1 - chance_level(AffinePower(alpha), size)) if normalised else slope
+    derivative = expected(AffinePower(alpha), Removed(n, rate), size, strength, unlearned).derivative
+    return derivative / (1 - chance_level(AffinePower(alpha), size)) if normalised else derivative
 
 
 def test_lemma_1_holds_where_unlearned_answers_score_nothing_and_nowhere_else() -> None:
     alphas = [-3.0, -2.0, -1.0, -0.5, -0.25, 0.0, 0.25, 0.5, 1.0, 2.0, 3.0]
     for unlearned, rising in ((Unlearned.nothing, 0), (Unlearned.anywhere, len(GRID)), (Unlearned.below, len(GRID))):
-        slopes = np.stack([_over_grid(alpha, unlearned) for alpha in alphas])
-        assert (np.diff(slopes, axis=0) > 1e-12).any(axis=0).sum() == rising
+        derivatives = np.stack([_over_grid(alpha, unlearned) for alpha in alphas])
+        assert (np.diff(derivatives, axis=0) > 1e-12).any(axis=0).sum() == rising
 
 
 def test_the_counterexample() -> None:
     alphas, expect = [-1.0, -0.5, -0.25, 0.0, 0.5, 1.0], [0.499, 0.641, 0.694, 0.662, 0.364, 0.152]
-    found = [_slope(alpha, 28, 5976, 0.25, 0.9, Unlearned.anywhere) for alpha in alphas]
+    found = [_derivative(alpha, 28, 5976, 0.25, 0.9, Unlearned.anywhere) for alpha in alphas]
     assert found == pytest.approx(expect, abs=0.0006)
-    consistent = [_slope(alpha, 28, 5976, 0.25, 0.9, Unlearned.below) for alpha in alphas]
+    consistent = [_derivative(alpha, 28, 5976, 0.25, 0.9, Unlearned.below) for alpha in alphas]
     assert consistent == pytest.approx(found, abs=0.001)
     assert consistent[0] < consistent[2] > consistent[-1]
 
 
 @pytest.mark.parametrize(
-    ("size", "n", "alpha", "slope"), [(1000, 99, 2.0, -0.0011), (104, 50, 1.0, -0.007)], ids=["few", "many"]
+    ("size", "n", "alpha", "derivative"), [(1000, 99, 2.0, -0.0011), (104, 50, 1.0, -0.007)], ids=["few", "many"]
 )
-def test_slopes_are_negative_only_where_unlearned_answers_may_pass_learned_ones(
-    size: int, n: int, alpha: float, slope: float
+def test_derivatives_are_negative_only_where_unlearned_answers_may_pass_learned_ones(
+    size: int, n: int, alpha: float, derivative: float
 ) -> None:
-    assert _slope(alpha, n, size, 0.5, 0.9, Unlearned.anywhere) == pytest.approx(slope, abs=0.0005)
-    assert _slope(alpha, n, size, 0.5, 0.9, Unlearned.below) > 0
-    assert _slope(alpha, n, size, 0.5, 0.9, Unlearned.nothing) > 0
+    assert _derivative(alpha, n, size, 0.5, 0.9, Unlearned.anywhere) == pytest.approx(derivative, abs=0.0005)
+    assert _derivative(alpha, n, size, 0.5, 0.9, Unlearned.below) > 0
+    assert _derivative(alpha, n, size, 0.5, 0.9, Unlearned.nothing) > 0
 
 
 @pytest.mark.parametrize("unlearned", [Unlearned.anywhere, Unlearned.below])
-def test_over_the_closed_world_the_slope_falls_with_alpha_up_to_1(unlearned: Unlearned) -> None:
+def test_over_the_closed_world_the_derivative_falls_with_alpha_up_to_1(unlearned: Unlearned) -> None:
     found = np.stack([_over_grid(alpha, unlearned, normalised=True) for alpha in np.linspace(-3, 1, 17)])
     assert (np.diff(found, axis=0) < 1e-13).all()
 

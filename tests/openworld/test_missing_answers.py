@@ -46,8 +46,8 @@ def test_counts_are_those_of_a_loop_on_both_sides(seed: int) -> None:
         assert found.held_out[row] == len(own)
         before, tied = sum(own < ranks.rank[row]), sum(own == ranks.rank[row])
         assert before <= found.above[row] < before + tied
-        facts = world.graph.triples().tolist()
-        given = [f for f in facts if (query[0], f[1], f[0] if query[0] == "tail" else f[2]) == query]
+        triples = world.graph.triples().tolist()
+        given = [f for f in triples if (query[0], f[1], f[0] if query[0] == "tail" else f[2]) == query]
         assert found.known[row] == len(given)
     assert all(sorted(own) == list(range(len(own))) for own in places.values())  # ties have different places
     assert found.queries == len(members)
@@ -191,7 +191,7 @@ def test_any_numbers_have_a_mean_and_a_variance(known: list[int], rate: float) -
     assert (found.variance >= 0).all()
 
 
-def test_without_missing_facts_none_is_missing() -> None:
+def test_without_missing_triples_none_is_missing() -> None:
     found = MissingCounts.of(np.array([1, 4, 4]), 0.0)
     assert found.mean.tolist() == found.variance.tolist() == [0.0, 0.0, 0.0]
 

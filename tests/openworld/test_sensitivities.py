@@ -14,14 +14,14 @@ from kgprobe.openworld.expected_scores import Unlearned
 from kgprobe.openworld.sensitivities import AnswerCounts, MetricSensitivity
 from kgprobe.openworld.world import OPEN_WORLD_METRICS
 from kgprobe.ranks import Ranks
-from kgprobe.transform import AffinePower, Hits, Power, Transformer
+from kgprobe.transform import AffinePower, Power, TopK, Transformer
 
 COUNTS = AnswerCounts("queries", np.array([1.0, 3.0, 3.0, 8.0]), np.array([30.0, 28.0, 28.0, 23.0]))
 
 
-def _world(seed: int = 0, entities: int = 40, facts: int = 160) -> KnowledgeGraph:
+def _world(seed: int = 0, entities: int = 40, size: int = 160) -> KnowledgeGraph:
     rng = np.random.default_rng(seed)
-    triples = np.unique(rng.integers(0, [entities, 2, entities], (facts, 3)), axis=0)
+    triples = np.unique(rng.integers(0, [entities, 2, entities], (size, 3)), axis=0)
     rng.shuffle(triples)
     return KnowledgeGraph.from_triples(train=triples[:100], test=triples[100:], num_entities=entities)
 
@@ -48,7 +48,7 @@ def _by_hand(f: Transformer, known: float, size: float, rate: float, strength: f
 
 
 @pytest.mark.parametrize(
-    ("metric", "f"), [("MRR", Power(1.0)), ("Hits@3", Hits(3)), ("PROBE(alpha=0)", AffinePower(0.0))]
+    ("metric", "f"), [("MRR", Power(1.0)), ("Hits@3", TopK(3)), ("PROBE(alpha=0)", AffinePower(0.0))]
 )
 def test_values_are_means_over_the_queries_of_what_is_expected(metric: str, f: Transformer) -> None:
     reading = sensitivity(COUNTS, 0.2, metric, strength=0.7).readings[0]
@@ -66,13 +66,13 @@ def test_slopes_are_derivatives_of_the_values_whatever_the_metric_does_with_its_
         return sensitivity(COUNTS, 0.2, metric, strength=strength).readings[0]
 
     at, ahead, behind = read(0.6), read(0.6 + h), read(0.6 - h)
-    assert at.slope == pytest.approx((ahead.value - behind.value) / (2 * h), rel=1e-6)
-    assert at.closed_slope == pytest.approx((ahead.closed_value - behind.closed_value) / (2 * h), rel=1e-6)
-    assert at.shown == at.slope / at.closed_slope
+    assert at.derivative == pytest.approx((ahead.value - behind.value) / (2 * h), rel=1e-6)
+    assert at.closed_derivative == pytest.approx((ahead.closed_value - behind.closed_value) / (2 * h), rel=1e-6)
+    assert at.shown == at.derivative / at.closed_derivative
 
 
 @pytest.mark.parametrize("metric", ["MRR", "PROBE(alpha=0.5,beta=0.8)", "StratMRR", "WMR", "nWMR", "Hits@3", "AMRI"])
-def test_a_perfect_model_without_missing_facts_scores_as_evaluation_says(metric: str) -> None:
+def test_a_perfect_model_without_missing_triples_scores_as_evaluation_says(metric: str) -> None:
     graph = _world()
     test = graph.triples("test")
     head, relation, tail = np.tile(test, (2, 1)).T
@@ -83,7 +83,9 @@ def test_a_perfect_model_without_missing_facts_scores_as_evaluation_says(metric:
     perfect = Ranks.from_columns(**columns, rank=np.ones(len(head)), candidates=size)
     reading = sensitivity(graph, 0.0, metric, strength=1.0).readings[0]
     assert reading.value == pytest.approx(next(iter(evaluate(perfect, metric, graph=graph).values())), rel=1e-12)
-    assert (reading.slope, reading.value) == pytest.approx((reading.closed_slope, reading.closed_value), rel=1e-12)
+    assert (reading.derivative, reading.value) == pytest.approx(
+        (reading.closed_derivative, reading.closed_value), rel=1e-12
+    )
     assert reading.shown == pytest.approx(1.0, rel=1e-12)
     # The chance level is the mean over all tables of ranks, which is that of the mean over each query's ranks.
     rng = np.random.default_rng(0)
@@ -124,9 +126,9 @@ def test_the_mean_rank_shows_every_improvement_and_sharp_metrics_little() -> Non
 
 def test_the_paper_reading_shows_more_at_lower_alpha_and_never_less_than_nothing() -> None:
     found = sensitivity(COUNTS, 0.25, [f"PROBE(alpha={a})" for a in (-1, 0, 1)], unlearned=Unlearned.nothing)
-    slopes = [reading.slope for reading in found.readings]
-    assert slopes == sorted(slopes, reverse=True)
-    assert all(reading.closed_slope == pytest.approx(1.0) for reading in found.readings)
+    derivatives = [reading.derivative for reading in found.readings]
+    assert derivatives == sorted(derivatives, reverse=True)
+    assert all(reading.closed_derivative == pytest.approx(1.0) for reading in found.readings)
 
 
 def test_rows_are_flat_and_in_order() -> None:
@@ -158,7 +160,7 @@ def test_all_that_makes_no_sense_is_told_at_once() -> None:
         sensitivity(COUNTS, [])
 
 
-def test_a_graph_without_test_facts_is_refused() -> None:
+def test_a_graph_without_test_triples_is_refused() -> None:
     with pytest.raises(DataError, match="no test triples"):
         sensitivity(KnowledgeGraph.from_triples(train=[[0, 0, 1]]), 0.1)
 
@@ -178,22 +180,22 @@ def test_each_warning_comes_where_it_should_and_nowhere_else() -> None:
     told = "\n".join(sensitivity(crowded, 0.25, ["MRR", "Hits@10", "PROBE(alpha=0)"]).warnings)
     assert "at least 10 % of the candidates in 50.0 % of the queries" in told
     assert "Hits@10: every rank is a hit in 25.0 % of the queries, which have at most 10 candidates" in told
-    assert "nothing of an improvement shows in 25.0 % of the queries: Hits@10" in told
-    assert "1.5 missing answers per query are expected, which weigh most where rank 1 counts most: MRR" in told
+    assert "no improvement is visible in 25.0 % of the queries: Hits@10" in told
+    assert "1.5 missing answers per query are expected, which affect metrics dominated by rank 1: MRR" in told
     assert "PROBE(alpha=0" not in told
-    assert "does not expect a better score" not in told
+    assert "does not have a better expected score" not in told
     assert "cannot hold" not in told
     alone = AnswerCounts("alone", np.array([1.0, 1.0, 8.0]), np.array([1000.0, 9.0, 1.0]))
     told = "\n".join(sensitivity(alone, 0.25, ["MRR", "Hits@10", "Hits@1", "logMRR"]).warnings)
-    assert "shows in 66.7 % of the queries: Hits@10" in told
-    assert "shows in 33.3 % of the queries: all metrics but Hits@10" in told
+    assert "visible in 66.7 % of the queries: Hits@10" in told
+    assert "visible in 33.3 % of the queries: all metrics but Hits@10" in told
     assert sensitivity(alone, 0.25, ["MRR", "Hits@1"]).warnings[-1].endswith("33.3 % of the queries: all metrics")
     useless = sensitivity(AnswerCounts("few", np.ones(2), np.full(2, 3.0)), 0.1, "Hits@5").warnings
-    assert any("a better model does not expect a better score: Hits@5" in warning for warning in useless)
+    assert any("a better model does not have a better expected score: Hits@5" in warning for warning in useless)
     falling = sensitivity(
         AnswerCounts("f", np.full(2, 60.0), np.full(2, 100.0)), 0.5, "MRR", unlearned=Unlearned.anywhere
     )
-    assert any("does not expect a better score: MRR" in warning for warning in falling.warnings)
+    assert any("does not have a better expected score: MRR" in warning for warning in falling.warnings)
     impossible = sensitivity(AnswerCounts("i", np.full(2, 60.0), np.full(2, 30.0)), 0.5, "MRR").warnings
     assert any("the rate cannot hold in 100.0 % of the queries" in warning for warning in impossible)
 
@@ -202,7 +204,7 @@ def test_a_single_candidate_says_nothing_to_candidate_aware_metrics() -> None:
     counts = AnswerCounts("single", np.array([2.0, 5.0]), np.array([50.0, 1.0]))
     probe, mrr = sensitivity(counts, 0.1, ["PROBE", "MRR"]).readings
     assert (probe.queries, mrr.queries) == (1, 2)
-    assert math.isfinite(probe.slope + mrr.slope)
+    assert math.isfinite(probe.derivative + mrr.derivative)
 
 
 def test_the_sides_and_the_split_are_those_asked_for() -> None:
@@ -213,7 +215,7 @@ def test_the_sides_and_the_split_are_those_asked_for() -> None:
     assert AnswerCounts.of_graph(graph, sides="head").known.tolist() == [1.0]
     valid = AnswerCounts.of_graph(graph, split="valid", sides="head")
     assert (valid.known.tolist(), valid.candidates.tolist()) == ([2.0], [8.0])
-    with pytest.raises(UsageError, match="as asked"):
+    with pytest.raises(UsageError, match="invalid sides"):
         sensitivity(graph, 0.1, sides="left")
 
 
@@ -233,7 +235,7 @@ def test_answers_are_many_in_small_graphs(data: Path, name: str) -> None:
         assert np.count_nonzero(counts.candidates <= 10) == np.count_nonzero(counts.candidates == 2) == 155
 
 
-def test_counts_alone_are_enough_where_training_facts_are_absent(data: Path) -> None:
+def test_counts_alone_are_enough_where_training_triples_are_absent(data: Path) -> None:
     graph = load_graph(data / "graphs" / "yago3-10")
     with pytest.raises(DataError, match="cannot be counted"):
         sensitivity(graph, 0.1)

@@ -26,10 +26,10 @@ from support import take
 from worlds import Dense, as_set, random_graph, random_world, rows
 
 
-def test_popularity_counts_the_facts_of_the_tail() -> None:
+def test_popularity_counts_the_triples_of_the_tail() -> None:
     graph = random_graph()
-    facts = graph.triples().tolist()
-    expected = [sum((h == tail) + (t == tail) for h, _, t in facts) for _, _, tail in facts]
+    triples = graph.triples().tolist()
+    expected = [sum((h == tail) + (t == tail) for h, _, t in triples) for _, _, tail in triples]
     assert tail_popularity(graph).tolist() == expected
 
 
@@ -38,9 +38,9 @@ def test_scores_are_minus_the_ranks_of_tails() -> None:
     ranks = rank("random", graph, resources=Resources(threads=1))
     found, by_row = rank_scores(ranks, graph), rows(ranks)
     test = as_set(graph.triples("test"))
-    for fact, score in zip(map(tuple, graph.triples().tolist()), found, strict=True):
-        if fact in test:
-            assert score == -by_row[(*fact, "tail")][0]
+    for triple, score in zip(map(tuple, graph.triples().tolist()), found, strict=True):
+        if triple in test:
+            assert score == -by_row[(*triple, "tail")][0]
         else:
             assert np.isnan(score)
 
@@ -54,17 +54,17 @@ def test_training_runs_are_averaged() -> None:
 
 def test_ranks_of_another_graph_are_refused() -> None:
     ranks = rank("random", random_graph(0))
-    with pytest.raises(DataError, match="no scores of its facts") as caught:
+    with pytest.raises(DataError, match="cannot score the triples") as caught:
         rank_scores(ranks, random_graph(1))
-    assert "ranked facts are not in random" in caught.value.problems[0]
+    assert "ranked triples are not in random" in caught.value.problems[0]
 
 
 def test_ranks_without_tails_are_refused() -> None:
     graph = random_graph()
     with pytest.raises(DataError) as caught:
         rank_scores(rank("random", graph, sides="head"), graph)
-    assert caught.value.problems == ["it ranks no tails"]
-    with pytest.raises(DataError, match="no scores"):
+    assert caught.value.problems == ["it has no tail queries"]
+    with pytest.raises(DataError, match="cannot score the triples"):
         rank_scores(take(rank("random", graph), []), graph)
 
 
@@ -86,7 +86,7 @@ DENSITIES = (0.65, 0.75, 0.85, 0.95)
 
 PUBLISHED_FACTS = 192_532
 
-"""All facts of the published family tree: its relations closed under the rules that they follow."""
+"""All triples of the published family tree: its relations closed under the rules that they follow."""
 
 FAR = 4.0
 
@@ -125,7 +125,7 @@ def test_each_fact_is_in_one_part(seed: int, density: float, train: float, valid
 
 
 @given(st.integers(0, 1000), st.randoms(use_true_random=False))
-def test_the_order_of_the_facts_does_not_matter(seed: int, shuffler: random.Random) -> None:
+def test_the_order_of_the_triples_does_not_matter(seed: int, shuffler: random.Random) -> None:
     graph = random_graph(seed, facts=40)
     order = list(range(40))
     shuffler.shuffle(order)
@@ -149,27 +149,27 @@ def test_what_is_trained_on_does_not_depend_on_the_score_nor_on_the_selection(od
     assert as_set(plain.train) == as_set(scored.train) | as_set(scored.valid)
 
 
-def test_repeated_facts_are_one() -> None:
+def test_repeated_triples_are_one() -> None:
     graph = KnowledgeGraph.from_triples(train=[[0, 0, 1], [0, 0, 1]], test=[[0, 0, 1], [1, 0, 0]])
-    assert sum(split_world(graph).facts.values()) == 2
+    assert sum(split_world(graph).sizes.values()) == 2
 
 
 def test_shares_are_those_asked_for(worlds: dict[float, OpenWorld]) -> None:
     for density, world in worlds.items():
-        total = sum(world.facts.values())
+        total = sum(world.sizes.values())
         expected = {"train": 0.7 * density, "valid": 0, "known": 0.3 * density, "missing": 1 - density}
         for part, share in expected.items():
-            assert abs(world.facts[part] - total * share) <= FAR * math.sqrt(total * share * (1 - share))
+            assert abs(world.sizes[part] - total * share) <= FAR * math.sqrt(total * share * (1 - share))
 
 
 def test_selection_takes_its_share_of_what_is_trained_on(families: KnowledgeGraph) -> None:
     world = split_world(families, valid=0.2)
-    learned = world.facts["train"] + world.facts["valid"]
-    assert abs(world.facts["valid"] - 0.2 * learned) <= FAR * math.sqrt(learned * 0.16)
+    learned = world.sizes["train"] + world.sizes["valid"]
+    assert abs(world.sizes["valid"] - 0.2 * learned) <= FAR * math.sqrt(learned * 0.16)
 
 
 @pytest.mark.parametrize("density", DENSITIES)
-def test_the_published_split_has_the_same_share_of_training_facts(data: object, density: float) -> None:
+def test_the_published_split_has_the_same_share_of_training_triples(data: object, density: float) -> None:
     world = read_world(f"family_tree/density_{density * 100:.0f}")
     share = 0.7 * density
     deviation = math.sqrt(PUBLISHED_FACTS * share * (1 - share))
@@ -182,8 +182,8 @@ def counts(world: OpenWorld) -> tuple[NDArray[np.int64], NDArray[np.int64], NDAr
     asked = np.unique(np.concatenate([task.known, task.missing])[:, :2], axis=0)
     key = asked[:, 0] * world.num_relations + asked[:, 1]
 
-    def count(facts: NDArray[np.int64]) -> NDArray[np.int64]:
-        own = facts[:, 0] * world.num_relations + facts[:, 1]
+    def count(triples: NDArray[np.int64]) -> NDArray[np.int64]:
+        own = triples[:, 0] * world.num_relations + triples[:, 1]
         own = own[np.isin(own, key)]
         return np.bincount(np.searchsorted(key, own), minlength=len(key))
 
@@ -245,12 +245,12 @@ def test_generated_and_published_queries_have_as_many_answers(
 
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), min_size=1, max_size=20))
-def test_depth_is_the_mean_place_by_score(facts: list[tuple[int, int]]) -> None:
-    facts = sorted(facts, key=lambda fact: fact[0])
-    queries = np.unique([query for query, _ in facts], return_inverse=True)[1]
-    found = depths(queries, np.array([score for _, score in facts], dtype=float))
-    for (query, score), depth in zip(facts, found, strict=True):
-        own = [other for asked, other in facts if asked == query]
+def test_depth_is_the_mean_place_by_score(triples: list[tuple[int, int]]) -> None:
+    triples = sorted(triples, key=lambda triple: triple[0])
+    queries = np.unique([query for query, _ in triples], return_inverse=True)[1]
+    found = depths(queries, np.array([score for _, score in triples], dtype=float))
+    for (query, score), depth in zip(triples, found, strict=True):
+        own = [other for asked, other in triples if asked == query]
         above, equal = sum(other > score for other in own), sum(other == score for other in own)
         expected = (above + (equal - 1) / 2) / (len(own) - 1) if len(own) > 1 else 0.5
         assert depth == pytest.approx(expected)
@@ -260,8 +260,8 @@ def test_depth_is_the_mean_place_by_score(facts: list[tuple[int, int]]) -> None:
 def test_odds_are_those_of_the_lowest_over_those_of_the_highest(families: KnowledgeGraph, odds: float) -> None:
     score = np.random.default_rng(1).random(len(families.triples()))
     world = split_world(families, score=score, odds=odds)
-    hard, rate = world.facts["known"] + world.facts["missing"], 0.25 / 0.475
-    assert abs(world.facts["missing"] - hard * rate) <= FAR * math.sqrt(hard * rate * (1 - rate))
+    hard, rate = world.sizes["known"] + world.sizes["missing"], 0.25 / 0.475
+    assert abs(world.sizes["missing"] - hard * rate) <= FAR * math.sqrt(hard * rate * (1 - rate))
     by_fact = dict(zip(map(tuple, families.triples().tolist()), score.tolist(), strict=True))
     queries: dict[tuple[int, int], list[tuple[float, bool]]] = {}
     for part in ("known", "missing"):
@@ -283,8 +283,8 @@ def test_infinite_odds_hide_the_lowest_answers_as_many_as_at_random(seed: int) -
     world, plain = (split_world(graph, 0.6, 0.5, seed, score, odds) for odds in (math.inf, 1.0))
     for head, relation in {(h, r) for h, r, _ in world.hard.tolist()}:
 
-        def own(facts: NDArray[np.int64], query: tuple[int, int] = (head, relation)) -> list[int]:
-            return [by_fact[fact] for fact in as_set(facts) if fact[:2] == query]
+        def own(triples: NDArray[np.int64], query: tuple[int, int] = (head, relation)) -> list[int]:
+            return [by_fact[triple] for triple in as_set(triples) if triple[:2] == query]
 
         known, missing = own(world.known), own(world.missing)
         assert len(missing) == len(own(plain.missing))
@@ -318,41 +318,41 @@ def test_everything_that_makes_no_sense_is_listed() -> None:
 
 @pytest.mark.parametrize("number", [math.nan, -0.1, 1.01])
 def test_a_density_is_a_share(number: float) -> None:
-    with pytest.raises(UsageError, match="no world can be split"):
+    with pytest.raises(UsageError, match="invalid settings of an open world"):
         split_world(random_graph(), density=number)
 
 
 def test_odds_without_a_score_are_refused() -> None:
     with pytest.raises(UsageError) as caught:
         split_world(random_graph(), odds=2)
-    assert caught.value.problems == ["odds of 2 need a score"]
+    assert caught.value.problems == ["odds is 2, which needs a score"]
 
 
 @pytest.mark.parametrize("score", [np.zeros(149), np.zeros((150, 1)), ["a"] * 150], ids=["few", "table", "words"])
-def test_a_score_is_a_number_for_each_fact(score: object) -> None:
+def test_a_score_is_a_number_for_each_triple(score: object) -> None:
     with pytest.raises(DataError) as caught:
         split_world(random_graph(), score=score)  # type: ignore[arg-type]
-    assert "expected a number for each of 150 facts" in caught.value.problems[0]
+    assert "expected a number for each of 150 triples" in caught.value.problems[0]
 
 
-def test_hard_facts_need_a_score_and_others_do_not() -> None:
+def test_hard_triples_need_a_score_and_others_do_not() -> None:
     graph = random_graph()
     learned = as_set(split_world(graph).train)
-    is_learned = np.array([tuple(fact) in learned for fact in graph.triples().tolist()])
-    assert split_world(graph, score=np.where(is_learned, np.nan, 1.0), odds=2).facts["train"] == len(learned)
-    with pytest.raises(DataError, match=f"{(~is_learned).sum()} of {(~is_learned).sum()} hard facts have no score"):
+    is_learned = np.array([tuple(triple) in learned for triple in graph.triples().tolist()])
+    assert split_world(graph, score=np.where(is_learned, np.nan, 1.0), odds=2).sizes["train"] == len(learned)
+    with pytest.raises(DataError, match=f"{(~is_learned).sum()} of {(~is_learned).sum()} hard triples have no score"):
         split_world(graph, score=np.where(is_learned, 1.0, np.nan), odds=2)
 
 
-def test_a_graph_without_facts_cannot_be_split() -> None:
-    with pytest.raises(DataError, match="no facts to split"):
+def test_a_graph_without_triples_cannot_be_split() -> None:
+    with pytest.raises(DataError, match="no triples to split"):
         split_world(KnowledgeGraph.from_triples(train=[], num_entities=3, num_relations=1))
 
 
-def test_counts_of_facts_are_not_facts(data: object) -> None:
+def test_counts_of_triples_are_not_triples(data: object) -> None:
     from kgprobe.graph import load_graph
 
-    with pytest.raises(DataError, match="cannot be taken as complete"):
+    with pytest.raises(DataError, match="cannot be split"):
         split_world(load_graph("yago3-10"))
 
 

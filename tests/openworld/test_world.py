@@ -6,7 +6,7 @@ import pytest
 from kgprobe.errors import DataError
 from kgprobe.graph import KnowledgeGraph
 from kgprobe.openworld.world import PARTS, OpenWorld
-from kgprobe.predict.filters import KnownFilter
+from kgprobe.predict.queries import KnownFilter
 from worlds import as_set, random_world
 
 
@@ -25,7 +25,7 @@ def test_the_graphs_of_a_world_differ_in_their_test_split_alone() -> None:
     assert "test" not in world.learned.splits
 
 
-def test_a_world_without_validation_facts_has_no_such_split() -> None:
+def test_a_world_without_validation_triples_has_no_such_split() -> None:
     assert list(tiny().graph.splits) == ["train", "test"]
 
 
@@ -37,18 +37,18 @@ def test_filters_leave_out_what_is_known_and_what_is_true() -> None:
     assert world.closed_filter.names == ("train", "valid", "test", "missing")
 
 
-def test_shares_are_of_all_facts_and_of_the_hard_ones() -> None:
+def test_shares_are_of_all_triples_and_of_the_hard_ones() -> None:
     world = tiny(valid=[[2, 0, 0]])
     assert world.shares == {"train": 0.2, "valid": 0.2, "known": 0.2, "missing": 0.4, "hard_missing": 2 / 3}
-    assert world.facts == {"train": 1, "valid": 1, "known": 1, "missing": 2}
+    assert world.sizes == {"train": 1, "valid": 1, "known": 1, "missing": 2}
 
 
-def test_shares_of_facts_are_not_told_where_most_hard_facts_are_not() -> None:
+def test_shares_of_triples_are_not_told_where_most_hard_triples_are_not() -> None:
     assert tiny(queries=[[0, 0]]).shares == {"hard_missing": 2 / 3}
 
 
 @pytest.mark.parametrize("part", PARTS)
-def test_facts_cannot_be_changed_from_inside_or_outside(part: str) -> None:
+def test_triples_cannot_be_changed_from_inside_or_outside(part: str) -> None:
     given = np.array([[3, 1, 0]])
     world = tiny(**{part: given})
     given[:] = 0
@@ -61,9 +61,9 @@ def test_all_overlaps_are_named_with_an_example() -> None:
     with pytest.raises(DataError) as caught:
         tiny(train=[[0, 0, 1], [0, 0, 3]], known=[[0, 0, 1], [0, 0, 2], [0, 0, 2]])
     assert caught.value.problems == [
-        "known: 1 facts are given more than once",
-        "1 facts are in train and in known, for example (0, 0, 1)",
-        "1 facts are in train and in missing, for example (0, 0, 3)",
+        "known: 1 repeated triples",
+        "1 triples are in both train and known, for example (0, 0, 1)",
+        "1 triples are in both train and missing, for example (0, 0, 3)",
     ]
 
 
@@ -78,11 +78,11 @@ def test_all_parts_are_checked_against_the_number_of_ids() -> None:
 
 @pytest.mark.parametrize(
     ("queries", "message"),
-    [([[0, 0], [1, 1], [0, 0]], "1 are given more than once"), ([[0, 0, 1]], "shape"), ([[0.5, 1]], "whole numbers")],
+    [([[0, 0], [1, 1], [0, 0]], "1 repeated queries"), ([[0, 0, 1]], "shape"), ([[0.5, 1]], "integers")],
     ids=["twice", "triples", "fractions"],
 )
 def test_queries_are_distinct_pairs_of_ids(queries: Any, message: str) -> None:
-    with pytest.raises(DataError, match="not the parts of a world") as caught:
+    with pytest.raises(DataError, match="invalid parts of a world") as caught:
         tiny(queries=queries)
     assert message in caught.value.problems[0]
 

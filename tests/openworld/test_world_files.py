@@ -24,7 +24,7 @@ FIGURES = {
     95: (127_700, 6_097, 5_171, 5_172),
 }
 
-"""Training facts, true answers, known ones, and known ones of the correlated variant, by density."""
+"""Training triples, true answers, known ones, and known ones of the correlated variant, by density."""
 
 
 @pytest.mark.parametrize("density", FIGURES)
@@ -102,14 +102,14 @@ def queries(**changes: list[Any]) -> Callable[[Columns], None]:
     [
         (answers(in_sparse=[True, False, False, False]), "by in_sparse, queries 0 have no known answer"),
         (answers(query=[1, 0, 7, 0]), "rows 2 (counted from 0) are of no query"),
-        (answers(in_sparse=[1, 1, 0, 1]), "column 'in_sparse' holds int64"),
-        (answers(in_sparse=[True, None, True, True]), "column 'in_sparse' holds bool with 1 nulls"),
+        (answers(in_sparse=[1, 1, 0, 1]), "column 'in_sparse' is int64"),
+        (answers(in_sparse=[True, None, True, True]), "column 'in_sparse' is bool with 1 nulls"),
         (answers(tail=[4, 2, 9, 4]), "test_answers.parquet tail: 1 ids outside 0..5"),
-        (answers(tail=[4, 2, 1, 4]), "1 facts are in train and in missing"),
-        (answers(tail=[4, 2, 2, 4]), "1 facts are in known and in missing"),
+        (answers(tail=[4, 2, 1, 4]), "1 triples are in both train and missing"),
+        (answers(tail=[4, 2, 2, 4]), "1 triples are in both known and missing"),
         (queries(head=[0, 77]), "test_queries.parquet head: 1 ids outside 0..5"),
         (queries(query=[0, 0]), "the numbers of the queries are not distinct"),
-        (queries(head=[0, 0]), "queries: 1 are given more than once"),
+        (queries(head=[0, 0]), "queries: 1 repeated queries"),
         (lambda files: files["density_80/test_queries"].pop("head"), "no single column 'head'"),
         (lambda files: files["density_80/test_answers"].pop("in_sparse"), "column 'in_sparse' is not there"),
     ],
@@ -182,7 +182,7 @@ def test_a_graph_is_never_overwritten(tmp_path: Path) -> None:
 def test_a_name_is_looked_up_as_that_of_a_graph(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_world(random_world(), tmp_path / "graphs" / "mine")
     monkeypatch.setenv("KGPROBE_DATA", str(tmp_path))
-    assert read_world("mine").facts == random_world().facts
+    assert read_world("mine").sizes == random_world().sizes
 
 
 def test_what_is_no_world_is_told_how_to_become_one(tmp_path: Path) -> None:
@@ -223,9 +223,9 @@ def test_files_that_do_not_go_together_are_found(tmp_path: Path, part: str) -> N
     ("change", "message"),
     [
         (lambda about: "{", "cannot be read"),
-        (lambda about: "[]", "does not tell its schema"),
+        (lambda about: "[]", "has no valid schema"),
         (lambda about: json.dumps(about | {"schema": 99}), "newer kgprobe"),
-        (lambda about: json.dumps({key: about[key] for key in about if key != "facts"}), "does not tell its facts"),
+        (lambda about: json.dumps({key: about[key] for key in about if key != "facts"}), "has no valid facts"),
     ],
     ids=["damaged", "list", "newer", "incomplete"],
 )
@@ -238,22 +238,22 @@ def test_a_description_that_cannot_be_used(tmp_path: Path, change: Any, message:
     assert message in caught.value.problems[0]
 
 
-def test_missing_facts_that_are_known(tmp_path: Path) -> None:
+def test_missing_triples_that_are_known(tmp_path: Path) -> None:
     world = random_world()
     write_world(world, tmp_path)
-    facts = world.missing.copy()
-    facts[0] = world.known[0]
+    triples = world.missing.copy()
+    triples[0] = world.known[0]
     pq.write_table(
-        pa.table(dict(zip(("head", "relation", "tail"), facts.T, strict=True))), tmp_path / "missing.parquet"
+        pa.table(dict(zip(("head", "relation", "tail"), triples.T, strict=True))), tmp_path / "missing.parquet"
     )
-    with pytest.raises(DataError, match="not the parts of a world") as caught:
+    with pytest.raises(DataError, match="invalid parts of a world") as caught:
         read_world(tmp_path)
     assert caught.value.title.startswith(str(tmp_path))
-    assert "1 facts are in known and in missing" in caught.value.problems[0]
-    assert "give every fact once" in caught.value.remedy
+    assert "1 triples are in both known and missing" in caught.value.problems[0]
+    assert "give every triple once" in caught.value.remedy
 
 
-def test_missing_facts_without_tails(tmp_path: Path) -> None:
+def test_missing_triples_without_tails(tmp_path: Path) -> None:
     write_world(random_world(), tmp_path)
     pq.write_table(pa.table({"head": [1], "relation": [0]}), tmp_path / "missing.parquet")
     with pytest.raises(DataError, match="not a world") as caught:

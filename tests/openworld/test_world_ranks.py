@@ -103,7 +103,7 @@ def test_rank_files_say_what_they_are_of() -> None:
     assert pair.open.info.filter_hash == world.open_filter.hash != pair.closed.info.filter_hash
 
 
-def test_popularity_is_that_of_the_training_facts() -> None:
+def test_popularity_is_that_of_the_training_triples() -> None:
     world = random_world()
     pair = rank_worlds("random", world, tail_task(world, 5, 2))
     for table in (pair.open, pair.closed):
@@ -154,7 +154,7 @@ def test_every_pair_that_cannot_be_used_is_named(tmp_path: Path) -> None:
     text = str(caught.value)
     assert "half.closed.parquet is not there" in text
     assert "mixed: these rank tables are not of one model in two worlds" in text
-    assert "the table of the closed world says that it is of the open world" in text
+    assert "the table of the closed world was ranked in the open world" in text
 
 
 def test_one_pair_that_cannot_be_used_is_said_as_it_is(tmp_path: Path) -> None:
@@ -226,7 +226,7 @@ def test_training_runs_are_told_apart() -> None:
     one, two = (pair_of("tail"), pair_of("tail"))
     merged = RankPair(merge_seeds({0: one.open, 5: two.open}), merge_seeds({0: one.closed, 5: two.closed}))
     assert len(merged.open) == 2 * len(one.open)
-    assert "only one of the two tables tells its training runs apart" in refused(merged.open, one.closed)
+    assert "only one of the two tables has training seeds" in refused(merged.open, one.closed)
     problems = refused(merged.open, merge_seeds({0: one.closed, 4: two.closed}))
     assert problems[0].startswith(f"{len(one.open)} of {len(merged.open)} rows of the open table")
 
@@ -244,18 +244,18 @@ def test_a_model_of_another_graph_is_refused_as_when_it_is_ranked(tmp_path: Path
 
 
 @pytest.fixture
-def world_world_checkpoints() -> OpenWorld:
+def checkpoint_world() -> OpenWorld:
     return random_world()
 
 
 @pytest.fixture
-def task(world_world_checkpoints: OpenWorld) -> WorldTask:
-    return tail_task(world_world_checkpoints, 6, 2)
+def task(checkpoint_world: OpenWorld) -> WorldTask:
+    return tail_task(checkpoint_world, 6, 2)
 
 
 def scores_in(path: Path, world: OpenWorld, task: WorldTask, seed: int) -> Dense:
     """Write the scores of a model for the queries of a task."""
-    model = Dense.random(world_world_checkpoints, seed)
+    model = Dense.random(world, seed)
     head, relation, _ = np.concatenate([task.known, task.missing]).T
     path.parent.mkdir(parents=True, exist_ok=True)
     np.savez(path, tail=model.score("tail", head, relation).astype(np.float32))
@@ -289,66 +289,60 @@ def test_a_run_has_all_its_snapshots_and_each_all_its_seeds(tmp_path: Path) -> N
 def test_models_of_one_name_are_refused() -> None:
     with pytest.raises(UsageError, match="the same name") as caught:
         checkpoints_of(["a/run", "b/run", "c/other"], "out")
-    assert caught.value.problems == ["a/run would be kept as run", "b/run would be kept as run"]
+    assert caught.value.problems == ["a/run has the name run", "b/run has the name run"]
 
 
-def test_what_is_ranked_is_kept_and_known_again(
-    tmp_path: Path, world_world_checkpoints: OpenWorld, task: WorldTask
-) -> None:
-    model = scores_in(tmp_path / "mine.npz", world_world_checkpoints, task, 0)
+def test_what_is_ranked_is_kept_and_known_again(tmp_path: Path, checkpoint_world: OpenWorld, task: WorldTask) -> None:
+    model = scores_in(tmp_path / "mine.npz", checkpoint_world, task, 0)
     [checkpoint] = checkpoints_of([tmp_path / "mine.npz"], tmp_path / "out")
-    assert not checkpoint.is_ranked(world_world_checkpoints, task)
-    pair = checkpoint.rank(world_world_checkpoints, task)
-    assert checkpoint.is_ranked(world_world_checkpoints, task)
-    expected = rank_worlds(model, world_world_checkpoints, task)
+    assert not checkpoint.is_ranked(checkpoint_world, task)
+    pair = checkpoint.rank(checkpoint_world, task)
+    assert checkpoint.is_ranked(checkpoint_world, task)
+    expected = rank_worlds(model, checkpoint_world, task)
     assert rows(pair.open) == rows(expected.open)
     assert rows(RankPair.read(tmp_path / "out" / "mine", "final").closed) == rows(expected.closed)
     assert pair.open.info.model == "mine"
 
 
-def test_half_a_pair_is_ranked_again(tmp_path: Path, world_world_checkpoints: OpenWorld, task: WorldTask) -> None:
+def test_half_a_pair_is_ranked_again(tmp_path: Path, checkpoint_world: OpenWorld, task: WorldTask) -> None:
     [checkpoint] = checkpoints_of(["random"], tmp_path)
-    checkpoint.rank(world_world_checkpoints, task)
+    checkpoint.rank(checkpoint_world, task)
     pair_paths(checkpoint.folder, "final")["closed"].unlink()
-    assert not checkpoint.is_ranked(world_world_checkpoints, task)
+    assert not checkpoint.is_ranked(checkpoint_world, task)
 
 
-def test_several_training_runs_are_one_table(
-    tmp_path: Path, world_world_checkpoints: OpenWorld, task: WorldTask
-) -> None:
-    models = {seed: scores_in(tmp_path / f"{seed}.npz", world_world_checkpoints, task, seed) for seed in (2, 9)}
+def test_several_training_runs_are_one_table(tmp_path: Path, checkpoint_world: OpenWorld, task: WorldTask) -> None:
+    models = {seed: scores_in(tmp_path / f"{seed}.npz", checkpoint_world, task, seed) for seed in (2, 9)}
     runs = {seed: str(tmp_path / f"{seed}.npz") for seed in models}
-    pair = RankedCheckpoint("two", "epoch-1", runs, tmp_path / "out").rank(world_world_checkpoints, task)
+    pair = RankedCheckpoint("two", "epoch-1", runs, tmp_path / "out").rank(checkpoint_world, task)
     assert pair.open.seed is not None
     assert pair.closed.seed is not None
     for seed, model in models.items():
-        alone = rank_worlds(model, world_world_checkpoints, task)
+        alone = rank_worlds(model, checkpoint_world, task)
         assert rows(pair.open.filter(pair.open.seed == seed)) == rows(alone.open)
         assert rows(pair.closed.filter(pair.closed.seed == seed)) == rows(alone.closed)
 
 
 def problems_of(checkpoint: RankedCheckpoint, world: OpenWorld, task: WorldTask) -> str:
     with pytest.raises(DataError, match="something else") as caught:
-        checkpoint.is_ranked(world_world_checkpoints, task)
+        checkpoint.is_ranked(world, task)
     return "\n".join(caught.value.problems)
 
 
 def test_ranks_of_something_else_are_never_taken_for_ones_own(
-    tmp_path: Path, world_world_checkpoints: OpenWorld, task: WorldTask
+    tmp_path: Path, checkpoint_world: OpenWorld, task: WorldTask
 ) -> None:
-    scores_in(tmp_path / "mine.npz", world_world_checkpoints, task, 0)
+    scores_in(tmp_path / "mine.npz", checkpoint_world, task, 0)
     [checkpoint] = checkpoints_of([tmp_path / "mine.npz"], tmp_path / "out")
-    checkpoint.rank(world_world_checkpoints, task)
-    assert "is of another task" in problems_of(checkpoint, world_world_checkpoints, all_task(world_world_checkpoints))
-    assert "is of another split" in problems_of(
-        checkpoint, replace(world_world_checkpoints, settings={"seed": 7}), task
+    checkpoint.rank(checkpoint_world, task)
+    assert "is of another task" in problems_of(checkpoint, checkpoint_world, all_task(checkpoint_world))
+    assert "is of another split" in problems_of(checkpoint, replace(checkpoint_world, settings={"seed": 7}), task)
+    assert "is of another set of triples" in problems_of(
+        checkpoint, replace(checkpoint_world, missing=checkpoint_world.missing[1:]), task
     )
-    assert "is of another set of facts" in problems_of(
-        checkpoint, replace(world_world_checkpoints, missing=world_world_checkpoints.missing[1:]), task
-    )
-    scores_in(tmp_path / "mine.npz", world_world_checkpoints, task, 1)
+    scores_in(tmp_path / "mine.npz", checkpoint_world, task, 1)
     [retrained] = checkpoints_of([tmp_path / "mine.npz"], tmp_path / "out")
-    assert "is of another model" in problems_of(retrained, world_world_checkpoints, task)
+    assert "is of another model" in problems_of(retrained, checkpoint_world, task)
 
 
 def test_a_folder_is_known_by_its_files(tmp_path: Path) -> None:

@@ -83,19 +83,19 @@ def test_where_no_query_has_that_many_answers_the_most_is_named() -> None:
     most = max(
         len(a | answers(random_world(), "missing").get(q, set())) for q, a in answers(random_world(), "known").items()
     )
-    assert f"most that one has is {most}" in caught.value.problems[0]
+    assert f"largest number of hard answers of a query is {most}" in caught.value.problems[0]
 
 
-@pytest.mark.parametrize("facts", [0, 1000])
-def test_all_hard_facts_are_an_ordinary_test_set(facts: int) -> None:
+@pytest.mark.parametrize("triples", [0, 1000])
+def test_all_hard_triples_are_an_ordinary_test_set(triples: int) -> None:
     world = random_world()
-    task = all_task(world, facts)
+    task = all_task(world, triples)
     assert as_set(task.known) == as_set(world.known)
     assert as_set(task.missing) == as_set(world.missing)
     assert task.ranked == 2 * (2 * len(world.known) + len(world.missing))
 
 
-def test_a_sample_is_of_known_and_missing_facts_together() -> None:
+def test_a_sample_is_of_known_and_missing_triples_together() -> None:
     world = random_world()
     task, again, other = (all_task(world, 20, seed) for seed in (1, 1, 2))
     drawn = as_set(task.known) | as_set(task.missing)
@@ -112,7 +112,7 @@ def test_some_tail_queries_are_no_ordinary_test_set() -> None:
 
 
 def test_a_test_set_needs_a_known_fact() -> None:
-    with pytest.raises(DataError, match="no fact that is ranked is known"):
+    with pytest.raises(DataError, match="none of the triples to rank is known"):
         all_task(OpenWorld("none", 4, 1, train=[], known=[], missing=[[0, 0, 1]]))  # type: ignore[arg-type]
 
 

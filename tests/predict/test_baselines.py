@@ -126,16 +126,16 @@ def test_entity_frequency_needs_only_counts_of_train(data: Path) -> None:
     scores = EntityFrequency(graph).score("tail", np.array([0]), np.array([0]))
     assert scores.sum(dtype=np.float64) == 2 * 1_079_040
     assert scores.max() == 61_044
-    with pytest.raises(DataError, match="counts training triples") as caught:
+    with pytest.raises(DataError, match="needs training triples") as caught:
         RelationFrequency(graph)
-    assert caught.value.problems == ["only their counts are here"]
+    assert caught.value.problems == ["the graph has only their counts"]
 
 
 @pytest.mark.parametrize("frequency", [EntityFrequency, RelationFrequency])
 @pytest.mark.parametrize("train", [None, []], ids=["absent", "empty"])
 def test_without_training_triples(frequency: type[Scorer], train: list[list[int]] | None) -> None:
     graph = KnowledgeGraph.from_triples(train=train, test=[[0, 0, 1]], name="tiny")
-    with pytest.raises(DataError, match="tiny: this baseline counts training triples"):
+    with pytest.raises(DataError, match="tiny: this baseline needs training triples"):
         frequency(graph)  # type: ignore[call-arg]
 
 

@@ -6,10 +6,9 @@ from typing import Any
 import pytest
 
 from kgprobe.predict import Dot
-from kgprobe.predict.backends.numpy_backend import NumpyBackend
+from kgprobe.predict.backends.backend import NumpyBackend
 from kgprobe.predict.engine import count_embedding
-from kgprobe.predict.filters import KnownFilter
-from kgprobe.predict.queries import RankedTriples
+from kgprobe.predict.queries import KnownFilter, RankedTriples
 from kgprobe.predict.tasks import Task
 from kgprobe.resources import Resources
 from ranking import Vectors, graph_of, vectors
@@ -20,7 +19,7 @@ class Interrupt(BaseException):
 
 
 class Slow(NumpyBackend):
-    """An arithmetic that counts its tiles."""
+    """An backend that counts its tiles."""
 
     tiles = 0
 

@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 from kgprobe.errors import DataError
 from kgprobe.graph import KnowledgeGraph
 from kgprobe.predict import Dot, GroupNorm, engine, rank
-from kgprobe.predict.backends.numpy_backend import NumpyBackend
+from kgprobe.predict.backends.backend import NumpyBackend
 from kgprobe.predict.scorers import Similarity
 from kgprobe.resources import Resources
 from ranking import (
-    ARITHMETICS,
+    BACKENDS,
     SIMILARITIES,
     RelationVectors,
     Vectors,
@@ -44,24 +44,24 @@ def people(similarity: Similarity = Dot()) -> Vectors:  # noqa: B008
     return vectors("random", similarity, PEOPLE, 4, seed=0)
 
 
-@pytest.mark.parametrize("arithmetic", ARITHMETICS)
+@pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("chunk", [1, 6 * 5, 6 * 7 + 5])
-def test_queries_are_encoded_some_at_a_time(chunk: int, arithmetic: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_queries_are_encoded_some_at_a_time(chunk: int, backend: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(engine, "_ENCODED_AT_ONCE", chunk)
     model = vectors("whole", GroupNorm(2), GRAPH, 6, seed=1)
     expected = brute_force(model, GRAPH)
     for batch in (None, 1, 2, 100):
         resources = Resources(threads=2, batch=batch, shards=2)
-        assert counted(model, GRAPH, ARITHMETICS[arithmetic](), resources) == expected
+        assert counted(model, GRAPH, BACKENDS[backend](), resources) == expected
 
 
-@pytest.mark.parametrize("arithmetic", ARITHMETICS)
+@pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("most", [1, 3, 10, 64])
-def test_unclear_pairs_are_settled_some_at_a_time(most: int, arithmetic: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(engine, "_UNCLEAR_AT_ONCE", most)
+def test_undecided_pairs_are_decided_some_at_a_time(most: int, backend: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine, "_UNDECIDED_AT_ONCE", most)
     for kind, similarity in (("zero", Dot()), ("huge", Dot()), ("duplicated", GroupNorm(3)), ("permuted", Dot())):
         model = vectors(kind, similarity, GRAPH, 6, seed=2)
-        assert counted(model, GRAPH, ARITHMETICS[arithmetic]()) == brute_force(model, GRAPH)
+        assert counted(model, GRAPH, BACKENDS[backend]()) == brute_force(model, GRAPH)
 
 
 class Asked(Vectors):
@@ -148,12 +148,14 @@ def test_nan_in_a_table_names_the_entities(similarity: Similarity) -> None:
     model.table[[0, 2], 1] = np.nan
     with pytest.raises(DataError, match="scores are NaN, so nothing can be ranked") as error:
         rank(model, PEOPLE)
-    assert error.value.problems == ["vectors of 2 entities hold NaN: ids 0, 2 (Ada, Cyd)"]
+    assert error.value.problems == ["embeddings of 2 entities contain NaN: ids 0, 2 (Ada, Cyd)"]
     many = vectors("random", similarity, GRAPH, 6, seed=0)
     many.table[1:, 0] = np.nan
     with pytest.raises(DataError, match="scores are NaN") as error:
         rank(many, GRAPH)
-    assert error.value.problems == [f"vectors of {ENTITIES - 1} entities hold NaN: ids 1-11 (1, 2, 3, 4, 5, 6, 7, 8)"]
+    assert error.value.problems == [
+        f"embeddings of {ENTITIES - 1} entities contain NaN: ids 1-11 (1, 2, 3, 4, 5, 6, 7, 8)"
+    ]
 
 
 @pytest.mark.parametrize("device", DEVICES)
@@ -169,26 +171,26 @@ def test_nan_in_a_query_names_it(device: str) -> None:
     assert error.value.problems == ["query (?, knows, Ada)", "query (?, likes, Ada)"]
 
 
-@pytest.mark.parametrize("arithmetic", ARITHMETICS)
+@pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize(("query", "candidate"), [(np.inf, 0.0), (0.0, np.inf), (-np.inf, 0.0)], ids=str)
 @pytest.mark.parametrize("target", [True, False], ids=["target", "candidate"])
 def test_infinity_times_zero_is_nan_and_names_the_query(
-    arithmetic: str, query: float, candidate: float, target: bool
+    backend: str, query: float, candidate: float, target: bool
 ) -> None:
     model = people()
     model.queries[1, 1, 1, 2], model.table[0 if target else 1, 2] = query, candidate
     with pytest.raises(DataError, match="scores are NaN") as error:
-        counted(model, PEOPLE, ARITHMETICS[arithmetic](), Resources(threads=1, batch=1))
+        counted(model, PEOPLE, BACKENDS[backend](), Resources(threads=1, batch=1))
     assert error.value.problems == ["query (Bob, likes, ?)"]
 
 
-@pytest.mark.parametrize("arithmetic", ARITHMETICS)
+@pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("similarity", [GroupNorm(1), GroupNorm(2), GroupNorm(None)], ids=str)
-def test_the_distance_between_infinities_is_nan(arithmetic: str, similarity: Similarity) -> None:
+def test_the_distance_between_infinities_is_nan(backend: str, similarity: Similarity) -> None:
     model = people(similarity)
     model.queries[1, 0, 0, 2], model.table[0, 2] = np.inf, np.inf
     with pytest.raises(DataError, match="scores are NaN") as error:
-        counted(model, PEOPLE, ARITHMETICS[arithmetic]())
+        counted(model, PEOPLE, BACKENDS[backend]())
     assert error.value.problems == ["query (Ada, knows, ?)"]
 
 
@@ -237,7 +239,7 @@ def test_queries_that_do_not_fit_their_candidates(encode: Callable[[Any], Any], 
     [
         (GroupNorm(4), 6, "6 coordinates do not divide into groups of 4"),
         (GroupNorm(0), 6, "groups of 0 coordinates"),
-        (Dot(), 0, "the vectors have no coordinates"),
+        (Dot(), 0, "the embeddings have no coordinates"),
     ],
     ids=str,
 )
@@ -270,17 +272,17 @@ def test_candidates_by_relation_go_before_those_of_all_relations() -> None:
     assert found == brute_force(model, GRAPH)
 
 
-@pytest.mark.parametrize("arithmetic", ARITHMETICS)
+@pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("size", [1, 2, None])
-def test_an_infinite_gamma_makes_all_scores_equal(size: int | None, arithmetic: str) -> None:
+def test_an_infinite_gamma_makes_all_scores_equal(size: int | None, backend: str) -> None:
     for gamma in (np.inf, -np.inf, 1e300):
         model = vectors("random", GroupNorm(size, gamma), GRAPH, 6, seed=6)
-        found = counted(model, GRAPH, ARITHMETICS[arithmetic]())
+        found = counted(model, GRAPH, BACKENDS[backend]())
         assert all(
             (ties, rank_) == (candidates - 1, (candidates + 1) / 2) for rank_, ties, candidates in found.values()
         )
     with pytest.raises(DataError, match="scores are NaN"):
-        counted(vectors("random", GroupNorm(size, np.nan), GRAPH, 6, seed=6), GRAPH, ARITHMETICS[arithmetic]())
+        counted(vectors("random", GroupNorm(size, np.nan), GRAPH, 6, seed=6), GRAPH, BACKENDS[backend]())
 
 
 @pytest.mark.parametrize("similarity", SIMILARITIES, ids=str)
@@ -318,6 +320,6 @@ def test_the_table_of_a_relation_is_done_with_when_the_next_is_asked_for() -> No
 
     model.candidates_for = candidates_for  # type: ignore[method-assign]
     rank(model, GRAPH, sides="tail", resources=Resources(threads=2, batch=1), progress=progress)
-    facts = {tuple(triple) for triple in GRAPH.triples("test").tolist()}
-    assert asked == [(r, sum(relation < r for _, relation, _ in facts)) for r, _ in asked]
+    triples = {tuple(triple) for triple in GRAPH.triples("test").tolist()}
+    assert asked == [(r, sum(relation < r for _, relation, _ in triples)) for r, _ in asked]
     assert len(asked) == 3

@@ -16,7 +16,7 @@ from kgprobe.predict import rank
 from kgprobe.predict.backends.backend import Backend
 from kgprobe.predict.scorers import Dot, GroupNorm, Similarity
 from kgprobe.resources import Resources
-from ranking import ARITHMETICS, Vectors, graph_of, relation_sets, vectors
+from ranking import BACKENDS, Vectors, graph_of, relation_sets, vectors
 
 BATCHES, THREADS, TILES, SHARDS = (1, 7, 512), (1, 2), (1, 5, 64, 4096), (1, 5)
 
@@ -30,13 +30,13 @@ DIVISIONS = [
     {"memory": 1 << 20},
 ]
 
-DEVICES = ["cpu", "torch:cpu", *(["cuda"] if "cuda" in ARITHMETICS else [])]
+DEVICES = ["cpu", "torch:cpu", *(["cuda"] if "cuda" in BACKENDS else [])]
 
 GRAPH = graph_of(seed=0, entities=300, relations=4, facts=60)
 
 
-def _columns(model: Any, arithmetic: Backend, division: dict[str, int]) -> bytes:
-    found = ranking.counted(model, GRAPH, arithmetic, Resources(**{"threads": 1, **division}), sets=None)
+def _columns(model: Any, backend: Backend, division: dict[str, int]) -> bytes:
+    found = ranking.counted(model, GRAPH, backend, Resources(**{"threads": 1, **division}), sets=None)
     return np.array([found[key] for key in sorted(found)]).tobytes()
 
 
@@ -47,13 +47,13 @@ def _model_and_columns(kind: str, similarity: Similarity, dimension: int) -> tup
 
     class Dense(ranking.Matrix):
         def score(self, side: Any, given: Any, relation: Any) -> Any:
-            return _record(model, model.encode_queries(side, given, relation))
+            return _canonical(model, model.encode_queries(side, given, relation))
 
     found = ranking.brute_force(Dense(np.empty(0)), GRAPH)
     return model, np.array([found[key] for key in sorted(found)]).tobytes()
 
 
-def _record(model: Vectors, query: NDArray[np.float32]) -> NDArray[np.float32]:
+def _canonical(model: Vectors, query: NDArray[np.float32]) -> NDArray[np.float32]:
     similarity, table = model.similarity, model.table.astype(np.float64)
     total = np.zeros(len(table))
     for start, stop in _groups(similarity, len(query)):
@@ -71,21 +71,21 @@ def _groups(similarity: Similarity, dimension: int) -> Iterator[tuple[int, int]]
     return ((start, start + width) for start in range(0, dimension, width))
 
 
-@pytest.mark.parametrize("arithmetic", ARITHMETICS)
+@pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("kind", TABLES)
-def test_arithmetics_agree_with_the_brute_force_in_many_dimensions(kind: str, arithmetic: str) -> None:
+def test_backends_agree_with_the_brute_force_in_many_dimensions(kind: str, backend: str) -> None:
     for similarity in (Dot(), GroupNorm(1), GroupNorm(2, gamma=60.0), GroupNorm(None, gamma=9.0)):
         model, expected = _model_and_columns(kind, similarity, dimension=64)
-        assert _columns(model, ARITHMETICS[arithmetic](), {}) == expected
+        assert _columns(model, BACKENDS[backend](), {}) == expected
 
 
-@pytest.mark.parametrize("arithmetic", ARITHMETICS)
+@pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("division", DIVISIONS, ids=str)
-def test_ranks_do_not_depend_on_how_the_work_is_divided(division: dict[str, int], arithmetic: str) -> None:
-    dimension = 64 if arithmetic in ("plain", "compiled") else 8  # a score of record takes torch a call a coordinate
+def test_ranks_do_not_depend_on_how_the_work_is_divided(division: dict[str, int], backend: str) -> None:
+    dimension = 64 if backend in ("plain", "compiled") else 8  # a canonical score takes torch a call a coordinate
     for kind, similarity in (("mixed", Dot()), ("permuted", Dot()), ("one ulp apart", GroupNorm(2))):
         model, expected = _model_and_columns(kind, similarity, dimension)
-        assert _columns(model, ARITHMETICS[arithmetic](), division) == expected
+        assert _columns(model, BACKENDS[backend](), division) == expected
 
 
 @pytest.mark.parametrize("similarity", [Dot(), GroupNorm(2, gamma=12.0)], ids=str)

@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 
 from kgprobe.errors import DataError, UsageError
 from kgprobe.graph import KnowledgeGraph, load_graph
-from kgprobe.predict.filters import KnownFilter
-from kgprobe.predict.queries import Queries, RankedTriples
+from kgprobe.predict.queries import KnownFilter, Queries, RankedTriples
 from kgprobe.predict.scorers import SIDES, Side
 
 Triple = tuple[int, int, int]
@@ -28,41 +27,41 @@ def rows_of(offsets: np.ndarray, entities: np.ndarray) -> list[list[int]]:
 
 
 @given(triples)
-def test_facts_are_distinct_and_in_order(given_triples: list[Triple]) -> None:
-    facts = RankedTriples.build(graph_of([], []), triples=np.array(given_triples, dtype=np.int16).reshape(-1, 3))
+def test_triples_are_distinct_and_in_order(given_triples: list[Triple]) -> None:
+    ranked = RankedTriples.build(graph_of([], []), triples=np.array(given_triples, dtype=np.int16).reshape(-1, 3))
     distinct = list(dict.fromkeys(given_triples))
-    assert facts.triples.tolist() == [list(triple) for triple in distinct]
-    assert facts.triples.dtype == np.int64
-    assert facts.rows.tolist() == [given_triples.index(triple) for triple in distinct]
-    assert facts.given.tolist() == [list(triple) for triple in given_triples]
-    assert facts.repeated == len(given_triples) - len(distinct)
+    assert ranked.triples.tolist() == [list(triple) for triple in distinct]
+    assert ranked.triples.dtype == np.int64
+    assert ranked.rows.tolist() == [given_triples.index(triple) for triple in distinct]
+    assert ranked.given.tolist() == [list(triple) for triple in given_triples]
+    assert ranked.repeated == len(given_triples) - len(distinct)
 
 
 @given(triples.filter(bool))
 def test_queries_are_those_of_a_loop(test: list[Triple]) -> None:
-    facts = RankedTriples.build(graph_of([], test))
+    ranked = RankedTriples.build(graph_of([], test))
     distinct = list(dict.fromkeys(test))
     for side in SIDES:
-        queries = facts.queries(side)
+        queries = ranked.queries(side)
         asked = [(r, h if side == "tail" else t) for h, r, t in distinct]
         assert list(zip(queries.relation.tolist(), queries.given.tolist(), strict=True)) == sorted(set(asked))
         assert len(queries) == len(set(asked))
-        assert sorted(queries.fact.tolist()) == list(range(len(distinct)))
+        assert sorted(queries.triple.tolist()) == list(range(len(distinct)))
         assert queries.query.tolist() == sorted(queries.query.tolist())
-        for query, target, fact in zip(queries.query, queries.target, queries.fact, strict=True):
-            h, _r, t = distinct[fact]
-            assert asked[fact] == (queries.relation[query], queries.given[query])
+        for query, target, triple in zip(queries.query, queries.target, queries.triple, strict=True):
+            h, _r, t = distinct[triple]
+            assert asked[triple] == (queries.relation[query], queries.given[query])
             assert target == (t if side == "tail" else h)
 
 
-def test_facts_of_a_query_keep_their_order() -> None:
+def test_triples_of_a_query_keep_their_order() -> None:
     rng = np.random.default_rng(0)
     shuffled = rng.permutation(3000)
     graph = KnowledgeGraph.from_triples(test=np.column_stack([shuffled % 5, shuffled % 2, shuffled]))
     queries = RankedTriples.build(graph).queries("tail")
     assert len(queries) == 10
     for query in range(10):
-        assert (np.diff(queries.fact[queries.query == query]) > 0).all()
+        assert (np.diff(queries.triple[queries.query == query]) > 0).all()
 
 
 @given(triples, triples.filter(bool))
@@ -76,7 +75,7 @@ def test_known_answers_are_those_of_a_search(train: list[Triple], test: list[Tri
             expected = [
                 answers(known, side, int(g), int(r)) for g, r in zip(queries.given, queries.relation, strict=True)
             ]
-            assert rows_of(*queries.known(filtered)) == expected
+            assert rows_of(*queries.known_rows(filtered, 0, len(queries))) == expected
             middle = len(queries) // 2
             for start, stop in ((0, middle), (middle, len(queries)), (middle, middle)):
                 assert rows_of(*queries.known_rows(filtered, start, stop)) == expected[start:stop]
@@ -92,22 +91,22 @@ def test_sides(sides: str, expected: tuple[str, ...]) -> None:
     assert RankedTriples.build(graph_of([], [(0, 0, 1)]), sides=sides).sides == expected
 
 
-def test_no_facts_are_no_queries() -> None:
-    facts = RankedTriples.build(graph_of([], []), triples=[])
-    queries = facts.queries("head")
-    assert (len(facts.triples), facts.repeated, len(queries), len(queries.fact)) == (0, 0, 0, 0)
-    assert queries.known(KnownFilter.build(graph_of([], []))).offsets.tolist() == [0]
+def test_no_triples_are_no_queries() -> None:
+    ranked = RankedTriples.build(graph_of([], []), triples=[])
+    queries = ranked.queries("head")
+    assert (len(ranked.triples), ranked.repeated, len(queries), len(queries.triple)) == (0, 0, 0, 0)
+    assert queries.known_rows(KnownFilter.build(graph_of([], [])), 0, 0).offsets.tolist() == [0]
 
 
-def test_other_splits_and_facts_of_a_file(tmp_path: Path) -> None:
+def test_other_splits_and_triples_of_a_file(tmp_path: Path) -> None:
     graph = KnowledgeGraph.from_triples(valid=[[1, 0, 0]], test=[[0, 0, 1]], entity_labels=["Ada", "Bob"])
     assert RankedTriples.build(graph, "valid").triples.tolist() == [[1, 0, 0]]
     file = tmp_path / "some.tsv"
     file.write_text("Bob\t0\tBob\nAda\t0\tBob\nBob\t0\tBob\n", encoding="utf-8")
-    facts = RankedTriples.build(graph, triples=file)
-    assert facts.triples.tolist() == [[1, 0, 1], [0, 0, 1]]
-    assert facts.repeated == 1
-    assert RankedTriples.build(graph, triples=str(file)).triples.tolist() == facts.triples.tolist()
+    ranked = RankedTriples.build(graph, triples=file)
+    assert ranked.triples.tolist() == [[1, 0, 1], [0, 0, 1]]
+    assert ranked.repeated == 1
+    assert RankedTriples.build(graph, triples=str(file)).triples.tolist() == ranked.triples.tolist()
 
 
 def test_everything_wrong_with_a_request_is_reported() -> None:
@@ -165,13 +164,13 @@ def test_a_bad_file_is_named_with_its_lines(tmp_path: Path) -> None:
 
 def test_real_graph(data: Path) -> None:
     graph = load_graph(data / "graphs" / "fb15k-237")
-    facts, known = RankedTriples.build(graph), KnownFilter.build(graph)
-    sides: list[Queries] = [facts.queries(side) for side in facts.sides]
-    assert sum(len(queries.fact) for queries in sides) == 40_932
+    ranked, known = RankedTriples.build(graph), KnownFilter.build(graph)
+    sides: list[Queries] = [ranked.queries(side) for side in ranked.sides]
+    assert sum(len(queries.triple) for queries in sides) == 40_932
     assert sum(len(queries) for queries in sides) == 22_850
-    assert sum(len(queries.known(known).entities) for queries in sides) == 302_690
-    head, relation, tail = facts.triples.T
+    assert sum(len(queries.known_rows(known, 0, len(queries)).entities) for queries in sides) == 302_690
+    head, relation, tail = ranked.triples.T
     for queries in sides:
-        sizes = np.diff(queries.known(known).offsets)[queries.query]
+        sizes = np.diff(queries.known_rows(known, 0, len(queries)).offsets)[queries.query]
         counts = graph.known_answers().count(head, relation, tail, queries.side == "tail")
-        assert (sizes == counts[queries.fact]).all()
+        assert (sizes == counts[queries.triple]).all()

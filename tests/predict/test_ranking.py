@@ -11,7 +11,7 @@ import kgprobe
 from kgprobe.errors import DataError, UsageError
 from kgprobe.graph import KnowledgeGraph, TrainCounts
 from kgprobe.predict import GroupNorm, Model, Setting, rank, rank_in
-from kgprobe.predict.candidates import QueryCandidates, RelationCandidates
+from kgprobe.predict.tasks import QueryCandidates, RelationCandidates
 from kgprobe.ranks import validate
 from kgprobe.resources import Resources
 from ranking import Rows, brute_force, graph_of, matrix, query_sets, relation_sets, rows_of, vectors
@@ -22,7 +22,7 @@ MODELS = {"vectors": lambda: vectors("whole", GroupNorm(2), GRAPH, 6, seed=0), "
 
 
 def expected(model: Any, triples: list[list[int]], filtered: tuple[str, ...], allowed: Any = None) -> Rows:
-    """The brute force for any facts: they take the place of the test facts, which may still be filtered."""
+    """The brute force for any triples: they take the place of the test triples, which may still be filtered."""
     splits = {split: GRAPH.triples(split) for split in ("train", "valid", "test")}
     known = np.concatenate([splits[split] for split in filtered] or [np.empty((0, 3), int)])
     other = KnowledgeGraph.from_triples(
@@ -111,8 +111,8 @@ def test_rows_come_in_the_order_of_the_facts() -> None:
 
 @pytest.mark.parametrize("kind", MODELS)
 def test_candidate_sets(kind: str) -> None:
-    model, facts = MODELS[kind](), Setting.build(GRAPH).facts
-    for sets, allowed in (relation_sets(GRAPH, seed=1), query_sets(facts, GRAPH.num_entities, seed=1)):
+    model, ranked = MODELS[kind](), Setting.build(GRAPH).ranked
+    for sets, allowed in (relation_sets(GRAPH, seed=1), query_sets(ranked, GRAPH.num_entities, seed=1)):
         ranks = rank(model, GRAPH, candidates=sets, filter="train", resources=Resources(shards=3))
         assert rows_of(ranks) == brute_force(model, GRAPH, ("train",), allowed)
         assert ranks.info.settings["candidates"] == "drawn"
@@ -120,8 +120,8 @@ def test_candidate_sets(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", MODELS)
 def test_candidates_in_files(kind: str, tmp_path: Path) -> None:
-    model, facts = MODELS[kind](), Setting.build(GRAPH).facts
-    sets, allowed = query_sets(facts, GRAPH.num_entities, seed=2)
+    model, ranked = MODELS[kind](), Setting.build(GRAPH).ranked
+    sets, allowed = query_sets(ranked, GRAPH.num_entities, seed=2)
     np.savez(tmp_path / "drawn.npz", **sets.lists)
     assert rows_of(rank(model, GRAPH, candidates=tmp_path / "drawn.npz")) == brute_force(model, GRAPH, allowed=allowed)
     typed, allowed = relation_sets(GRAPH, seed=2)
@@ -139,13 +139,13 @@ def test_candidates_in_files(kind: str, tmp_path: Path) -> None:
         {side: np.full((35, 2), 99) for side in ("head", "tail")},
         {side: np.full((35, 2), -1) for side in ("head", "tail")},
     ],
-    ids=["a side is missing", "facts are missing", "no such entity", "a negative id"],
+    ids=["a side is missing", "triples are missing", "no such entity", "a negative id"],
 )
 def test_candidate_sets_that_do_not_fit_are_refused(lists: Any) -> None:
-    facts = Setting.build(GRAPH).facts
-    assert len(facts.given) == 35
+    ranked = Setting.build(GRAPH).ranked
+    assert len(ranked.given) == 35
     with pytest.raises((DataError, UsageError)):
-        rank(matrix(GRAPH, 0), GRAPH, candidates=QueryCandidates("drawn", lists, facts.rows))
+        rank(matrix(GRAPH, 0), GRAPH, candidates=QueryCandidates("drawn", lists, ranked.rows))
 
 
 def test_candidates_seen_in_training() -> None:
@@ -205,7 +205,7 @@ def test_counts_of_training_are_enough_for_popularity() -> None:
     graph = KnowledgeGraph(
         "counted", GRAPH.num_entities, GRAPH.num_relations, {"test": GRAPH.triples("test")}, train_counts=counts
     )
-    with pytest.raises(DataError, match="the usual filter cannot be made"):
+    with pytest.raises(DataError, match="the default filter cannot be built"):
         rank(matrix(GRAPH, 0), graph)
     found, whole = (rank(matrix(GRAPH, 0), known, filter="test") for known in (graph, GRAPH))
     for name in ("entity_popularity", "relation_popularity", "rank"):
@@ -348,7 +348,7 @@ def test_candidates_are_described(graph: KnowledgeGraph, tmp_path: Path) -> None
 
 def test_tasks_cover_the_ranges(graph: KnowledgeGraph) -> None:
     setting = Setting.build(graph, candidates="train")
-    queries = setting.facts.queries("tail")
+    queries = setting.ranked.queries("tail")
     tasks = setting.tasks(queries, [range(2), range(2, 4)])
     assert [task.entities for task in tasks] == [range(2), range(2, 4)]
     assert all(
@@ -363,7 +363,7 @@ def test_tasks_cover_the_ranges(graph: KnowledgeGraph) -> None:
         ({"split": "tests"}, UsageError, "no split is called 'tests'"),
         ({"sides": "left"}, UsageError, "no side is called 'left'"),
         ({"filter": "tran"}, UsageError, "'tran' is neither a split nor a file"),
-        ({"candidates": "trian"}, UsageError, "'trian' is neither a kind of candidates nor a file"),
+        ({"candidates": "trian"}, UsageError, "'trian' is neither a set of candidates nor a file"),
         ({"triples": [[0, 0, 9]]}, DataError, "these are not triples of tiny"),
     ],
     ids=["split", "sides", "filter", "candidates", "triples"],

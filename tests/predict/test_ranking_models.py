@@ -75,7 +75,7 @@ def test_lists_have_no_candidates_but_all(lists: Path) -> None:
 
 def test_what_a_list_leaves_out_may_be_tied(lists: Path) -> None:
     setting = Setting.build(GRAPH, filter="none")
-    model = open_model(lists, Opening(GRAPH, setting.facts, unlisted=Unlisted.tied))
+    model = open_model(lists, Opening(GRAPH, setting.ranked, unlisted=Unlisted.tied))
     ranks = rank_in(setting, model, Resources())
     left_out = GRAPH.num_entities - 3
     listed = ranks.target < 3

@@ -68,11 +68,11 @@ def case_name(case):
 
 @dataclass
 class Case:
-    """A graph, a model of it, and some of its test facts."""
+    """A graph, a model of it, and some of its test triples."""
 
     graph: KnowledgeGraph
     model: Model
-    facts: torch.Tensor
+    triples: torch.Tensor
 
     @classmethod
     def build(cls, data, case, epochs=2):
@@ -92,8 +92,8 @@ class Case:
         """Our ranks, and PyKEEN's evaluator after it has evaluated."""
         evaluator = Recorder()
         known = triples(self.graph, "train", "valid", "test")
-        evaluator.evaluate(self.model, self.facts, batch_size=100, additional_filter_triples=known, use_tqdm=False)
-        return rank(self.model, self.graph, triples=self.facts.numpy()), evaluator
+        evaluator.evaluate(self.model, self.triples, batch_size=100, additional_filter_triples=known, use_tqdm=False)
+        return rank(self.model, self.graph, triples=self.triples.numpy()), evaluator
 
 
 def triples(graph, *splits):
@@ -136,7 +136,7 @@ def test_ranks_are_those_of_pykeen_but_for_its_rounding_errors(case):
 
 def test_the_bound_of_rounding_errors_is_narrow(case):
     """It tells apart what is a thousandth of the usual difference between scores, or else it would explain anything."""
-    head, relation, tail = case.facts.numpy()[:50].T
+    head, relation, tail = case.triples.numpy()[:50].T
     for side, given in (("tail", head), ("head", tail)):
         usual = exact_scores(case.model, side, given, relation).std(axis=1, keepdims=True)
         assert (error_bound(case.model, side, given, relation) / usual).mean() < 1e-3
@@ -177,8 +177,8 @@ def _unexplained(model, ranks, evaluator, rows, tails):
     given = (ranks.head if tails else ranks.tail)[rows]
     relation, target = ranks.relation[rows], ranks.target[rows]
     theirs = of_pykeen(evaluator.decided)[rows]
-    record = scores_of_record(model, side, given, relation)
-    ours = np.sign(record - record[each, target][:, None])
+    canonical = canonical_scores(model, side, given, relation)
+    ours = np.sign(canonical - canonical[each, target][:, None])
     left = theirs != FILTERED
     left[each, target] = False
     assert np.array_equal((left & (ours > 0)).sum(axis=1) + 1, ranks.optimistic[rows])  # that is what was ranked by
@@ -190,12 +190,12 @@ def _unexplained(model, ranks, evaluator, rows, tails):
     return int((disagree & (gap > error + error[each, target][:, None])).sum())
 
 
-def scores_of_record(model, side, given, relation):
+def canonical_scores(model, side, given, relation):
     scorer = scorer_of(model)
     candidates = scorer.candidates(side)
     queries = scorer.encode_queries(side, given, relation)
     pairs = queries.repeat(len(candidates), axis=0), np.tile(candidates, (len(queries), 1))
-    return scorer.similarity.record(*pairs).reshape(len(queries), len(candidates))
+    return scorer.similarity.canonical(*pairs).reshape(len(queries), len(candidates))
 
 
 def exact_scores(model, side, given, relation):

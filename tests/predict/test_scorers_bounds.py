@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from adversarial import QUERIES, TABLES, Floats, normal
 from kgprobe.predict.scorers import Dot, GroupNorm, Similarity
-from ranking import ARITHMETICS, SIMILARITIES, score
+from ranking import BACKENDS, SIMILARITIES, score
 
 Sum = Callable[[NDArray[np.float32], np.random.Generator], NDArray[np.float32]]
 
@@ -67,8 +67,8 @@ def float32_scores(
         return -SUMS[add](np.sqrt(totals) * np.float32(1 + ROOTS[root]), rng)
 
 
-def records(similarity: Similarity, queries: Floats, table: Floats) -> Floats:
-    """The scores of record [queries, table], a coordinate at a time."""
+def canonical_scores(similarity: Similarity, queries: Floats, table: Floats) -> Floats:
+    """The canonical scores [queries, table], a coordinate at a time."""
     q, e = queries.astype(np.float64)[:, None], table.astype(np.float64)
     total = np.zeros((len(queries), len(table)))
     with np.errstate(over="ignore", invalid="ignore"):
@@ -85,20 +85,20 @@ def records(similarity: Similarity, queries: Floats, table: Floats) -> Floats:
         return (similarity.gamma - total).astype(np.float32)
 
 
-def assert_sound(similarity: Similarity, queries: Floats, table: Floats, scores: Floats, record: Floats) -> None:
-    """Every candidate outside the bounds of a target is on the side that the record says."""
+def assert_sound(similarity: Similarity, queries: Floats, table: Floats, scores: Floats, canonical: Floats) -> None:
+    """Every candidate outside the bounds of a target is on the side that the canonical scores say."""
     dimension = table.shape[1]
-    extent, most = similarity.extent(queries), float(similarity.extent(table).max())
-    silent = similarity.silent(extent, most, dimension)
-    heard = scores[~silent]
-    assert np.isfinite(heard).all()
+    extent, most = similarity.magnitude(queries), float(similarity.magnitude(table).max())
+    overflow = similarity.may_overflow(extent, most, dimension)
+    usable = scores[~overflow]
+    assert np.isfinite(usable).all()
     for target in range(len(table)):
-        own = record[:, target]
+        own = canonical[:, target]
         low, high = similarity.thresholds(own, extent, most, dimension)
         assert low.dtype == high.dtype == np.float32
-        below, above = heard < low[~silent, None], heard > high[~silent, None]
-        assert (record[~silent] < own[~silent, None])[below].all()
-        assert (record[~silent] > own[~silent, None])[above].all()
+        below, above = usable < low[~overflow, None], usable > high[~overflow, None]
+        assert (canonical[~overflow] < own[~overflow, None])[below].all()
+        assert (canonical[~overflow] > own[~overflow, None])[above].all()
 
 
 def drawn(kind: str, rows: int, candidates: int, dimension: int, seed: int) -> tuple[Floats, Floats]:
@@ -112,7 +112,7 @@ def drawn(kind: str, rows: int, candidates: int, dimension: int, seed: int) -> t
 def test_the_yardstick_is_the_loop_of_the_definition(kind: str, similarity: Similarity) -> None:
     queries, table = drawn(kind, 3, 9, 12, seed=0)
     expected = [[score(similarity, query, candidate) for candidate in table] for query in queries]
-    assert records(similarity, queries, table).tolist() == expected
+    assert canonical_scores(similarity, queries, table).tolist() == expected
 
 
 @pytest.mark.parametrize("kind", TABLES)
@@ -120,25 +120,26 @@ def test_the_yardstick_is_the_loop_of_the_definition(kind: str, similarity: Simi
 @pytest.mark.parametrize("similarity", SIMILARITIES, ids=str)
 def test_bounds_hold_for_every_way_to_add_up(similarity: Similarity, dimension: int, kind: str) -> None:
     queries, table = drawn(kind, 3, 16, dimension, seed=dimension)
-    record, rng = records(similarity, queries, table), np.random.default_rng(0)
+    canonical, rng = canonical_scores(similarity, queries, table), np.random.default_rng(0)
     for add in SUMS:
-        roots = ["exact"] if isinstance(similarity, Dot) else list(ROOTS)
-        for root in roots:
+        # A root that is off adds to the error of any sum in the same way: with long vectors one of them shows it.
+        several = isinstance(similarity, GroupNorm) and (dimension < 2000 or add == "in order")
+        for root in ROOTS if several else ["exact"]:
             scores = float32_scores(similarity, queries, table, add, root, rng)
-            assert_sound(similarity, queries, table, scores, record)
+            assert_sound(similarity, queries, table, scores, canonical)
 
 
-@pytest.mark.parametrize("arithmetic", ARITHMETICS)
+@pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("similarity", SIMILARITIES, ids=str)
-def test_bounds_hold_for_what_the_arithmetics_compute(similarity: Similarity, arithmetic: str) -> None:
-    machine = ARITHMETICS[arithmetic]()
+def test_bounds_hold_for_what_the_backends_compute(similarity: Similarity, backend: str) -> None:
+    backend = BACKENDS[backend]()
     for dimension in (6, 516, 2004):
         for kind in TABLES:
             queries, table = drawn(kind, 3, 70, dimension, seed=1)
-            scores = machine.scores(similarity, machine.place(queries), machine.place(table))
+            scores = backend.scores(similarity, backend.to_device(queries), backend.to_device(table))
             row, column = (index.ravel() for index in np.indices((3, 70)))
-            taken = machine.take(scores, row, column).reshape(3, 70)
-            assert_sound(similarity, queries, table, taken, records(similarity, queries, table))
+            taken = backend.take(scores, row, column).reshape(3, 70)
+            assert_sound(similarity, queries, table, taken, canonical_scores(similarity, queries, table))
 
 
 def _spread(values: list[float], width: int, groups: int) -> Floats:
@@ -167,11 +168,13 @@ def test_bounds_hold_where_every_rounding_errs_to_the_same_side(
         query, single = np.zeros_like(stagnating), steps
     table = np.zeros((dimension + 1, dimension), dtype=np.float32)
     table[0], table[1:, 0] = stagnating, single
-    record = records(similarity, query, table)
+    canonical = canonical_scores(similarity, query, table)
     scores = float32_scores(similarity, query, table, "in order", "exact", np.random.default_rng(0))
-    order_of_records, order_of_scores = (np.sort(values[0]).searchsorted(values[0, 0]) for values in (record, scores))
-    assert order_of_records != order_of_scores
-    assert_sound(similarity, query, table, scores, record)
+    order_of_canonical, order_of_scores = (
+        np.sort(values[0]).searchsorted(values[0, 0]) for values in (canonical, scores)
+    )
+    assert order_of_canonical != order_of_scores
+    assert_sound(similarity, query, table, scores, canonical)
 
 
 @pytest.mark.parametrize("dimension", [2, 64, 2000])
@@ -184,7 +187,7 @@ def test_bounds_hold_where_all_products_are_flushed_to_zero(similarity: Similari
     scores = float32_scores(similarity, query, table, "flushing", "exact", np.random.default_rng(0))
     assert scores[0, 0] == 0
     assert (scores[0, 1:] != 0).all()
-    assert_sound(similarity, query, table, scores, records(similarity, query, table))
+    assert_sound(similarity, query, table, scores, canonical_scores(similarity, query, table))
 
 
 @given(
@@ -207,7 +210,7 @@ def test_bounds_of_norms_hold_whatever_gamma_is(
     if kind in ("random", "whole", "permuted", "one ulp apart", "duplicated"):
         queries, table = ((vectors * 10.0**exponent).astype(np.float32) for vectors in (queries, table))
     with np.errstate(over="ignore", invalid="ignore"):
-        distance = -float(records(GroupNorm(size), queries, table)[0, 0])
+        distance = -float(canonical_scores(GroupNorm(size), queries, table)[0, 0])
     added = {
         "zero": 0.0,
         "a distance": distance,
@@ -218,7 +221,7 @@ def test_bounds_of_norms_hold_whatever_gamma_is(
     }[gamma]
     similarity = GroupNorm(size, added if math.isfinite(added) else 0.0)
     scores = float32_scores(similarity, queries, table, add, root, rng)
-    assert_sound(similarity, queries, table, scores, records(similarity, queries, table))
+    assert_sound(similarity, queries, table, scores, canonical_scores(similarity, queries, table))
 
 
 @given(st.integers(0, 10**9), st.integers(1, 60), st.floats(-38, 38), st.floats(-38, 38), st.sampled_from(sorted(SUMS)))
@@ -232,12 +235,12 @@ def test_bounds_of_products_hold_at_every_scale(
     queries = (np.clip(queries, -3, 3) * 10.0**query_exponent).astype(np.float32)
     table = (np.clip(table, -3, 3) * 10.0**exponent).astype(np.float32)
     scores = float32_scores(Dot(), queries, table, add, "exact", rng)
-    assert_sound(Dot(), queries, table, scores, records(Dot(), queries, table))
+    assert_sound(Dot(), queries, table, scores, canonical_scores(Dot(), queries, table))
 
 
 @pytest.mark.parametrize("dimension", [4, 12, 300])
 @pytest.mark.parametrize("similarity", [Dot(), GroupNorm(1), GroupNorm(2), GroupNorm(4), GroupNorm(None)], ids=str)
-def test_whatever_overflows_is_silent(similarity: Similarity, dimension: int) -> None:
+def test_whatever_overflows_is_reported(similarity: Similarity, dimension: int) -> None:
     """Vectors in line with each other, so that the sums are as large as their extents allow."""
     is_dot = isinstance(similarity, Dot)
     rng = np.random.default_rng(0)
@@ -249,37 +252,39 @@ def test_whatever_overflows_is_silent(similarity: Similarity, dimension: int) ->
                 for exponent, sign in ((size, 1), (other, 1 if is_dot else -1))
             )
             scores = float32_scores(similarity, query, candidate, "in order", "exact", rng)
-            silent = similarity.silent(similarity.extent(query), float(similarity.extent(candidate)[0]), dimension)
+            overflow = similarity.may_overflow(
+                similarity.magnitude(query), float(similarity.magnitude(candidate)[0]), dimension
+            )
             overflowed += not np.isfinite(scores).all()
-            assert silent[0] or np.isfinite(scores).all()
+            assert overflow[0] or np.isfinite(scores).all()
     assert overflowed > 10
 
 
 @pytest.mark.parametrize(
     ("similarity", "size"), [(Dot(), 1e16), (GroupNorm(1), 1e16), (GroupNorm(None), 1e16)], ids=str
 )
-def test_ordinary_vectors_are_not_silent(similarity: Similarity, size: float) -> None:
+def test_ordinary_embeddings_do_not_overflow(similarity: Similarity, size: float) -> None:
     vectors = np.full((1, 2000), size, dtype=np.float32)
-    extent = similarity.extent(vectors)
-    assert not similarity.silent(extent, float(extent[0]), 2000).any()
+    extent = similarity.magnitude(vectors)
+    assert not similarity.may_overflow(extent, float(extent[0]), 2000).any()
 
 
-def test_what_is_not_finite_is_silent() -> None:
+def test_what_is_not_finite_may_overflow() -> None:
     for similarity in (Dot(), GroupNorm(1), GroupNorm(None)):
         for query, candidate in ((np.inf, 1.0), (1.0, np.inf), (np.inf, np.inf), (0.0, np.inf), (np.inf, 0.0)):
-            assert similarity.silent(np.array([query]), candidate, 4).tolist() == [True]
-        assert similarity.silent(np.array([1.0, np.inf, 2.0]), 1.0, 4).tolist() == [False, True, False]
+            assert similarity.may_overflow(np.array([query]), candidate, 4).tolist() == [True]
+        assert similarity.may_overflow(np.array([1.0, np.inf, 2.0]), 1.0, 4).tolist() == [False, True, False]
 
 
 @pytest.mark.parametrize("similarity", [Dot(), GroupNorm(1), GroupNorm(2), GroupNorm(None), GroupNorm(2, 9.0)], ids=str)
 def test_few_pairs_are_unclear_on_random_vectors(similarity: Similarity) -> None:
     queries, table = drawn("random", 20, 2000, 256, seed=3)
-    record = records(similarity, queries, table)
+    canonical = canonical_scores(similarity, queries, table)
     scores = float32_scores(similarity, queries, table, "pairwise", "exact", np.random.default_rng(0))
-    extent, most = similarity.extent(queries), float(similarity.extent(table).max())
+    extent, most = similarity.magnitude(queries), float(similarity.magnitude(table).max())
     unclear = 0
     for target in range(0, 2000, 20):
-        low, high = similarity.thresholds(record[:, target], extent, most, 256)
+        low, high = similarity.thresholds(canonical[:, target], extent, most, 256)
         within = (scores >= low[:, None]) & (scores <= high[:, None])
         assert within[:, target].all()
         unclear += int(within.sum()) - len(queries)
@@ -291,7 +296,7 @@ def test_an_infinite_score_of_a_target_is_beaten_and_beats_all_the_same(similari
     """The target of an ordinary tile may lie in another tile, and be infinitely far away."""
     queries, table = drawn("random", 1, 8, 6, seed=4)
     scores = float32_scores(similarity, queries, table, "in order", "exact", np.random.default_rng(0))
-    extent, most = similarity.extent(queries), float(similarity.extent(table).max())
+    extent, most = similarity.magnitude(queries), float(similarity.magnitude(table).max())
     low, high = similarity.thresholds(np.float32([-np.inf]), extent, most, 6)
     assert not (scores < low).any()
     low, high = similarity.thresholds(np.float32([np.inf]), extent, most, 6)

@@ -6,8 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kgprobe.graph import KnowledgeGraph
-from kgprobe.predict.filters import KnownFilter
-from kgprobe.predict.queries import RankedTriples
+from kgprobe.predict.queries import KnownFilter, RankedTriples
 from kgprobe.predict.tasks import Columns, Counts, QueryBlock, Task
 from ranking import graph_of, query_sets, relation_sets
 
@@ -60,9 +59,9 @@ GRAPH = graph_of(seed=31)
 
 
 def task_of(graph: KnowledgeGraph, side: str = "tail", wanted: str | None = None, **options: object) -> Task:
-    facts = RankedTriples.build(graph)
+    ranked = RankedTriples.build(graph)
     whole = {"sets": None, "entities": range(graph.num_entities)} | options
-    return Task(graph, facts.queries(side), KnownFilter.build(graph, wanted), **whole)  # type: ignore[arg-type]
+    return Task(graph, ranked.queries(side), KnownFilter.build(graph, wanted), **whole)  # type: ignore[arg-type]
 
 
 ranges = st.tuples(st.integers(0, 9), st.integers(0, 9)).map(lambda ends: range(min(ends), max(ends)))
@@ -143,7 +142,7 @@ def test_queries_are_named_once_each_in_order() -> None:
     graph = KnowledgeGraph.from_triples(
         test=[[0, 0, 1], [1, 0, 1], [1, 1, 0]], entity_labels=["Ada", None], relation_labels=["knows", "likes"]
     )
-    error = task_of(graph).not_a_number(np.array([2, 0, 2, 1]))
+    error = task_of(graph).nan_error(np.array([2, 0, 2, 1]))
     assert error.problems == ["query (Ada, knows, ?)", "query (1, knows, ?)", "query (1, likes, ?)"]
-    error = task_of(graph, "head").not_a_number(np.array([0]))
+    error = task_of(graph, "head").nan_error(np.array([0]))
     assert error.problems == ["query (?, knows, 1)"]

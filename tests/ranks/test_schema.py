@@ -274,9 +274,7 @@ def test_duplicates_are_those_that_a_set_finds(
 ) -> None:
     head, relation, tail, side, seed = map(list, zip(*queries, strict=True))
     n = len(queries)
-    table = _valid(
-        n, head=head, relation=relation, tail=tail, side=side, **({"seed": seed} if seeds else {})
-    )
+    table = _valid(n, head=head, relation=relation, tail=tail, side=side, **({"seed": seed} if seeds else {}))
     seen: set[tuple[Any, ...]] = set()
     again = []
     for row, query in enumerate(queries, 1):

@@ -41,7 +41,7 @@ def test_a_single_world_needs_no_name(benches: dict[str, Bench]) -> None:
 
 def test_notes_say_of_which_world_they_are(benches: dict[str, Bench]) -> None:
     first, *others = bench_notes(benches)
-    assert first.startswith("The worlds are kept apart")
+    assert first.startswith("Worlds are evaluated separately")
     assert {note.partition(":")[0] for note in others} == {"one line", "other"}
 
 

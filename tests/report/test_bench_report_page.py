@@ -105,7 +105,7 @@ def test_the_chosen_world_is_shown_whatever_its_name(it: Opened, benches: dict[s
 
 def test_the_table_has_every_statistic_and_sorts(it: Opened, benches: dict[str, Bench]) -> None:
     page = it.at("worldSort=-tau")
-    rows = page.locator("#panel-openworld table", has_text="Consistency of every metric").locator("tbody tr")
+    rows = page.locator("#panel-openworld table", has_text="Consistency of each metric").locator("tbody tr")
     shown = {row.locator("th").inner_text(): row.locator("td").all_inner_texts() for row in rows.all()}
     wanted = {row["metric"]: row for row in benches["sparse"].to_rows()}
     assert list(shown) == sorted(wanted, key=lambda name: -wanted[name]["tau"])

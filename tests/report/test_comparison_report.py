@@ -135,7 +135,7 @@ def test_a_notebook_shows_it_as_a_table(report: Report) -> None:
 def test_style_is_kept(report: Report) -> None:
     styled = report.with_style(intervals=True, letters=True, digits=2)
     assert "In brackets: 95 % confidence intervals" in str(styled)
-    assert "raised letters" in str(styled)
+    assert "superscript letters" in str(styled)
     assert r"\[" in styled.to_markdown()
     assert r"\[" not in report.to_markdown()
     low = next(row for row in report.to_rows() if row["metric"] == "MRR")["low"]
@@ -209,9 +209,9 @@ def test_few_runs_and_other_candidates_are_remarked_on() -> None:
     one, other = model(1, runs=3), with_columns(model(2, runs=3), candidates=np.full(720, 70))
     found = compare({"one": one, "other": other}, "MRR", replicates=100)
     assert found.remarks == [
-        "240 queries have other candidates in other models: 'kgprobe check' says why that matters.",
-        "With 3 training runs of a model, a difference must be large to be beyond the noise of training; fixed seeds "
-        "speak of these runs alone.",
+        "Candidate sets differ between models in 240 queries. Run `kgprobe check` before comparing them.",
+        "With 3 training runs of a model, only large differences are significant with random seeds; fixed seeds "
+        "compare these runs alone.",
     ]
     assert all(remark in str(found) for remark in found.remarks)
     assert compare({"one": one, "copy": one}, "MRR", seeds="fixed", replicates=100, permutations=20).remarks == []

@@ -135,22 +135,22 @@ def test_notes_explain_every_mark_and_how_the_numbers_were_found() -> None:
     notes = comparison_grid(compared, "bh", Style(intervals=True, letters=True), ["Something was left out."]).notes
     assert notes == (
         "100 queries in 50 clusters by triple; ties: mean.",
-        "Mean over 3 seeds ± standard deviation between them; uncertainty is that of the queries, for these training "
-        "runs.",
+        "Mean over 3 seeds ± standard deviation between them; intervals and tests reflect the sampling of queries, for "
+        "these training runs.",
         "↓ lower is better.",
-        "† not significantly worse than the best; raised letters are those of the models that this one is "
-        "significantly better than (p at most 0.05 by paired permutation tests, 700 permutations of clusters, "
-        "corrected after Benjamini and Hochberg for 12 tests).",
-        "In brackets: 95 % confidence intervals, by bootstrap, 500 draws of clusters.",
-        "‡ the interval cannot be trusted: one is doubtful; last is doubtful.",
+        "† not significantly worse than the best; superscript letters name the models that this one is "
+        "significantly better than (p <= 0.05, paired permutation tests, 700 permutations of clusters, "
+        "Benjamini-Hochberg over 12 tests).",
+        "In brackets: 95 % confidence intervals, bootstrap, 500 draws of clusters.",
+        "‡ the interval is not reliable: one is doubtful; last is doubtful.",
         "Something was left out.",
     )
 
 
 def test_equal_models_are_not_called_worse() -> None:
     equal = comparison({"MRR": {"one": 0.5, "copy": 0.5}})
-    assert comparison_grid(equal, "holm").notes[1].startswith("No model is significantly worse than another (p at")
-    assert comparison_grid(equal, "holm").notes[1].endswith("for 1 test).")
+    assert comparison_grid(equal, "holm").notes[1].startswith("No model is significantly worse than another (p <=")
+    assert comparison_grid(equal, "holm").notes[1].endswith("Holm over 1 test).")
     apart = comparison({"MRR": {"one": 0.5, "other": 0.25}}, {("MRR", "one", "other"): 0.01})
     assert comparison_grid(apart, "holm").notes[1].startswith("All others are significantly worse than the best (p")
 
@@ -160,8 +160,8 @@ def test_notes_on_random_seeds_speak_of_other_tests() -> None:
     random = replace(fixed, settings=replace(fixed.settings, seeds="random"))
     assert comparison_grid(random, "holm").notes[0] == "100 queries; ties: mean."
     text = " ".join(comparison_grid(random, "holm", Style(intervals=True)).notes)
-    assert "uncertainty is that of queries and training runs" in text
-    assert "paired t tests over clusters and seeds" in text
+    assert "intervals and tests reflect the sampling of queries and of training runs" in text
+    assert "paired t-tests over clusters and seeds" in text
     assert "bootstrap" not in text
     assert "permutation" not in text
 
@@ -186,7 +186,7 @@ def test_remarks_that_differ_in_numbers_alone_are_one() -> None:
         for e in found.estimates
     ]
     note = comparison_grid(replace(found, estimates=estimates), "holm").notes[-1]
-    assert note == "‡ the interval cannot be trusted: the number {} is 7 to 1,120, below 200."
+    assert note == "‡ the interval is not reliable: the number {} is 7 to 1,120, below 200."
 
 
 def test_few_groups_stand_side_by_side() -> None:

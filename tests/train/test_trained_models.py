@@ -3,12 +3,14 @@
 import json
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import kgprobe as kp
+from kgprobe.cli.main import main
 from kgprobe.errors import DataError
 from kgprobe.graph.parquet_graph import write_graph
 from kgprobe.predict import Opening, open_model
@@ -111,9 +113,9 @@ def test_a_setting_that_this_version_does_not_know(run: Path, tmp_path: Path) ->
 
 
 def test_a_run_is_what_is_opened_first(run: Path) -> None:
-    meant = [source.what for source in ADAPTERS if source.is_meant(run / "best/mrr/seed-3.safetensors")]
+    meant = [adapter.what for adapter in ADAPTERS if adapter.matches(run / "best/mrr/seed-3.safetensors")]
     assert meant[0].startswith("a run of 'kgprobe train'")
-    assert [source.what for source in ADAPTERS if source.is_meant(run)] == meant[:1]
+    assert [adapter.what for adapter in ADAPTERS if adapter.matches(run)] == meant[:1]
     assert open_model(run, Opening(GRAPH, RankedTriples.build(GRAPH))).name == "RotatE"
 
 
@@ -123,21 +125,29 @@ def test_other_files_and_folders_are_not_taken_for_runs(tmp_path: Path) -> None:
     assert not any(map(is_trained, (tmp_path, *tmp_path.iterdir(), tmp_path / "nowhere")))
 
 
-def _ranked_by_command(path: Path, folder: Path) -> kp.Ranks:
-    write_graph(GRAPH, folder / "graph")
-    command = ["rank", str(path), "--graph", str(folder / "graph"), "--output", str(folder / "mine.parquet")]
-    subprocess.run([sys.executable, "-m", "kgprobe", *command], check=True, capture_output=True)
-    return kp.read_ranks(folder / "mine.parquet")
+@pytest.fixture
+def ranked_by_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[Path], kp.Ranks]:
+    write_graph(GRAPH, tmp_path / "graph")
+
+    def ranked(path: Path) -> kp.Ranks:
+        where = ["--graph", str(tmp_path / "graph"), "--output", str(tmp_path / "mine.parquet")]
+        monkeypatch.setattr("sys.argv", ["kgprobe", "rank", str(path), *where])
+        with pytest.raises(SystemExit) as left:
+            main()
+        assert not left.value.code
+        return kp.read_ranks(tmp_path / "mine.parquet")
+
+    return ranked
 
 
-def test_the_command_ranks_a_run(run: Path, tmp_path: Path) -> None:
+def test_the_command_ranks_a_run(run: Path, ranked_by_command: Callable[[Path], kp.Ranks]) -> None:
     kept = kp.read_ranks(run / "ranks.parquet")
-    np.testing.assert_array_equal(_ranked_by_command(run, tmp_path).rank, kept.filter(kept.seed == 3).rank)
+    np.testing.assert_array_equal(ranked_by_command(run).rank, kept.filter(kept.seed == 3).rank)
 
 
-def test_the_command_ranks_a_snapshot(run: Path, tmp_path: Path) -> None:
+def test_the_command_ranks_a_snapshot(run: Path, ranked_by_command: Callable[[Path], kp.Ranks]) -> None:
     snapshot = run / "snapshots/epoch-00002/seed-8.safetensors"
-    np.testing.assert_array_equal(_ranked_by_command(snapshot, tmp_path).rank, kp.rank(snapshot, GRAPH).rank)
+    np.testing.assert_array_equal(ranked_by_command(snapshot).rank, kp.rank(snapshot, GRAPH).rank)
 
 
 def test_a_model_of_a_run_is_told_apart_without_torch(run: Path) -> None:
@@ -146,7 +156,7 @@ def test_a_model_of_a_run_is_told_apart_without_torch(run: Path) -> None:
         from pathlib import Path
         from kgprobe.predict.adapters.opening import ADAPTERS
         import kgprobe
-        print(*(SOURCES[0].is_meant(Path(path)) for path in sys.argv[1:]), "torch" in sys.modules)
+        print(*(ADAPTERS[0].matches(Path(path)) for path in sys.argv[1:]), "torch" in sys.modules)
     """
     paths = [str(run), str(run / "best/mrr/seed-3.safetensors"), str(run / "ranks.parquet")]
     done = subprocess.run([sys.executable, "-c", code, *paths], capture_output=True, text=True, check=True)

@@ -373,9 +373,13 @@ def test_progress_is_told_step_by_step() -> None:
 def test_threads_are_those_that_are_asked_for_and_given_back() -> None:
     before = torch.get_num_threads()
     seen: list[int] = []
-    trained(quick_settings(epochs=1), progress=lambda progress: seen.append(torch.get_num_threads()))
+    torch.set_num_threads(3)
+    try:
+        trained(quick_settings(epochs=1), progress=lambda progress: seen.append(torch.get_num_threads()))
+        assert torch.get_num_threads() == 3
+    finally:
+        torch.set_num_threads(before)
     assert set(seen) == {1}
-    assert torch.get_num_threads() == before
 
 
 def _by_frequency(graph: KnowledgeGraph) -> float:

@@ -1,11 +1,10 @@
-"""Step 3, aggregation: scores become one number, by weights, groups and sums that merge."""
+"""Step 3, aggregation: query weights, the weighted mean of scores, groups of queries, (alpha, beta) surfaces."""
 
 from kgprobe.aggregate.geometry import Geometry
 from kgprobe.aggregate.groups import Grouping, parse_grouping, parse_groupings
 from kgprobe.aggregate.surfaces import Surface, surface
-from kgprobe.aggregate.weighted_mean import KeyedSums, Tie, tied_rank, tied_score
+from kgprobe.aggregate.weighted_mean import KeyedSums, Statistic, Sums, Tie, tied_rank, tied_score
 from kgprobe.aggregate.weights import CandidateWeight, PopularityWeight, StratumWeight, Uniform, Weighting
-from kgprobe.arrays import distinct, sum_by
 
 __all__ = [
     "CandidateWeight",
@@ -13,15 +12,15 @@ __all__ = [
     "Grouping",
     "KeyedSums",
     "PopularityWeight",
+    "Statistic",
     "StratumWeight",
+    "Sums",
     "Surface",
     "Tie",
     "Uniform",
     "Weighting",
-    "distinct",
     "parse_grouping",
     "parse_groupings",
-    "sum_by",
     "surface",
     "tied_rank",
     "tied_score",

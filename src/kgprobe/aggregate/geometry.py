@@ -1,4 +1,4 @@
-"""The geometric view of the paper: a score vector, an evaluation direction, and their inner product."""
+"""The paper's geometric view of a metric: the inner product of a score vector and a weight vector."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kgprobe.aggregate.weights import Columns, Weighting
+from kgprobe.aggregate.weighted_mean import Sums
+from kgprobe.aggregate.weights import Weighting, table_weights
 from kgprobe.arrays import Floats
 from kgprobe.ranks import Ranks, refuse_intervals
 from kgprobe.transform import Transformer
@@ -16,10 +17,10 @@ from kgprobe.transform import Transformer
 class Geometry:
     """Scores c and normalised weights w of all queries; the metric is c . w (Eq. 6 of the paper).
 
-    The transformer bends the space in which c lives, the weighting turns the direction w.
+    Alpha changes c, beta changes the direction of w.
 
     Example:
-        The paper's models A, B, C, with E = 1000 and eps = 1e-5: each wins from another perspective.
+        The paper's models A, B, C, with E = 1000 and eps = 1e-5: each wins for other values of alpha and beta.
 
         >>> from kgprobe.aggregate.weights import PopularityWeight
         >>> from kgprobe.transform import AffinePower
@@ -40,7 +41,7 @@ class Geometry:
         The introduction's models, with ranks [1, 2, 50] and [2, 2, 5]: MRR prefers the first, Hits@5 the second.
 
         >>> from kgprobe.aggregate.weights import Uniform
-        >>> from kgprobe.transform import Hits, Power
+        >>> from kgprobe.transform import Power, TopK
         >>> def value(rank, transformer):
         ...     ranks = Ranks.from_columns(
         ...         head=[0, 1, 2], relation=[0, 0, 0], tail=[3, 4, 5], side=["tail"] * 3,
@@ -49,7 +50,7 @@ class Geometry:
         ...     return round(Geometry.of(ranks, transformer, Uniform()).value, 2)
         >>> value([1, 2, 50], Power(1)), value([2, 2, 5], Power(1))
         (0.51, 0.4)
-        >>> value([1, 2, 50], Hits(5)), value([2, 2, 5], Hits(5))
+        >>> value([1, 2, 50], TopK(5)), value([2, 2, 5], TopK(5))
         (0.67, 1.0)
     """
 
@@ -58,17 +59,16 @@ class Geometry:
 
     @classmethod
     def of(cls, ranks: Ranks, transformer: Transformer, weighting: Weighting) -> Geometry:
-        """The vectors of a rank table; queries with a single candidate are left out where the score needs more."""
+        """The vectors of a rank table; a candidate-aware score leaves out queries with a single candidate."""
         refuse_intervals(ranks)
-        kept = ranks.candidates > 1 if transformer.candidate_aware else np.ones(len(ranks), dtype=bool)
-        columns: Columns = {name: ranks.numbers(name)[kept] for name in weighting.columns}
-        weights = weighting.weights(columns, np.ones(int(kept.sum())))
-        return cls(transformer(ranks.rank[kept], ranks.candidates[kept]), weights / weights.sum())
+        counted = (ranks.candidates > 1) | (not transformer.candidate_aware)
+        weights = table_weights(ranks, weighting, counted)[counted]
+        return cls(transformer(ranks.rank[counted], ranks.candidates[counted]), weights / weights.sum())
 
     @property
     def value(self) -> float:
-        """The inner product: the metric."""
-        return float(self.scores @ self.weights)
+        """The metric: the inner product of scores and weights."""
+        return float(Sums.of(self.scores, self.weights).mean)
 
     @property
     def contributions(self) -> Floats:
@@ -77,11 +77,11 @@ class Geometry:
 
     @property
     def cosine(self) -> float:
-        """How well the scores point along the evaluation direction, whatever their length."""
+        """The cosine of the angle between scores and weights."""
         length = float(np.linalg.norm(self.scores) * np.linalg.norm(self.weights))
         return self.value / length if length else 0.0
 
     @property
     def effective_queries(self) -> float:
-        """The number of equally weighted queries that would determine the value as firmly."""
-        return float(1 / np.square(self.weights).sum())
+        """The number of equally weighted queries that would determine the value equally well."""
+        return float(Sums.of(self.scores, self.weights).effective)

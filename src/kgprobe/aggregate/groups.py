@@ -1,4 +1,4 @@
-"""Slices of a rank table: by relation, side, popularity, candidate-set size or any label column."""
+"""Groups of queries: by relation, side, popularity, number of candidates or any label column."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from kgprobe.ranks import RankFile, Ranks
 
 
 class Grouping(ABC):
-    """Gives every row a code, and every code a name."""
+    """A partition of the queries: a code for every row, and a name for every code."""
 
     name: str
 
@@ -28,10 +28,10 @@ class Grouping(ABC):
 
     @abstractmethod
     def label(self, code: float) -> Any:
-        """What a person calls the group."""
+        """The name of the group with this code."""
 
-    def learn(self, source: Ranks | RankFile) -> None:  # noqa: B027 (most groupings have nothing to learn)
-        """Look at the whole table first, where the groups depend on it."""
+    def learn(self, ranks: Ranks | RankFile) -> None:  # noqa: B027 (most groupings have nothing to learn)
+        """Determine the groups from the whole table, where they depend on it."""
 
 
 @dataclass
@@ -51,25 +51,24 @@ class ByColumn(Grouping):
     labels: dict[float, Any] = field(default_factory=dict)
 
     def codes(self, ranks: Ranks) -> Floats:
-        """A number for each value that batches and machines agree on without talking: an id, or a fingerprint."""
+        """An id, or a hash of the value: the same number in every batch and on every machine."""
         column = ranks.column(self.name)
         if self.name in _IDS:
             codes = ranks.numbers(self.name)
             self.labels.update((code, int(code)) for code in np.unique(codes).tolist())
             return codes
         if pa.types.is_nested(column.type):
-            raise UsageError(f"column '{self.name}' holds {column.type}, by which rows cannot be grouped")
+            raise UsageError(f"column '{self.name}' holds {column.type}; rows cannot be grouped by it")
         plain = column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
         encoded = plain.combine_chunks().dictionary_encode()
         values = encoded.dictionary.to_pylist()
-        fingerprints = [_fingerprint(str(value)) for value in values]
+        hashes = [_hash(str(value)) for value in values]
         names = [value if isinstance(value, int | float | str) else str(value) for value in values]
-        self.labels.update(zip([*fingerprints, _NOT_RECORDED], [*names, None], strict=True))
+        self.labels.update(zip([*hashes, _NOT_RECORDED], [*names, None], strict=True))
         which = encoded.indices.fill_null(len(values)).to_numpy()
-        return np.asarray(np.array([*fingerprints, _NOT_RECORDED])[which])
+        return np.asarray(np.array([*hashes, _NOT_RECORDED])[which])
 
     def label(self, code: float) -> Any:
-        """The value."""
         return self.labels[code]
 
 
@@ -78,53 +77,53 @@ _IDS = ("head", "relation", "tail", "seed")
 _NOT_RECORDED = -1.0
 
 
-def _fingerprint(value: str) -> float:
+def _hash(value: str) -> float:
     digest = hashlib.blake2b(value.encode(), digest_size=6).digest()  # 48 bits: exact in a float64
     return float(int.from_bytes(digest, "big"))
 
 
 @dataclass
 class ByQuantile(Grouping):
-    """Bands of a number with about equally many queries each; equal values stay together.
+    """Quantile bands of a number, with about equally many queries each; equal values are in the same band.
 
-    ``popularity`` is delta(e) * delta(r|e): the popularity of the triple as the paper's weight sees it.
+    ``popularity`` is delta(e) * delta(r|e), the popularity of the triple in the paper's weight.
     """
 
     name: str
     bands: int
     edges: Floats = field(default_factory=lambda: np.empty(0))
 
-    def learn(self, source: Ranks | RankFile) -> None:
-        """Find the band edges from the counts of the distinct values."""
+    def learn(self, ranks: Ranks | RankFile) -> None:
+        """Determine the edges of the bands from the counts of the distinct values."""
         seen = KeyedSums(keys=1, terms=1)
-        for batch in source.batches():
+        for batch in ranks.batches():
             seen.add([self._values(batch)], np.ones((1, len(batch))))
         order = np.argsort(seen.keys[0])
         values, cumulative = seen.keys[0][order], np.cumsum(seen.sums[0][order])
         if values.size == 0:
             raise DataError("there is no query to group", remedy="check that the rank file has rows")
-        wanted = cumulative[-1] * np.arange(self.bands + 1) / self.bands
-        at = np.minimum(np.searchsorted(cumulative, wanted, side="left"), values.size - 1)
+        shares = cumulative[-1] * np.arange(self.bands + 1) / self.bands
+        at = np.minimum(np.searchsorted(cumulative, shares, side="left"), values.size - 1)
         self.edges = np.concatenate([values[:1], np.unique(values[at[1:-1]]), values[-1:]])
 
     def _values(self, ranks: Ranks) -> Floats:
         needed = ("entity_popularity", "relation_popularity") if self.name == "popularity" else (self.name,)
         values = np.prod([ranks.numbers(column) for column in needed], axis=0)
         if np.isnan(values).any():
-            raise DataError(f"rows without {' or '.join(needed)} cannot be grouped by it", remedy="give --graph")
+            raise DataError(f"rows without {' or '.join(needed)} cannot be grouped by it", remedy="pass graph=...")
         return np.asarray(values)
 
     def codes(self, ranks: Ranks) -> Floats:
         """The band of each row: above its lower edge, up to its upper edge; the lowest value is in the first."""
         if self.edges.size == 0:
             raise UsageError(
-                f"the bands of '{self.name}' are not known yet", remedy="call learn() with the whole table"
+                f"the bands of '{self.name}' are not known yet", remedy="call learn() with the whole table first"
             )
         inner = self.edges[1:-1]
         return np.searchsorted(inner, self._values(ranks), side="left").astype(np.float64)
 
     def label(self, code: float) -> str:
-        """The band's number and limits, lowest first."""
+        """The number and limits of the band, lowest first."""
         low, high = self.edges[int(code)], self.edges[int(code) + 1]
         opening = "[" if code == 0 else "("
         return f"{int(code) + 1}: {opening}{low:.4g}, {high:.4g}]"
@@ -146,7 +145,7 @@ def parse_grouping(text: str) -> Grouping:
             raise UsageError(f"'{name}' needs a number of bands", remedy=f"for example {name}:5")
         return ByColumn(name)
     if name not in _QUANTILE:
-        raise UsageError(f"'{name}' cannot be cut into bands", [f"these can: {', '.join(_QUANTILE)}"])
+        raise UsageError(f"'{name}' cannot be cut into bands", [f"columns that can: {', '.join(_QUANTILE)}"])
     if not bands.isdecimal() or int(bands) < 1:
         raise UsageError(f"'{bands}' is not a number of bands", remedy=f"for example {name}:5")
     return ByQuantile(name, int(bands))

@@ -1,8 +1,8 @@
 """PROBE over a grid of (alpha, beta) in one pass.
 
-With X[a, i] = 1 - f*(r_i, a) and W[b, i] the weight of query i, the surface is 1 - X W' / sum(W). Powers of ranks and
-candidate counts are looked up in tables of the few that occur, and a chunk of rows is small enough to stay in the
-cache: so the pass runs at the speed of the matrix product, and memory does not grow.
+With X[a, i] = 1 - f*(r_i, a) and W[b, i] the weight of query i, the surface is 1 - X W' / sum(W): the weighted mean of
+`Sums` and the f* of `AffinePower`, as a chunked matrix product. Powers of ranks and candidate counts are looked up in
+tables of the values that occur, and a chunk of rows stays in the cache, so memory does not grow with the table.
 """
 
 from __future__ import annotations
@@ -14,57 +14,22 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from kgprobe.aggregate.weighted_mean import Tie, tied_rank, tied_score
-from kgprobe.aggregate.weights import smallest_popularity
-from kgprobe.arrays import Floats, distinct
+from kgprobe.aggregate.weighted_mean import Sums, Tie, tied_rank, tied_score
+from kgprobe.aggregate.weights import Columns, PopularityWeight, log_weight, resolve_epsilon, settle
+from kgprobe.arrays import Flags, Floats, Ints, distinct
 from kgprobe.errors import DataError, UsageError
 from kgprobe.ranks import RankFile, Ranks, refuse_intervals
 from kgprobe.transform import SO_SMALL_THAT_LINEAR, AffinePower
 
-MOST_EXPONENT = 600.0
-
+_MAX_EXPONENT = 600.0
 """Beyond this a power overflows, or a product of two does."""
 
-_STEPS_BETWEEN_RESTARTS = 32
-
-"""How often a row is computed anew, so that rounding does not add up."""
-
-
-class Powers:
-    """``base ** exponents[k]`` for many bases; over even steps each row is the one before times a common factor.
-
-    Example:
-        >>> out = np.empty((3, 1))
-        >>> Powers(np.array([0.0, 1.0, 2.0])).fill(np.log([3.0]), out)
-        >>> out.ravel().round(12).tolist()
-        [1.0, 3.0, 9.0]
-    """
-
-    def __init__(self, exponents: Floats) -> None:
-        self.exponents = exponents
-        self.largest = float(np.abs(exponents).max())
-        steps = np.diff(exponents)
-        self.even = len(exponents) > 2 and bool(np.abs(steps - steps[0]).max() <= 1e-14 * self.largest)
-
-    def fill(self, log_base: Floats, out: Floats) -> None:
-        """Write the powers into ``out``, an array [exponents, bases]."""
-        # A row that overflowed or vanished would take all that follow along.
-        if not self.even or self.largest * np.abs(log_base).max() >= MOST_EXPONENT:
-            np.multiply.outer(self.exponents, log_base, out=out)
-            np.exp(out, out=out)
-            return
-        factor = np.exp((self.exponents[1] - self.exponents[0]) * log_base)
-        for k, exponent in enumerate(self.exponents):
-            if k % _STEPS_BETWEEN_RESTARTS == 0:
-                np.exp(exponent * log_base, out=out[k])
-            else:
-                np.multiply(out[k - 1], factor, out=out[k])
-
+_RESTART_EVERY = 32
+"""After so many steps of the recurrence a row is computed directly, so that rounding errors do not accumulate."""
 
 _BATCH, _CHUNK = 1 << 18, 2048
-
 """Rows that share their tables of powers, and rows whose part of a matrix product stays in the cache."""
 
 _TABLE_ROWS = 1 << 16
@@ -77,7 +42,7 @@ class Surface(np.ndarray[tuple[int, int], np.dtype[np.float64]]):
         alphas: Predictive sharpness of each row.
         betas: Popularity-bias robustness of each column.
         effective: Effective number of queries for each beta (mean over seeds).
-        left_out: Queries of a run that say nothing, having a single candidate (the largest number of any seed).
+        left_out: Queries left out because they have a single candidate (the largest number of any seed).
     """
 
     alphas: Floats
@@ -91,7 +56,7 @@ class Surface(np.ndarray[tuple[int, int], np.dtype[np.float64]]):
 
 
 def surface(
-    source: Ranks | RankFile,
+    ranks: Ranks | RankFile,
     alphas: ArrayLike,
     betas: ArrayLike,
     *,
@@ -111,29 +76,30 @@ def surface(
         >>> surface(ranks, [1.0, 0.0], [0.0, 1.0]).round(4).tolist()
         [[0.6875, 0.4886], [0.7847, 0.6476]]
     """
-    alpha, beta, tie = _axis("alpha", alphas), _axis("beta", betas), Tie(tie)
+    alpha, beta, tie = grid_axis("alphas", alphas), grid_axis("betas", betas), Tie(tie)
     if not np.isfinite(beta).all():
-        raise UsageError("beta must be finite")
-    refuse_intervals(source)
-    popularity = _popularity(source, beta, eps_e, eps_r) if (beta != 0).any() else None
+        raise UsageError("betas must be finite")
+    refuse_intervals(ranks)
+    popularity = _Popularity.of(ranks, beta, eps_e, eps_r) if (beta != 0).any() else None
     totals: dict[int, list[Floats]] = {}
     left_out: Counter[int] = Counter()
-    for batch in source.batches(_BATCH):
-        informative = batch.candidates > 1
-        left_out.update({seed: len(rows) for seed, rows in _by_seed(batch, ~informative)})
-        for seed, rows in _by_seed(batch, informative):
+    for batch in ranks.batches(_BATCH):
+        counted = batch.candidates > 1
+        left_out.update({seed: len(rows) for seed, rows in _by_seed(batch, ~counted)})
+        for seed, rows in _by_seed(batch, counted):
             part = _Kernel(rows, alpha, beta, tie, popularity).sums()
             totals[seed] = [a + b for a, b in zip(totals[seed], part, strict=True)] if seed in totals else part
     if not totals:
-        raise DataError("no query with more than one candidate", remedy="check the rank file")
-    per_seed = [1 - product / weight for product, weight, _ in totals.values()]
-    result: Surface = np.mean(per_seed, axis=0).view(Surface)
+        raise DataError("no query has more than one candidate", remedy="check the rank file")
+    seeds = [Sums(weight, squared, score=product) for weight, squared, product in totals.values()]
+    result: Surface = np.mean([1 - sums.mean for sums in seeds], axis=0).view(Surface)
     result.alphas, result.betas, result.left_out = alpha, beta, max(left_out.values(), default=0)
-    result.effective = np.mean([weight**2 / squared for _, weight, squared in totals.values()], axis=0)
+    result.effective = np.mean([sums.effective for sums in seeds], axis=0)
     return result
 
 
-def _axis(name: str, values: ArrayLike) -> Floats:
+def grid_axis(name: str, values: ArrayLike) -> Floats:
+    """The values of an axis as a one-dimensional array; anything but numbers is refused."""
     try:
         axis = np.atleast_1d(np.asarray(values, dtype=np.float64))
     except (TypeError, ValueError):
@@ -145,57 +111,41 @@ def _axis(name: str, values: ArrayLike) -> Floats:
 
 @dataclass(frozen=True)
 class _Popularity:
-    """What is added to each popularity column, and limits of the log of their product over the whole table."""
+    """The weighting at beta 1, with epsilon known, and limits of its log weight over the whole table."""
 
-    eps: dict[str, float]
+    weighting: PopularityWeight
     least: float
     most: float
 
-    def logs(self, ranks: Ranks) -> Floats:
-        """The log of the product of both columns."""
-        return np.asarray(sum(np.log(ranks.numbers(column) + eps) for column, eps in self.eps.items()))
+    @classmethod
+    def of(cls, ranks: Ranks | RankFile, beta: Floats, eps_e: float | None, eps_r: float | None) -> _Popularity:
+        (settled,) = settle(ranks, [(PopularityWeight(1.0, 1.0), True)])
+        reference = settled.reference
+        given = {"entity_popularity": eps_e, "relation_popularity": eps_r}
+        eps = (resolve_epsilon(column, reference[column], own) for column, own in given.items())
+        found = cls(PopularityWeight(1.0, 1.0, *eps), math.inf, -math.inf)
+        found = found._widened(reference, np.ones(len(reference["entity_popularity"]), dtype=bool))
+        if np.abs(beta).max() * (found.most - found.least) <= _MAX_EXPONENT / 2:
+            return found
+        # Weights may vanish: use the limits that are reached, since the two columns may never be extreme together.
+        found = replace(found, least=math.inf, most=-math.inf)
+        for batch in ranks.batches():
+            found = found._widened(found.columns(batch), batch.candidates > 1)
+        return found
 
-    def tightened(self, source: Ranks | RankFile) -> _Popularity:
-        """The limits that are reached, instead of those of two columns that may never be extreme together."""
-        least, most = math.inf, -math.inf
-        for batch in source.batches():
-            logs = self.logs(batch)[batch.candidates > 1]
-            least, most = logs.min(initial=least), logs.max(initial=most)
-        return replace(self, least=float(least), most=float(most))
+    def _widened(self, columns: Columns, counted: Flags) -> _Popularity:
+        logs = log_weight(columns, counted, self.weighting.factors)[counted]
+        return replace(self, least=float(logs.min(initial=self.least)), most=float(logs.max(initial=self.most)))
 
+    def columns(self, ranks: Ranks) -> Columns:
+        return {column: ranks.numbers(column) for column in self.weighting.columns}
 
-def _popularity(source: Ranks | RankFile, beta: Floats, eps_e: float | None, eps_r: float | None) -> _Popularity:
-    given = {"entity_popularity": eps_e, "relation_popularity": eps_r}
-    extremes: dict[str, list[float]] = {column: [] for column in given}
-    for batch in source.batches():
-        counted = batch.candidates > 1
-        for column, found in extremes.items():
-            values = batch.numbers(column) if counted.all() else batch.numbers(column)[counted]
-            if values.size:
-                least, most = values.min(), values.max()
-                found += [least, most, values.min(where=values > 0, initial=most) if least == 0 else least]
-    eps = {column: _epsilon(column, np.array(extremes[column]), given[column]) for column in given}
-    limits = [[math.log(limit(extremes[column], default=1.0) + eps[column]) for column in eps] for limit in (min, max)]
-    known = _Popularity(eps, least=sum(limits[0]), most=sum(limits[1]))
-    vanishing = np.abs(beta).max() * (known.most - known.least) > MOST_EXPONENT / 2
-    return known.tightened(source) if vanishing else known
+    def log_weights(self, ranks: Ranks) -> Floats:
+        """The log weight at beta 1 of every query, relative to the largest in the table."""
+        return log_weight(self.columns(ranks), np.ones(len(ranks), dtype=bool), self.weighting.factors) - self.most
 
 
-def _epsilon(column: str, extremes: Floats, given: float | None) -> float:
-    if np.isnan(extremes).any():
-        raise DataError("beta other than 0 needs the popularity of the targets", remedy="give --graph")
-    eps = smallest_popularity(column, extremes) if given is None else given
-    if not 0 <= eps < math.inf:
-        raise UsageError(f"epsilon must be a number of at least 0, not {eps}")
-    if eps == 0 and (extremes == 0).any():
-        raise DataError(
-            f"with epsilon 0 a query of {column.replace('_', ' ')} 0 would weigh infinitely much",
-            remedy="give a positive epsilon, or none to use the default",
-        )
-    return eps
-
-
-def _by_seed(batch: Ranks, kept: NDArray[np.bool_]) -> Iterator[tuple[int, Ranks]]:
+def _by_seed(batch: Ranks, kept: Flags) -> Iterator[tuple[int, Ranks]]:
     if batch.seed is None and kept.all():
         yield 0, batch
         return
@@ -205,29 +155,29 @@ def _by_seed(batch: Ranks, kept: NDArray[np.bool_]) -> Iterator[tuple[int, Ranks
 
 
 class _Kernel:
-    """Tables of powers of everything that occurs, so that a chunk costs a few look-ups and a matrix product."""
+    """Tables of powers of all values that occur, so that a chunk costs a few look-ups and a matrix product."""
 
     def __init__(self, ranks: Ranks, alpha: Floats, beta: Floats, tie: Tie, popularity: _Popularity | None) -> None:
         alpha = np.where(np.abs(alpha) < SO_SMALL_THAT_LINEAR, 0.0, alpha)
         each_rank, self.rank = _indexed(tied_rank(ranks, tie))
         each_size, self.size = _indexed(ranks.candidates)
-        overflows = np.isinf(alpha) | (np.abs(alpha) * math.log(each_size.max()) > MOST_EXPONENT)
-        asked = np.flatnonzero(overflows | (tie is Tie.expected)).tolist()
-        self.exact = {i: 1 - tied_score(AffinePower(float(alpha[i])), ranks, tie) for i in asked}
-        # Whatever these tables hold that is no number belongs to an alpha that is asked, or does not occur.
+        overflows = np.isinf(alpha) | (np.abs(alpha) * math.log(each_size.max()) > _MAX_EXPONENT)
+        direct = np.flatnonzero(overflows | (tie is Tie.expected)).tolist()
+        self.direct = {i: 1 - tied_score(AffinePower(float(alpha[i])), ranks, tie) for i in direct}
+        # NaN and inf in these tables belong to an alpha that is computed directly, or to values that do not occur.
         with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
             self.gain = _powers_less_one(each_rank, alpha)
             self.scale = 1 / _powers_less_one(each_size, alpha)
-        self.weight_powers = Powers(-beta)
-        # Relative to the rarest that a query can be, none overflows but of a negative beta.
-        self.log_popularity = popularity.logs(ranks) - popularity.least if popularity else np.zeros(len(ranks))
+        self.weight_powers = Powers(beta)
+        self.log_weights = popularity.log_weights(ranks) if popularity else np.zeros(len(ranks))
+        # Relative to the largest weight in the table, only the weights of a negative beta can overflow.
         span = popularity.most - popularity.least if popularity else 0.0
         self.log_heaviest = np.maximum(-beta, 0) * span
 
     def sums(self) -> list[Floats]:
-        """The sums of X W', of W and of W squared over the table.
+        """The sums of W, of W squared and of X W' over the table.
 
-        One thread: the chunks are so small that threads wait for each other longer than they work.
+        One thread: the chunks are so small that threads would wait for each other longer than they work.
         """
         alphas, betas = self.gain.shape[1], self.log_heaviest.size
         x, scale, w = np.empty((_CHUNK, alphas)), np.empty((_CHUNK, alphas)), np.empty((betas, _CHUNK))
@@ -241,24 +191,48 @@ class _Kernel:
             np.take(self.scale, self.size[rows], axis=0, out=S, mode="clip")
             with np.errstate(over="ignore", invalid="ignore"):  # the columns that overflow are overwritten
                 X *= S
-            for i, values in self.exact.items():
+            for i, values in self.direct.items():
                 X[:, i] = values[rows]
             self._weights(rows, W)
             product += X.T @ W.T
             weight += W @ ones[:size]
             squared += np.einsum("bi,bi->b", W, W)
-        return [product, weight, squared]
+        return [weight, squared, product]
 
     def _weights(self, rows: slice, W: Floats) -> None:
-        if self.log_heaviest.max() < MOST_EXPONENT / 2:  # so that the squares do not overflow either
-            self.weight_powers.fill(self.log_popularity[rows], W)
+        if self.log_heaviest.max() < _MAX_EXPONENT / 2:  # so that the squares do not overflow either
+            self.weight_powers.fill(self.log_weights[rows], W)
         else:
-            np.multiply.outer(self.weight_powers.exponents, self.log_popularity[rows], out=W)
+            np.multiply.outer(self.weight_powers.exponents, self.log_weights[rows], out=W)
             np.exp(W - self.log_heaviest[:, None], out=W)
 
 
-def _indexed(values: Floats) -> tuple[Floats, NDArray[np.int64]]:
-    """All values that occur (and maybe others), and which of them each row has."""
+class Powers:
+    """``base ** exponents[k]`` for many bases; over even steps each row is the previous one times a common factor."""
+
+    def __init__(self, exponents: Floats) -> None:
+        self.exponents = exponents
+        self.largest = float(np.abs(exponents).max())
+        steps = np.diff(exponents)
+        self.even = len(exponents) > 2 and bool(np.abs(steps - steps[0]).max() <= 1e-14 * self.largest)
+
+    def fill(self, log_base: Floats, out: Floats) -> None:
+        """Write the powers into ``out``, an array [exponents, bases]."""
+        # The recurrence cannot recover from an overflow or underflow.
+        if not self.even or self.largest * np.abs(log_base).max() >= _MAX_EXPONENT:
+            np.multiply.outer(self.exponents, log_base, out=out)
+            np.exp(out, out=out)
+            return
+        factor = np.exp((self.exponents[1] - self.exponents[0]) * log_base)
+        for k, exponent in enumerate(self.exponents):
+            if k % _RESTART_EVERY == 0:
+                np.exp(exponent * log_base, out=out[k])
+            else:
+                np.multiply(out[k - 1], factor, out=out[k])
+
+
+def _indexed(values: Floats) -> tuple[Floats, Ints]:
+    """All values that occur (and maybe others), and the index of each row's value."""
     doubled = 2 * values
     least, most = doubled.min(), doubled.max()
     if most - least < _TABLE_ROWS and (doubled == np.floor(doubled)).all():

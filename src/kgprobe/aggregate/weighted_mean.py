@@ -1,9 +1,12 @@
-"""Sums over queries that merge, and how ties are scored."""
+"""The weighted mean of scores, from sums that merge; the score of a tie group and the score of a random rank."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from enum import StrEnum
+from dataclasses import dataclass
+from enum import Enum, StrEnum
+from functools import cache
+from typing import Any
 
 import numpy as np
 
@@ -12,12 +15,84 @@ from kgprobe.errors import DataError, UsageError
 from kgprobe.ranks import Ranks
 from kgprobe.transform import Transformer
 
+_UNKNOWN: Any = np.float64(np.nan)
+
+
+class Statistic(Enum):
+    """What is summed of a transformer: its score, or the mean or variance of the score of a random rank."""
+
+    score = "score"
+    chance_mean = "chance mean"
+    chance_variance = "chance variance"
+
+
+@dataclass(frozen=True)
+class Sums:
+    """Sums over the queries of each slice, from which every mean metric is computed; w is the weight of a query.
+
+    Attributes:
+        weight: Sum of w.
+        squared_weight: Sum of w squared.
+        score: Sum of w times the score.
+        chance_mean: Sum of w times the mean score of a random rank.
+        chance_variance: Sum of w squared times the variance of the score of a random rank.
+
+    Example:
+        >>> Sums.of(scores=np.array([1.0, 0.5]), weights=np.array([1.0, 3.0])).mean.item()
+        0.625
+    """
+
+    weight: Floats
+    squared_weight: Floats = _UNKNOWN
+    score: Floats = _UNKNOWN
+    chance_mean: Floats = _UNKNOWN
+    chance_variance: Floats = _UNKNOWN
+
+    @classmethod
+    def of(cls, scores: Floats, weights: Floats) -> Sums:
+        """The sums of queries with these scores and weights."""
+        return cls(weights.sum(), np.square(weights).sum(), weighted(Statistic.score, scores, weights).sum())
+
+    @property
+    def mean(self) -> Floats:
+        """The weighted mean of the scores (Eq. 5 of the paper): the sum of w times the score, divided by that of w."""
+        return self.score / self.weight
+
+    @property
+    def effective(self) -> Floats:
+        """The effective number of queries, (sum w)^2 / sum w^2."""
+        return np.square(self.weight) / self.squared_weight
+
+
+def weighted(statistic: Statistic, values: Floats, weights: Floats) -> Floats:
+    """What each query adds to a sum of `Sums`: w (for a variance, w squared) times its value; 0 where w is 0."""
+    factor = np.square(weights) if statistic is Statistic.chance_variance else weights
+    return np.where(weights > 0, values, 0.0) * factor
+
+
+def query_values(ranks: Ranks, tie: Tie) -> Callable[[Transformer, Statistic], Floats]:
+    """A function that gives a statistic of a transformer for every query of a table; each is computed once."""
+
+    @cache
+    def chance(transformer: Transformer) -> tuple[Floats, Floats]:
+        (sizes,), which = distinct([ranks.candidates], len(ranks))
+        mean, variance = transformer.chance(sizes)
+        return mean[which], variance[which]
+
+    @cache
+    def values(transformer: Transformer, statistic: Statistic) -> Floats:
+        if statistic is Statistic.score:
+            return tied_score(transformer, ranks, tie)
+        return chance(transformer)[statistic is Statistic.chance_variance]
+
+    return values
+
 
 class KeyedSums:
-    """Adds up rows of numbers separately for every distinct combination of key values.
+    """Sums of rows of numbers, kept separately for every distinct combination of key values.
 
-    Holds one row for each combination seen, so memory follows the number of combinations, not of queries.
-    Addition is commutative, so batches may come in any order and partial results merge.
+    Memory grows with the number of combinations, not of queries. Batches may come in any order, and partial results
+    merge.
 
     Example:
         >>> sums = KeyedSums(keys=1, terms=1)
@@ -35,7 +110,7 @@ class KeyedSums:
         self._append(*_reduce(keys, terms))
 
     def merge(self, other: KeyedSums) -> None:
-        """Add what another one has collected."""
+        """Add the sums of another instance."""
         self._append(other.keys, other.sums)
 
     @property
@@ -85,7 +160,7 @@ class Tie(StrEnum):
 
     @classmethod
     def _missing_(cls, value: object) -> Tie:
-        raise UsageError(f"tie '{value}' is not known", [f"it can be {', '.join(cls)}"])
+        raise UsageError(f"unknown tie '{value}'", [f"it can be {', '.join(cls)}"])
 
 
 def tied_rank(ranks: Ranks, tie: Tie) -> Floats:
@@ -99,11 +174,11 @@ def tied_score(transformer: Transformer, ranks: Ranks, tie: Tie) -> Floats:
     Example:
         Two candidates share the top. Hits@1 of their mean rank 1.5 is 0; on average it is one half.
 
-        >>> from kgprobe.transform import Hits
+        >>> from kgprobe.transform import TopK
         >>> top = Ranks.from_columns(
         ...     head=[0], relation=[0], tail=[1], side=["tail"], rank=[1.5], ties=[1], candidates=[9]
         ... )
-        >>> [tied_score(Hits(1), top, tie).item() for tie in (Tie.mean, Tie.expected)]
+        >>> [tied_score(TopK(1), top, tie).item() for tie in (Tie.mean, Tie.expected)]
         [0.0, 0.5]
     """
     if tie is not Tie.expected:
@@ -111,9 +186,9 @@ def tied_score(transformer: Transformer, ranks: Ranks, tie: Tie) -> Floats:
     first = _with_ties(ranks, ranks.optimistic)
     if (first % 1 != 0).any():
         raise DataError(
-            "the exact expectation needs tie groups of whole ranks",
+            "tie='expected' needs tie groups of whole ranks",
             [f"rank - ties/2 is not a whole number in {int((first % 1 != 0).sum()):,} rows"],
-            "use --tie mean, or correct the column 'ties'",
+            "use tie='mean', or correct the column 'ties'",
         )
     return transformer.mean_over(first, ranks.pessimistic, ranks.candidates)
 
@@ -123,7 +198,7 @@ def _with_ties(ranks: Ranks, values: Floats) -> Floats:
     if unknown:
         raise DataError(
             f"the number of ties is not recorded in {unknown:,} of {len(ranks):,} rows",
-            remedy="use --tie mean, or a rank file with the column 'ties'",
+            remedy="use tie='mean', or a rank file with the column 'ties'",
         )
     return values
 

@@ -1,33 +1,96 @@
-"""Query weights: by popularity, by number of candidates, by stratum.
+"""Query weights: the paper's log weight and epsilon rule, weights by candidates and strata, weights of a whole table.
 
-A weighting names the columns it depends on. Queries that agree in them share a weight, so sums can be kept per
-distinct combination and the weights applied at the end, when quantities of the whole table (epsilon, relation
-counts) are known: this is what makes every weighted metric mergeable.
-
-Kept apart by popularity, sums need memory for every distinct pair of values: as much as the graph has (entity,
-relation) pairs. One look at the whole table first makes epsilon and the scale of the weights known, and a sum needs
-a single number.
+A weighting names the columns it depends on. Queries with equal values in these columns have equal weights, so sums can
+be kept per distinct combination of values and weighted at the end, when epsilon and the relation counts of the whole
+table are known. This makes every weighted metric mergeable, at the cost of memory for every distinct combination.
+`settle` avoids that cost with one more pass over the table: epsilon and the scale of the weights are then known in
+advance, and a sum is a single number.
 """
 
 from __future__ import annotations
 
 import itertools
+import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
-from kgprobe.arrays import Floats
-from kgprobe.errors import DataError
+from kgprobe.arrays import Flags, Floats
+from kgprobe.errors import DataError, UsageError
 from kgprobe.ranks import RankFile, Ranks
 
 Columns = Mapping[str, Floats]
 
 
+def resolve_epsilon(column: str, popularity: Floats, eps: float | None = None) -> float:
+    """The epsilon that is added to a popularity column: ``eps``, or else the smallest popularity above 0.
+
+    Args:
+        column: The name of the column.
+        popularity: The popularity of the evaluated queries, or its extremes.
+        eps: A value chosen by the user.
+
+    Example:
+        >>> resolve_epsilon("entity_popularity", np.array([0.0, 0.4, 0.1]))
+        0.1
+    """
+    name = column.replace("_", " ")
+    if np.isnan(popularity).any():
+        raise DataError(
+            f"{name} is not recorded in every row",
+            ["beta other than 0 needs the popularity of the targets"],
+            "pass graph=..., or use beta=0",
+        )
+    if eps is None:
+        positive = popularity[popularity > 0]
+        if positive.size == 0:
+            raise DataError(
+                f"no evaluated query has any {name} above 0",
+                ["the default epsilon is the smallest such value"],
+                "check that graph is the graph that the model was trained on, or give eps_e and eps_r",
+            )
+        return float(positive.min())
+    if not 0 <= eps < math.inf:
+        raise UsageError(f"epsilon must be a finite number of at least 0, not {eps}")
+    if eps == 0 and (popularity == 0).any():
+        raise DataError(
+            f"epsilon 0 gives a query with {name} 0 infinite weight",
+            remedy="give a positive epsilon, or none to use the default",
+        )
+    return eps
+
+
+def log_weight(columns: Columns, counted: Flags, factors: Mapping[str, tuple[float, float | None]]) -> Floats:
+    """The logarithm of the paper's weight (Eq. 3): minus the sum of ``beta * ln(eps + popularity)``.
+
+    Args:
+        columns: The popularity columns.
+        counted: The rows that are evaluated; the value of all others is 0, and they do not affect epsilon.
+        factors: Beta and epsilon of each popularity column; see `resolve_epsilon`.
+
+    Example:
+        >>> columns, counted = {"entity_popularity": np.array([0.01])}, np.array([True])
+        >>> log_weight(columns, counted, {"entity_popularity": (1.0, 0.0)}).round(3).tolist()
+        [4.605]
+    """
+    result = np.zeros(len(counted))
+    rows = slice(None) if counted.all() else counted
+    for column, (beta, eps) in factors.items():
+        popularity = columns[column][rows]
+        result[rows] -= beta * np.log(popularity + resolve_epsilon(column, popularity, eps))
+    return result
+
+
+def scaled_exp(log_weights: Floats) -> Floats:
+    """Exponentials divided by the largest of them, so that none overflows."""
+    return np.exp(log_weights - log_weights.max()) if log_weights.size else log_weights
+
+
 class Weighting(ABC):
-    """How much each query counts."""
+    """The weight of each query."""
 
     @property
     @abstractmethod
@@ -46,35 +109,26 @@ class Weighting(ABC):
 
 @dataclass(frozen=True)
 class Uniform(Weighting):
-    """Every query counts the same."""
+    """Equal weights."""
 
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """None."""
-        return ()
+    columns: ClassVar[tuple[str, ...]] = ()
 
     def weights(self, columns: Columns, count: Floats) -> Floats:
-        """Ones."""
         return np.ones_like(count)
 
 
 @dataclass(frozen=True)
 class CandidateWeight(Weighting):
-    """Every query counts as much as it has wrong candidates, as in Tiwari et al. (2021).
+    """The number of wrong candidates, E - 1, as in Tiwari et al. (2021).
 
     Args:
-        in_log: Multiply by the log of the candidate count (see `NormalisedWMR`).
+        in_log: Multiply by ln E (see `nWMR`).
     """
 
+    columns: ClassVar[tuple[str, ...]] = ("candidates",)
     in_log: bool = False
 
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """The candidate count."""
-        return ("candidates",)
-
     def weights(self, columns: Columns, count: Floats) -> Floats:
-        """One less than the number of candidates."""
         size = columns["candidates"]
         return (size - 1) * np.log(size) if self.in_log else size - 1
 
@@ -82,6 +136,8 @@ class CandidateWeight(Weighting):
 @dataclass(frozen=True)
 class PopularityWeight(Weighting):
     """The paper's weight (Eq. 3): ``(eps_e + delta(e))^-beta_e * (eps_r + delta(r|e))^-beta_r`` of the target.
+
+    The largest weight is scaled to 1, so that none overflows.
 
     Args:
         beta_e: Robustness to the popularity of the entity; 0 ignores it.
@@ -101,34 +157,26 @@ class PopularityWeight(Weighting):
     eps_r: float | None = None
 
     @property
-    def _factors(self) -> tuple[tuple[str, float, float | None], ...]:
-        factors = (
-            ("entity_popularity", self.beta_e, self.eps_e),
-            ("relation_popularity", self.beta_r, self.eps_r),
-        )
-        return tuple(factor for factor in factors if factor[1] != 0)
+    def factors(self) -> dict[str, tuple[float, float | None]]:
+        """Beta and epsilon of each popularity column whose beta is not 0; see `log_weight`."""
+        factors = {"entity_popularity": (self.beta_e, self.eps_e), "relation_popularity": (self.beta_r, self.eps_r)}
+        return {column: factor for column, factor in factors.items() if factor[0] != 0}
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The popularity columns whose beta is not 0."""
-        return tuple(column for column, _, _ in self._factors)
+        return tuple(self.factors)
 
     def weights(self, columns: Columns, count: Floats) -> Floats:
-        """The product of both factors, scaled so that the largest is 1 and none overflows."""
-        log_weight = np.zeros_like(count)
-        for column, beta, eps in self._factors:
-            log_weight -= beta * _log_shifted(column, columns[column], count, eps)
-        return scaled_exp(log_weight)
+        return scaled_exp(log_weight(columns, count > 0, self.factors))
 
 
 @dataclass(frozen=True)
 class StratumWeight(Weighting):
     """The stratified weight of Mohamed et al. (2020): ``delta(e)^-beta_e * n(r)^-beta_r``.
 
-    delta(e) is the training popularity of the target, shifted by its smallest non-zero value as in
-    `PopularityWeight` so that unseen entities have a finite weight; n(r) is the number of evaluated queries of the
-    relation, which a rank table knows without the graph and which is in proportion to the training count when the
-    test set is a random sample of the facts.
+    delta(e) is the training popularity of the target, with the default epsilon of `PopularityWeight` added so that
+    unseen entities have a finite weight. n(r) is the number of evaluated queries of the relation: a rank table knows it
+    without the graph, and it is proportional to the training count when the test set is a random sample.
     """
 
     beta_e: float
@@ -136,90 +184,65 @@ class StratumWeight(Weighting):
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """Entity popularity and relation, each unless its beta is 0."""
         return ("entity_popularity",) * (self.beta_e != 0) + ("relation",) * (self.beta_r != 0)
 
     def weights(self, columns: Columns, count: Floats) -> Floats:
-        """The product of both factors, scaled so that the largest is 1."""
-        log_weight = np.zeros_like(count)
-        if self.beta_e:
-            log_weight -= self.beta_e * _log_shifted("entity_popularity", columns["entity_popularity"], count, None)
+        result = log_weight(columns, count > 0, PopularityWeight(self.beta_e, 0.0).factors)
         if self.beta_r:
             _, which = np.unique(columns["relation"], return_inverse=True)
-            log_weight -= self.beta_r * np.log(np.maximum(np.bincount(which, weights=count), 1)[which])
-        return scaled_exp(log_weight)
+            result -= self.beta_r * np.log(np.maximum(np.bincount(which, weights=count), 1)[which])
+        return scaled_exp(result)
 
 
-def smallest_popularity(column: str, popularity: Floats) -> float:
-    """The default epsilon: the smallest popularity above 0."""
-    positive = popularity[popularity > 0]
-    if positive.size == 0:
+def read_column(ranks: Ranks, column: str, counted: Flags | slice = slice(None)) -> Floats:
+    """A column that weights depend on, which must be recorded in every row that is counted."""
+    values = ranks.numbers(column)[counted]
+    unknown = int(np.isnan(values).sum())
+    if unknown:
         raise DataError(
-            f"no evaluated query has any {column.replace('_', ' ')} above 0",
-            ["the default epsilon is the smallest such value"],
-            "check that --graph is the graph that was trained on, or give eps_e and eps_r",
+            f"{column.replace('_', ' ')} is not recorded in {unknown:,} of {len(ranks):,} rows",
+            ["beta other than 0 needs the popularity of the targets"],
+            "pass graph=..., or use beta=0",
         )
-    return float(positive.min())
+    return values
 
 
-def _log_shifted(column: str, popularity: Floats, count: Floats, eps: float | None) -> Floats:
-    evaluated = count > 0
-    if np.isnan(popularity[evaluated]).any():
-        raise DataError(f"{column.replace('_', ' ')} is not recorded in every row", remedy="attach it from the graph")
-    shift = smallest_popularity(column, popularity[evaluated]) if eps is None else eps
-    if shift == 0 and (popularity[evaluated] == 0).any():
-        raise DataError(
-            f"with epsilon 0 a query of {column.replace('_', ' ')} 0 would weigh infinitely much",
-            remedy="give a positive epsilon, or none to use the default",
-        )
-    return np.log(np.where(evaluated, popularity + shift, 1.0))
-
-
-def scaled_exp(log_weight: Floats) -> Floats:
-    """Exponentials divided by the largest of them."""
-    return np.exp(log_weight - log_weight.max()) if log_weight.size else log_weight
+def table_weights(ranks: Ranks, weighting: Weighting, counted: Flags) -> Floats:
+    """The weight of every query of a table; 0 where it is not counted."""
+    weights = np.zeros(len(ranks))
+    columns = {name: read_column(ranks, name, counted) for name in weighting.columns}
+    weights[counted] = weighting.weights(columns, np.ones(int(counted.sum())))
+    return weights
 
 
 @dataclass(frozen=True)
 class Extremes:
-    """The smallest, the smallest positive and the largest value of a column, as far as there are any."""
+    """The smallest, the smallest positive and the largest value of a column; fewer where these are equal or missing."""
 
     values: frozenset[float] = frozenset()
 
     def joined(self, column: Floats) -> Extremes:
-        """The extremes of this column and of all before.
-
-        Example:
-            >>> sorted(Extremes().joined(np.array([0.5, 0.0, 0.7])).joined(np.array([0.2])).values)
-            [0.0, 0.2, 0.7]
-        """
-        seen = np.concatenate([column, np.array(sorted(self.values))])
-        if seen.size == 0:
+        """The extremes of this column and of all before."""
+        if column.size == 0:
             return self
+        low, high = column.min(), column.max()
+        seen = np.array([*self.values, low, high, column.min(where=column > 0, initial=high) if low <= 0 else low])
         positive = seen[seen > 0]
-        return Extremes(
-            frozenset([float(seen.min()), float(seen.max()), *([float(positive.min())] if positive.size else [])])
-        )
+        smallest = [float(positive.min())] if positive.size else []
+        return Extremes(frozenset([float(seen.min()), float(seen.max()), *smallest]))
 
 
 @dataclass(frozen=True)
 class SettledWeight:
     """A weighting that gives every batch of one table weights on the same scale.
 
-    It weighs the batch together with a few reference rows that hold the extremes of the table in every combination:
-    they fix epsilon, and the heaviest of them outweighs every query, so the scale is always relative to it.
+    It weights the batch together with reference rows that hold the extremes of the table in every combination: they
+    determine epsilon, and the largest of their weights is at least that of every query, so the scale is relative to it.
 
     Attributes:
-        weighting: What is settled.
+        weighting: The weighting.
         reference: The reference rows.
         needs_alternatives: Whether queries with a single candidate were left out.
-
-    Example:
-        >>> from kgprobe.aggregate.weights import PopularityWeight
-        >>> reference = {"entity_popularity": np.array([0.1, 0.4])}
-        >>> settled = SettledWeight(PopularityWeight(1.0, 0.0), reference)
-        >>> settled({"entity_popularity": np.array([0.3])}).round(12).tolist()
-        [0.5]
     """
 
     weighting: Weighting
@@ -234,18 +257,27 @@ class SettledWeight:
         return self.weighting.weights(joined, np.ones(rows))[rows - added :]
 
 
-def settle(
-    source: Ranks | RankFile, wanted: Iterable[tuple[Weighting, bool]], read: Callable[[Ranks, str], Floats]
-) -> list[SettledWeight]:
-    """Settle weightings, each with or without the queries that have a single candidate, in one pass over the table."""
-    asked = list(wanted)
-    found = {(weighting.columns, alone): dict.fromkeys(weighting.columns, Extremes()) for weighting, alone in asked}
-    for batch in source.batches() if asked else ():
+def settle(ranks: Ranks | RankFile, weightings: Iterable[tuple[Weighting, bool]]) -> list[SettledWeight]:
+    """Settle weightings in one pass over the table.
+
+    Args:
+        ranks: A table, or a file, which is streamed.
+        weightings: Each with a flag: whether queries with a single candidate are left out.
+    """
+    weightings = list(weightings)
+    found = {
+        (weighting.columns, alone): dict.fromkeys(weighting.columns, Extremes()) for weighting, alone in weightings
+    }
+    for batch in ranks.batches() if weightings else ():
         several = batch.candidates > 1
         for (_, needs_alternatives), extremes in found.items():
-            counted: NDArray[np.bool_] | slice = several if needs_alternatives else slice(None)
-            extremes.update({column: old.joined(read(batch, column)[counted]) for column, old in extremes.items()})
-    return [SettledWeight(weighting, _corners(found[weighting.columns, alone]), alone) for weighting, alone in asked]
+            counted = several if needs_alternatives and not several.all() else slice(None)
+            extremes.update(
+                {column: old.joined(read_column(batch, column, counted)) for column, old in extremes.items()}
+            )
+    return [
+        SettledWeight(weighting, _corners(found[weighting.columns, alone]), alone) for weighting, alone in weightings
+    ]
 
 
 def _corners(extremes: dict[str, Extremes]) -> Columns:

@@ -1,4 +1,4 @@
-"""May these rank files be compared? Findings about queries, candidates, ties, popularity and ranks."""
+"""Audit of rank files: are they valid and comparable? Checks queries, candidates, ties, popularity and rank values."""
 
 from kgprobe.audit.auditing import check, unreadable
 from kgprobe.audit.view import Finding, Severity, gravest_first

@@ -1,4 +1,4 @@
-"""Run every audit check on the same rank files; checks of validity and metadata."""
+"""`check`: run every audit check on the same rank files. Also the checks of table validity and of metadata."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from kgprobe.audit.training_runs import check_seeds
 from kgprobe.audit.view import Finding, Severity, Source, View, gravest_first, prepare
 from kgprobe.errors import DataError
 from kgprobe.graph import KnowledgeGraph
-from kgprobe.ranks import RanksInfo
+from kgprobe.ranks import Ranks, RanksInfo
 from kgprobe.ranks.schema import Checker
 
+# Likely cause of a validation problem, by how the message of the problem begins.
 _CAUSES = {
-    "rank is below 1": "ranks count from 1, and not from 0",
+    "rank is below 1": "ranks start at 1, not at 0",
     "a popularity is outside 0..1": (
-        "delta(e) is the degree divided by twice the number of training triples, delta(r|e) a share of the degree"
+        "delta(e) is the degree divided by twice the number of training triples, delta(r|e) a share of that degree"
     ),
-    "more candidates than the graph has entities": "something is counted twice, or the target besides the others",
-    "rank and ties place the tie group outside": "the rank must be the mean over the tie group, not its best or worst",
+    "more candidates than the graph has entities": "some candidates are counted twice, possibly the target",
+    "rank and ties place the tie group outside": "the rank must be the mean rank of the tie group, not its best",
 }
 
-"""What often lies behind a broken rule, by how its description begins."""
-
+# Problems that wrong candidate counts in all rows cause in some rows, by how their message begins.
 _OF_COUNTS = (
     "rank is larger than the number of candidates",
     "rank and ties place the tie group outside",
@@ -38,11 +38,9 @@ _OF_COUNTS = (
     "more candidates than the graph has entities",
 )
 
-"""The rules that a file breaks in some rows when its candidates are wrong in all, by how they begin."""
-
 
 def broken_rules(model: str, source: Source, graph: KnowledgeGraph | None) -> list[Finding]:
-    """Every rule that a file breaks, or why it cannot be read; empty when it can be looked at.
+    """Validation problems of a file, or why it cannot be read; empty for a valid file.
 
     Example:
         >>> from kgprobe.ranks import Ranks
@@ -52,7 +50,9 @@ def broken_rules(model: str, source: Source, graph: KnowledgeGraph | None) -> li
         ['an entity id is outside the graph (0..1): 1 row (row 1)']
     """
     if not len(source):
-        return [Finding((model,), "rules", "the file has no rows; rank again", Severity.error, 0)]
+        return [Finding((model,), "rules", "The file has no rows. Rank again.", Severity.error, 0)]
+    if isinstance(source, Ranks) and source.is_validated(graph):
+        return []
     checker = Checker(len(source), graph)
 
     def tables() -> Iterator[pa.Table]:
@@ -67,13 +67,8 @@ def broken_rules(model: str, source: Source, graph: KnowledgeGraph | None) -> li
     return [Finding((model,), "rules", problem + _cause(problem), Severity.error) for problem in problems]
 
 
-def miscounted(broken: list[Finding]) -> bool:
-    """Whether all broken rules may come from candidates that are miscounted."""
-    return bool(broken) and all(finding.message.startswith(_OF_COUNTS) for finding in broken)
-
-
 def unreadable(model: str, error: DataError) -> list[Finding]:
-    """What is wrong with a file that cannot be read, one finding for each problem."""
+    """One finding for each problem of a file that cannot be read."""
     return [Finding((model,), "unreadable", problem, Severity.error) for problem in error.problems or [error.title]]
 
 
@@ -82,27 +77,26 @@ def _cause(problem: str) -> str:
 
 
 _KIND = "metadata"
+_ONLY_SAME = "Compare only files with the same setting."
 
-Fact = Callable[[RanksInfo], Any]
+Field = Callable[[RanksInfo], Any]
 
-_FACTS: dict[str, Fact] = {
+# Metadata on which comparable files agree; None where a file does not record it.
+_FIELDS: dict[str, Field] = {
     "graph (content hash)": lambda info: info.graph_hash and info.graph_hash[:12],
     "split": lambda info: info.split,
     "candidates": lambda info: info.settings.get("candidates", "all entities") if info.graph_hash else None,
 }
 
-"""What files must agree on to be comparable, as they say it; None where a file does not say."""
-
-_FILTER: dict[str, Fact] = {
+# Metadata about the filter. They are compared only if the filter cannot be inferred from the candidate counts.
+_FILTER_FIELDS: dict[str, Field] = {
     "filter": lambda info: None if info.filtered is None else "+".join(info.filtered) or "none",
-    "filter (hash of its facts)": lambda info: info.filter_hash and info.filter_hash[:12],
+    "filter (hash of its triples)": lambda info: info.filter_hash and info.filter_hash[:12],
 }
-
-"""The same of the filter: what is said counts only where it cannot be seen from the candidates."""
 
 
 def check_metadata(view: View) -> Iterator[Finding]:
-    """Files that name another graph, split, filter or candidates than the others, or another graph than the one given.
+    """Files whose metadata record another graph, split, filter or candidate set than the others, or than the graph.
 
     Example:
         >>> from kgprobe.audit.view import prepare
@@ -112,44 +106,40 @@ def check_metadata(view: View) -> Iterator[Finding]:
         ...     return table.with_info(split=split)
         >>> view = prepare({"one": ranks("test"), "two": ranks("test"), "three": ranks("valid")}, None)
         >>> [(finding.models, finding.message) for finding in check_metadata(view)]
-        [(('three',), 'the file says split: valid, most others say test; compare only files with the same')]
+        [(('three',), 'Recorded split: valid; most other files: test. Compare only files with the same setting.')]
     """
-    other_graph: set[str] = set()
+    reported: set[str] = set()  # files of another graph differ in everything else too
     if view.graph is not None:
         for model, info in view.info.items():
             if info.graph_hash is not None and info.graph_hash != view.graph.content_hash:
-                other_graph.add(model)
-                yield Finding(
-                    (model,),
-                    _KIND,
-                    f"the file was ranked on another graph ({info.graph or 'unnamed'}, content {info.graph_hash[:12]}) "
-                    f"than the one given ({view.graph.name}, content {view.graph.content_hash[:12]}); "
-                    "give the graph that was ranked",
-                    Severity.error,
+                reported.add(model)
+                message = (
+                    f"The file was ranked on graph {info.graph or 'unnamed'} (content hash {info.graph_hash[:12]}), "
+                    f"not on the given graph {view.graph.name} (content hash {view.graph.content_hash[:12]}). "
+                    "Give the graph that was ranked."
                 )
-    reported: set[str] = set(other_graph)  # of files of different graphs, all else differs too
-    facts = _FACTS | ({} if recountable(view) else _FILTER)
-    for name, fact in facts.items():
-        for finding in _disagreement(view, name, fact, reported):
+                yield Finding((model,), _KIND, message, Severity.error)
+    for name, field in (_FIELDS | ({} if recountable(view) else _FILTER_FIELDS)).items():
+        for finding in _disagreement(view, name, field, reported):
             reported.update(finding.models)
             yield finding
 
 
-def _disagreement(view: View, name: str, fact: Fact, reported: set[str]) -> Iterator[Finding]:
-    said = {model: fact(info) for model, info in view.info.items() if model not in reported}
-    said = {model: value for model, value in said.items() if value is not None}
-    counts = Counter(said.values())
+def _disagreement(view: View, name: str, field: Field, reported: set[str]) -> Iterator[Finding]:
+    recorded = {model: field(info) for model, info in view.info.items() if model not in reported}
+    recorded = {model: value for model, value in recorded.items() if value is not None}
+    counts = Counter(recorded.values())
     if len(counts) < 2:
         return
     (most, votes), (_, next_votes) = counts.most_common(2)
     if votes == next_votes:
-        listed = "; ".join(f"{model} says {value}" for model, value in said.items())
-        message = f"the files disagree about the {name}: {listed}; compare only files with the same"
-        yield Finding(tuple(said), _KIND, message, Severity.error)
+        listed = "; ".join(f"{model}: {value}" for model, value in recorded.items())
+        message = f"The files record different values of {name} ({listed}). {_ONLY_SAME}"
+        yield Finding(tuple(recorded), _KIND, message, Severity.error)
         return
-    for model, value in said.items():
+    for model, value in recorded.items():
         if value != most:
-            message = f"the file says {name}: {value}, most others say {most}; compare only files with the same"
+            message = f"Recorded {name}: {value}; most other files: {most}. {_ONLY_SAME}"
             yield Finding((model,), _KIND, message, Severity.error)
 
 
@@ -166,20 +156,19 @@ CHECKS: tuple[Check, ...] = (
     check_ties,
 )
 
+# Checks that still apply to a file that ranks other queries than it should.
 OWN_CHECKS: tuple[Check, ...] = (check_metadata, check_rank_values, check_seeds, check_ties)
-
-"""What can be said of a file that answers other queries than it should."""
 
 
 def check(files: Mapping[str, Source], graph: KnowledgeGraph | None = None) -> list[Finding]:
-    """Whether rank files are sound, and may be compared: everything that deserves a second look, the gravest first.
+    """Check that rank files are valid and comparable; return the findings, most severe first.
 
     Args:
-        files: Rank files or tables by the name of their model.
-        graph: The graph that was ranked, which allows a much closer look.
+        files: Rank files or tables by name of the model.
+        graph: The graph that was ranked; with it, many more problems can be found.
 
     Returns:
-        The findings; files without an error or a warning are clean.
+        The findings. A file without errors and warnings is clean.
 
     Example:
         >>> from kgprobe.ranks import Ranks
@@ -194,47 +183,39 @@ def check(files: Mapping[str, Source], graph: KnowledgeGraph | None = None) -> l
     """
     broken = {model: broken_rules(model, source, graph) for model, source in files.items()}
     for model in _one_off(files, broken, graph):
-        broken[model] = []  # their candidates are named, from which these rows follow
-    sound = {model: source for model, source in files.items() if not broken[model]}
-    found = [finding for findings in broken.values() for finding in findings]
-    if sound:
-        found += _looked_at(sound, graph)
-    return gravest_first(found)
+        broken[model] = []  # the finding about its candidate counts explains these problems
+    valid = {model: source for model, source in files.items() if not broken[model]}
+    findings = [finding for own in broken.values() for finding in own]
+    return gravest_first([*findings, *(_checked(valid, graph) if valid else ())])
 
 
-def _looked_at(sound: Mapping[str, Source], graph: KnowledgeGraph | None) -> Iterator[Finding]:
-    view = prepare(sound, graph)
+def _checked(valid: Mapping[str, Source], graph: KnowledgeGraph | None) -> Iterator[Finding]:
+    view = prepare(valid, graph)
     misplaced = {finding.models[0]: finding for finding in check_misplaced(view)}
     for model, finding in misplaced.items():
-        alone = prepare({model: sound[model]}, graph)
+        alone = prepare({model: valid[model]}, graph)
         yield finding
         yield from (further for check in OWN_CHECKS for further in check(alone))
     if misplaced:
-        view = prepare({model: source for model, source in sound.items() if model not in misplaced}, graph)
+        view = prepare({model: source for model, source in valid.items() if model not in misplaced}, graph)
     if view.runs:
         yield from (finding for check in CHECKS for finding in check(view))
         if view.one_in > 1:
-            yield _sampled(view)
+            rows = sum(run.rows for runs in view.runs.values() for run in runs)
+            message = (
+                f"The files are large. All rows were validated; the other checks used one in {view.one_in} queries "
+                f"(the same in all files, {rows:,} rows), and their numbers of rows refer to this sample."
+            )
+            yield Finding(view.models, "sample", message, Severity.note, rows)
 
 
 def _one_off(
     files: Mapping[str, Source], broken: Mapping[str, list[Finding]], graph: KnowledgeGraph | None
 ) -> list[str]:
-    """The files that break rules only because they have one candidate too many, or too few, everywhere."""
-    doubtful = [model for model in files if miscounted(broken[model])]
+    """Files that are invalid only because every query has one candidate too many or too few."""
+    invalid = {model: findings for model, findings in broken.items() if findings}
+    doubtful = [model for model, own in invalid.items() if all(one.message.startswith(_OF_COUNTS) for one in own)]
     if not doubtful:
         return []
     view = prepare({model: files[model] for model in files if model in doubtful or not broken[model]}, graph)
     return [model for model in doubtful if one_off(view, model)]
-
-
-def _sampled(view: View) -> Finding:
-    looked = sum(run.rows for runs in view.runs.values() for run in runs)
-    return Finding(
-        view.models,
-        "sample",
-        f"the files are large: apart from the rules of a rank table, one in {view.one_in} queries was looked at (the "
-        f"same in all files, {looked:,} rows), and numbers of rows are of these",
-        Severity.note,
-        looked,
-    )

@@ -1,4 +1,4 @@
-"""Is the recorded popularity that of the target in the training triples?"""
+"""Popularity columns: do they hold delta(e) and delta(r|e) of the target in the training triples?"""
 
 from __future__ import annotations
 
@@ -6,31 +6,22 @@ from collections.abc import Callable, Iterator, Mapping
 
 import numpy as np
 
-from kgprobe.arrays import Flags, Floats
+from kgprobe.arrays import Flags, Floats, Ints
 from kgprobe.audit.view import AuditedRun, Finding, Severity, View
 from kgprobe.errors import DataError
 from kgprobe.graph import KnowledgeGraph
 from kgprobe.graph.popularity import Popularity
 
 _KIND = "popularity"
-
 _COLUMNS = ("entity_popularity", "relation_popularity")
-
 _SYMBOLS = {"entity_popularity": "delta(e)", "relation_popularity": "delta(r|e)"}
-
-_SAME = 1e-6
-
-"""Popularity is a quotient of counts, so a file that stored it as float32 still agrees to this share."""
-
-_ENOUGH = 0.99
-
-"""A cause is named when it explains this share of the rows."""
-
-_REMEDY = "attach the graph's own with with_popularity(), or give --graph to every command"
+_SAME = 1e-6  # relative difference that is ignored: float32 columns are off by less
+_ENOUGH = 0.99  # a cause is named if it explains this share of the rows
+_REMEDY = "Replace the columns with Ranks.with_popularity(), or give the graph to every function that needs popularity."
 
 
 def check_popularity(view: View) -> Iterator[Finding]:
-    """Popularity columns that are not the graph's, with the likely cause.
+    """Popularity columns that differ from the popularity in the graph, with the likely cause.
 
     Example:
         >>> from kgprobe.audit.view import prepare
@@ -40,87 +31,72 @@ def check_popularity(view: View) -> Iterator[Finding]:
         ...     head=[1], relation=[0], tail=[2], side=["tail"], rank=[1], candidates=[2], entity_popularity=[0.5]
         ... )
         >>> print(next(check_popularity(prepare({"mine": ranks}, graph))).message)
-        popularity differs from that of the graph: 1 of 1 rows; delta(e) is twice as large: the degree is ...
+        Popularity differs from the graph in 1 of 1 rows: delta(e) is twice as large (the degree is divided by ...
     """
     if view.graph is None:
         return
     try:
-        meanings = _Meanings(view, view.graph)
         for model, runs in view.runs.items():
-            yield from _of_model(meanings, model, runs)
-    except DataError:  # no training triples, or counts that do not cover these pairs: nothing to compare with
+            yield from _of_model(view, view.graph, model, runs)
+    except DataError:  # no training triples, or counts without these pairs: nothing to compare with
         return
 
 
-class _Meanings:
-    """What a popularity column may hold; the first is what it should."""
-
-    def __init__(self, view: View, graph: KnowledgeGraph) -> None:
-        self._queries, self._graph = view.queries, graph
-
-    def due(self, column: str) -> Floats:
-        """What the column should hold."""
-        return self._of(column, self._graph.popularity, self._queries.target)
-
-    def wrong(self, column: str) -> Mapping[str, Callable[[], Floats]]:
-        """What it may hold instead, by name."""
-        other = _COLUMNS[1 - _COLUMNS.index(column)]
-        popularity, target = self._graph.popularity, self._queries.target
-        shared: dict[str, Callable[[], Floats]] = {
-            "that of the given entity, not of the target": lambda: self._of(column, popularity, self._queries.given),
-            f"what {_SYMBOLS[other]} should be: the two are swapped": lambda: self.due(other),
-            "counted on all splits, not on train": lambda: self._of(column, self._counted(*self._graph.splits), target),
-            "counted on train and valid, not on train": lambda: self._of(
-                column, self._counted("train", "valid"), target
-            ),
-        }
-        return shared | (self._entity() if column == "entity_popularity" else self._relation())
-
-    def _entity(self) -> dict[str, Callable[[], Floats]]:
-        counts = self._graph.popularity.counts
-        degree = counts.degree[self._queries.target].astype(np.float64)
-        triples = max(counts.num_triples, 1)
-        return {
-            "twice as large: the degree is divided by the training triples, not by twice as many": (
-                lambda: degree / triples
-            ),
-            "the degree divided by the largest degree": lambda: degree / max(float(counts.degree.max()), 1.0),
-            "the same for all entities": lambda: np.full(len(degree), 1 / self._graph.num_entities),
-            "counted on the asked side only": lambda: self._one_sided() / triples,
-        }
-
-    def _relation(self) -> dict[str, Callable[[], Floats]]:
-        due, entity = self.due("relation_popularity"), self.due("entity_popularity")
-        return {"the share of the pair in all triples, not in those of the entity": lambda: due * entity}
-
-    def _one_sided(self) -> Floats:
-        head, _, tail = self._graph.triples("train").T
-        counts = [np.bincount(ids, minlength=self._graph.num_entities) for ids in (head, tail)]
-        target = self._queries.target
-        return np.where(self._queries.predicts_tail, counts[1][target], counts[0][target]).astype(np.float64)
-
-    def _counted(self, *splits: str) -> Popularity:
-        if not self._graph.has_train:
-            raise DataError("the training triples are not here")
-        return Popularity.from_triples(
-            self._graph.triples(*splits), self._graph.num_entities, self._graph.num_relations
-        )
-
-    def _of(self, column: str, popularity: Popularity, entities: np.ndarray[tuple[int], np.dtype[np.int64]]) -> Floats:
-        if column == "entity_popularity":
-            return popularity.entity(entities)
-        return popularity.relation(self._queries.relation, entities)
+def _popularity(view: View, column: str, popularity: Popularity, entities: Ints) -> Floats:
+    if column == "entity_popularity":
+        return popularity.entity(entities)
+    return popularity.relation(view.queries.relation, entities)
 
 
-def _of_model(meanings: _Meanings, model: str, runs: tuple[AuditedRun, ...]) -> Iterator[Finding]:
+def _mistakes(view: View, graph: KnowledgeGraph, column: str) -> dict[str, Callable[[], Floats]]:
+    """The values that each known mistake gives a column, by the description of the mistake."""
+    queries, popularity = view.queries, graph.popularity
+    due = {name: _popularity(view, name, popularity, queries.target) for name in _COLUMNS}
+    other = _COLUMNS[1 - _COLUMNS.index(column)]
+
+    def counted(*splits: str) -> Floats:
+        if not graph.has_train:
+            raise DataError("the graph has no training triples")
+        on_splits = Popularity.from_triples(graph.triples(*splits), graph.num_entities, graph.num_relations)
+        return _popularity(view, column, on_splits, queries.target)
+
+    def one_sided() -> Floats:
+        head, _, tail = graph.triples("train").T
+        heads, tails = (np.bincount(ids, minlength=graph.num_entities)[queries.target] for ids in (head, tail))
+        return np.where(queries.predicts_tail, tails, heads) / triples
+
+    degree = popularity.counts.degree[queries.target].astype(np.float64)
+    triples = max(popularity.counts.num_triples, 1)
+    shared = {
+        "the popularity of the given entity, not of the target": lambda: _popularity(
+            view, column, popularity, queries.given
+        ),
+        f"the value of {_SYMBOLS[other]} (the columns are swapped)": lambda: due[other],
+        "counted on all splits, not on train only": lambda: counted(*graph.splits),
+        "counted on train and valid, not on train only": lambda: counted("train", "valid"),
+    }
+    if column == "relation_popularity":
+        joint = "the share of the pair in all triples, not in the triples of the entity"
+        return shared | {joint: lambda: due["relation_popularity"] * due["entity_popularity"]}
+    twice = "twice as large (the degree is divided by the number of training triples, not by twice that)"
+    return shared | {
+        twice: lambda: degree / triples,
+        "the degree divided by the largest degree": lambda: degree / max(float(popularity.counts.degree.max()), 1.0),
+        "the same for all entities": lambda: np.full(len(degree), 1 / graph.num_entities),
+        "counted on the side of the target only": one_sided,
+    }
+
+
+def _of_model(view: View, graph: KnowledgeGraph, model: str, runs: tuple[AuditedRun, ...]) -> Iterator[Finding]:
     off = [np.zeros(len(run.has), dtype=bool) for run in runs]
     causes: dict[str, list[str]] = {}
     for column in _COLUMNS:
-        due = meanings.due(column)
+        due = _popularity(view, column, graph.popularity, view.queries.target)
         wrong = [_differs(run.numbers(column), due) for run in runs]
         if any(flags.any() for flags in wrong):
             off = [before | now for before, now in zip(off, wrong, strict=True)]
-            causes.setdefault(_cause(meanings, column, runs), []).append(_SYMBOLS[column])
+            cause = _cause(_mistakes(view, graph, column), runs[0].numbers(column))
+            causes.setdefault(cause, []).append(_SYMBOLS[column])
     count, rows = sum(int(flags.sum()) for flags in off), sum(run.rows for run in runs)
     if count:
         told = "; ".join(
@@ -128,23 +104,18 @@ def _of_model(meanings: _Meanings, model: str, runs: tuple[AuditedRun, ...]) -> 
             for cause, names in causes.items()
             if cause
         )
-        yield Finding(
-            (model,),
-            _KIND,
-            f"popularity differs from that of the graph: {count:,} of {rows:,} rows; {told + '; ' if told else ''}"
-            f"{_REMEDY}",
-            Severity.error,
-            count,
+        message = (
+            f"Popularity differs from the graph in {count:,} of {rows:,} rows{f': {told}' if told else ''}. {_REMEDY}"
         )
+        yield Finding((model,), _KIND, message, Severity.error, count)
 
 
-def _cause(meanings: _Meanings, column: str, runs: tuple[AuditedRun, ...]) -> str:
-    """What the column holds, if that can be told."""
-    own = runs[0].numbers(column)
-    known = ~np.isnan(own)
-    for name, values in meanings.wrong(column).items():
+def _cause(mistakes: Mapping[str, Callable[[], Floats]], recorded: Floats) -> str:
+    """The mistake that explains a column; empty if none does."""
+    known = ~np.isnan(recorded)
+    for name, values in mistakes.items():
         try:
-            explained = ~_differs(own, values())[known]
+            explained = ~_differs(recorded, values())[known]
         except DataError:
             continue
         if explained.mean() >= _ENOUGH:
@@ -153,6 +124,6 @@ def _cause(meanings: _Meanings, column: str, runs: tuple[AuditedRun, ...]) -> st
 
 
 def _differs(own: Floats, due: Floats) -> Flags:
-    """Where a recorded number is not the one that is due; what is not recorded does not differ."""
+    """Where a recorded number differs from the correct one; a number that is not recorded (NaN) does not differ."""
     with np.errstate(invalid="ignore"):
         return np.asarray(np.abs(own - due) > _SAME * due)

@@ -1,8 +1,8 @@
-"""Are the seeds of a model, and the models themselves, different runs?"""
+"""Training runs: do the seeds of a model rank the same queries, and are runs copies of each other or outliers?"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import combinations
 
 import numpy as np
@@ -11,24 +11,16 @@ from kgprobe.audit.rank_values import late_runs
 from kgprobe.audit.view import AuditedRun, Finding, Severity, View
 
 _KIND = "seeds"
+_COPY = 0.99  # two runs are copies if they agree in this share of the queries on which either is not at rank 1
+_FEWEST = 20  # queries on which either is not at rank 1; agreement on fewer is not evidence
+_GLANCE = 2000  # queries compared first: most pairs of runs differ already there
+_APART = 0.2  # in MRR; runs of one model usually differ by less than 0.02, the least stable published one by 0.12
 
-_COPY = 0.99
-
-"""Two runs are copies when they agree in this share of the queries on which either is not at rank 1."""
-
-_FEWEST = 20
-
-"""Agreement on fewer queries than that, where either is not at rank 1, says nothing."""
-
-_GLANCE = 2000
-
-_APART = 0.2
-
-"""Runs of one model usually differ by less than 0.02 in MRR, the most unsteady one known by 0.12."""
+_Group = tuple[list[AuditedRun], int, int]  # runs that are copies, number of equal ranks, number of shared queries
 
 
 def check_seeds(view: View) -> Iterator[Finding]:
-    """Runs with different queries, runs that are copies, and runs that are far from the others of their model.
+    """Runs with different queries, runs that are copies, and runs with very different MRR.
 
     Example:
         >>> from kgprobe.audit.view import prepare
@@ -39,11 +31,11 @@ def check_seeds(view: View) -> Iterator[Finding]:
         ...     candidates=n * 0 + 99,
         ... )
         >>> print(next(check_seeds(prepare({"mine": table}, None))).message)
-        seeds 1 and 2 are copies of one another: 30 of 30 ranks are equal; their deviation over seeds means nothing
+        Seeds 1 and 2 are copies of each other: 30 of 30 ranks are equal. The standard deviation over seeds is not ...
     """
     for model, runs in view.runs.items():
         yield from _uneven(model, runs)
-        if not late_runs(view, model):  # which puts runs apart, and is reported
+        if not late_runs(view, model):  # off-by-one runs differ in MRR too, and are already reported
             yield from _apart(model, runs)
     yield from _copies(view)
 
@@ -54,13 +46,8 @@ def _uneven(model: str, runs: tuple[AuditedRun, ...]) -> Iterator[Finding]:
     counts = ", ".join(f"{run.seed}: {run.rows:,}" for run in runs)
     numbers = "numbers of queries" if len({run.rows for run in runs}) > 1 else "queries"
     common = int(np.all([run.has for run in runs], axis=0).sum())
-    yield Finding(
-        (model,),
-        _KIND,
-        f"seeds have different {numbers}: {counts} ({common:,} in common); rank all runs on the same queries",
-        Severity.error,
-        sum(run.rows for run in runs) - common * len(runs),
-    )
+    message = f"Seeds have different {numbers}: {counts} ({common:,} in common). Rank all runs on the same queries."
+    yield Finding((model,), _KIND, message, Severity.error, sum(run.rows for run in runs) - common * len(runs))
 
 
 def _apart(model: str, runs: tuple[AuditedRun, ...]) -> Iterator[Finding]:
@@ -72,42 +59,40 @@ def _apart(model: str, runs: tuple[AuditedRun, ...]) -> Iterator[Finding]:
     values = {run.seed: float((1 / run.rank[common]).mean()) for run in runs}
     if max(values.values()) - min(values.values()) >= _APART:
         listed = ", ".join(f"{seed}: {value:.3f}" for seed, value in values.items())
-        yield Finding(
-            (model,),
-            _KIND,
-            f"the runs are far apart in MRR ({listed}); look for a run that failed before its scores are averaged",
-            Severity.warning,
-            None,
-        )
+        message = f"The MRR of the seeds differ widely ({listed}). Look for a failed run before averaging their scores."
+        yield Finding((model,), _KIND, message, Severity.warning)
 
 
 def _copies(view: View) -> Iterator[Finding]:
-    """Groups of runs that are the same, each reported once."""
+    """One finding for each group of runs that are copies of each other."""
     runs = [run for own in view.runs.values() for run in own]
     group = list(range(len(runs)))
     equal: dict[int, tuple[int, int]] = {}
     for i, j in combinations(range(len(runs)), 2):
-        if group[j] != j:
-            continue
-        found = _agreement(runs[i], runs[j])
-        if found is not None:
+        if group[j] == j and (agreement := _agreement(runs[i], runs[j])) is not None:
             group[j] = group[i]
-            equal[j] = found
-    alike: dict[tuple[str, ...], list[tuple[list[AuditedRun], int, int]]] = {}
+            equal[j] = agreement
+    alike: dict[tuple[str, ...], list[_Group]] = {}
     for root in sorted({group[j] for j in equal}):
         members = [root, *(j for j in equal if group[j] == root)]
         copies = [runs[i] for i in members]
         agreed = min(equal[j][0] for j in members[1:]), max(equal[j][1] for j in members[1:])
         alike.setdefault(tuple(dict.fromkeys(run.model for run in copies)), []).append((copies, *agreed))
     for models, groups in alike.items():
+        # Several runs of one model that are copies of runs of another model are one finding about both files.
         if len(models) > 1 and len(groups) > 1:
-            yield _copied_files(models, groups)
-        else:
-            yield from (_copy(*found) for found in groups)
+            yield _copy(models, f"{_listed(models)} are copies of each other in {len(groups)} runs", groups)
+            continue
+        for copies, equal_ranks, rows in groups:
+            if len(models) == 1:
+                named = f"Seeds {_listed([str(run.seed) for run in copies])}"
+            else:
+                named = _listed([run.model if run.seed is None else f"{run.model} (seed {run.seed})" for run in copies])
+            yield _copy(models, f"{named} are copies of each other", [(copies, equal_ranks, rows)])
 
 
 def _agreement(one: AuditedRun, other: AuditedRun) -> tuple[int, int] | None:
-    """How many ranks are equal, and of how many queries, if the runs are copies; None if they are not."""
+    """Number of equal ranks and of shared queries if the runs are copies, else None."""
     glance = np.flatnonzero(one.has & other.has)
     glance = glance[:: max(1, len(glance) // _GLANCE)]
     if not len(glance) or (one.rank[glance] == other.rank[glance]).mean() < 2 * _COPY - 1:
@@ -120,35 +105,17 @@ def _agreement(one: AuditedRun, other: AuditedRun) -> tuple[int, int] | None:
     return int(same.sum()), int(both.sum())
 
 
-def _copy(runs: list[AuditedRun], equal: int, rows: int) -> Finding:
-    models = tuple(dict.fromkeys(run.model for run in runs))
-    if len(models) == 1:
-        named = f"seeds {_listed([str(run.seed) for run in runs])} are copies"
-        meaning = "their deviation over seeds means nothing"
-    else:
-        named = _listed([run.model if run.seed is None else f"{run.model} (seed {run.seed})" for run in runs])
-        named, meaning = f"{named} are copies", "one of them is under a wrong name, or counted twice"
-    return Finding(
-        models,
-        _KIND,
-        f"{named} of one another: {equal:,} of {rows:,} ranks are equal; {meaning}",
-        Severity.warning,
-        rows * (len(runs) - 1),
-    )
-
-
-def _copied_files(models: tuple[str, ...], groups: list[tuple[list[AuditedRun], int, int]]) -> Finding:
-    """Several runs of one model that are found again in another."""
+def _copy(models: tuple[str, ...], what: str, groups: Sequence[_Group]) -> Finding:
     equal, rows = sum(group[1] for group in groups), sum(group[2] for group in groups)
-    return Finding(
-        models,
-        _KIND,
-        f"{_listed(list(models))} are copies of one another in {len(groups)} runs: {equal:,} of {rows:,} ranks are "
-        "equal; one of them is under a wrong name, or counted twice",
-        Severity.warning,
-        sum(rows * (len(runs) - 1) for runs, _, rows in groups),
+    advice = (
+        "The standard deviation over seeds is not meaningful; give each run once."
+        if len(models) == 1
+        else "One of them has the wrong name or is given twice."
     )
+    message = f"{what}: {equal:,} of {rows:,} ranks are equal. {advice}"
+    concerned = sum(rows * (len(copies) - 1) for copies, _, rows in groups)
+    return Finding(models, _KIND, message, Severity.warning, concerned)
 
 
-def _listed(names: list[str]) -> str:
+def _listed(names: Sequence[str]) -> str:
     return f"{', '.join(names[:-1])} and {names[-1]}"

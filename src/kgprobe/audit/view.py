@@ -1,4 +1,4 @@
-"""The rank files of an audit lined up on all queries, and the findings about them."""
+"""The rank files of an audit aligned on their queries, and the findings about them."""
 
 from __future__ import annotations
 
@@ -9,19 +9,18 @@ from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
-from kgprobe.arrays import Flags, Floats, Ints
+from kgprobe.arrays import Flags, Floats, Ints, codes_of
 from kgprobe.graph import KnowledgeGraph
 from kgprobe.ranks import RankFile, Ranks, RanksInfo
 from kgprobe.ranks.schema import query_hashes
 
 
 class Severity(StrEnum):
-    """How grave a finding is, the gravest first.
+    """Severity of a finding, most severe first.
 
-    An error is a fact that makes numbers wrong or incomparable; a warning is strong evidence of that; a note is worth
-    knowing and does not make a file unclean.
+    An error makes numbers wrong or incomparable. A warning is strong evidence of such an error. A note is useful to
+    know; the file still counts as clean.
     """
 
     error = "error"
@@ -31,17 +30,17 @@ class Severity(StrEnum):
 
 @dataclass(frozen=True)
 class Finding:
-    """One cause of concern.
+    """One problem found by the audit.
 
     Attributes:
-        models: The models concerned, by the names under which their files were given.
-        kind: The family of the finding, such as "candidates"; the audit's page describes them all.
-        message: What was found, the evidence in numbers, and what to do.
-        severity: How grave it is.
-        rows: How many rows of the files are concerned; None where it is not a matter of rows.
+        models: Names of the models concerned.
+        kind: Category of the finding, such as "candidates"; docs/audit.md describes them all.
+        message: What is wrong, the evidence in numbers, and what to do.
+        severity: Error, warning or note.
+        rows: Number of rows concerned; None where the finding is not about rows.
 
     Example:
-        >>> Finding(("mine",), "seeds", "seeds 1 and 2 are copies", "warning").unclean
+        >>> Finding(("mine",), "seeds", "Seeds 1 and 2 are copies.", "warning").unclean
         True
     """
 
@@ -56,12 +55,12 @@ class Finding:
 
     @property
     def unclean(self) -> bool:
-        """Whether a file with this finding is not clean."""
+        """Whether a file with this finding does not count as clean."""
         return self.severity is not Severity.note
 
 
 def gravest_first(findings: Iterable[Finding]) -> list[Finding]:
-    """The findings in the order of their severity, otherwise as they come.
+    """Sort findings by severity; findings of equal severity keep their order.
 
     Example:
         >>> found = [Finding(("a",), "ties", "", "note"), Finding(("b",), "queries", "", "error")]
@@ -74,25 +73,15 @@ def gravest_first(findings: Iterable[Finding]) -> list[Finding]:
 
 Source = Ranks | RankFile
 
+# Beyond this many rows in all, the same queries of every file are looked at as a sample: some 500 MB.
 _MOST_ROWS = 3_000_000
-
-"""Beyond this many rows in all, the same queries of every file are looked at as a sample: some 500 MB."""
-
 _QUERY = ("head", "relation", "tail", "side")
-
 _NUMBERS = ("rank", "candidates", "ties", "entity_popularity", "relation_popularity")
 
 
 @dataclass(frozen=True)
 class AuditQueries:
-    """The distinct queries of all files.
-
-    Attributes:
-        head: Head entity of the test triple.
-        relation: Its relation.
-        tail: Its tail entity.
-        predicts_tail: Whether the tail is asked for.
-    """
+    """The distinct queries of all files: the ranked triple, and whether its tail is the target."""
 
     head: Ints
     relation: Ints
@@ -104,30 +93,29 @@ class AuditQueries:
 
     @property
     def triples(self) -> tuple[Ints, Ints, Ints]:
-        """Head, relation and tail."""
         return self.head, self.relation, self.tail
 
     @cached_property
     def target(self) -> Ints:
-        """The entity that is asked for."""
         return np.where(self.predicts_tail, self.tail, self.head)
 
     @cached_property
     def given(self) -> Ints:
-        """The entity that is not."""
+        """The entity of the triple that is not the target."""
         return np.where(self.predicts_tail, self.head, self.tail)
 
 
 @dataclass(frozen=True)
 class AuditedRun:
-    """One training run: a number for each query of the view, NaN where it has none.
+    """One training run, aligned on the queries of the view.
 
     Attributes:
-        model: The name of the model.
-        seed: Which run of it, where the file says so.
-        has: Which queries the run has.
-        columns: What is recorded of them, by name; a rank that is an interval is not a number here.
-        intervals: How many ranks are intervals.
+        model: Name of the model.
+        seed: Training seed, if recorded.
+        has: Which queries of the view the run ranks.
+        columns: Recorded columns by name, one number per query of the view; NaN for queries that the run does not rank
+            and for ranks that are intervals.
+        intervals: Number of ranks that are intervals.
     """
 
     model: str
@@ -137,36 +125,33 @@ class AuditedRun:
     intervals: int
 
     def numbers(self, name: str) -> Floats:
-        """A column; all NaN, where it is not recorded."""
+        """A column; all NaN if it is not recorded."""
         column = self.columns.get(name)
         return np.full(len(self.has), np.nan) if column is None else column
 
     @property
     def rank(self) -> Floats:
-        """The exact ranks."""
         return self.columns["rank"]
 
     @property
     def candidates(self) -> Floats:
-        """How many candidates there are."""
         return self.columns["candidates"]
 
     @property
     def rows(self) -> int:
-        """How many queries it has."""
         return int(self.has.sum())
 
 
 @dataclass(frozen=True)
 class View:
-    """The files of an audit, ready to be looked at.
+    """The aligned files of an audit, the input of every check.
 
     Attributes:
-        queries: Every query that any file has.
-        runs: The training runs of every model.
-        info: What every file says about itself.
-        graph: The graph, where it is known.
-        one_in: 1 where all queries are here, k where they are a sample of one in k.
+        queries: The queries of all files.
+        runs: Training runs of each model.
+        info: Metadata of each file.
+        graph: The graph, if given.
+        one_in: 1 for all queries, k for a sample of one query in k.
     """
 
     queries: AuditQueries
@@ -177,21 +162,19 @@ class View:
 
     @property
     def models(self) -> tuple[str, ...]:
-        """The names, in the order in which the files were given."""
         return tuple(self.runs)
 
     @cached_property
     def has(self) -> Mapping[str, Flags]:
-        """Which queries any run of a model has."""
+        """Which queries are ranked by at least one run of a model."""
         return {model: np.any([run.has for run in runs], axis=0) for model, runs in self.runs.items()}
 
     def relation_name(self, relation: int) -> str:
-        """What a person calls a relation."""
         return f"relation {relation}" if self.graph is None else self.graph.relation_label([relation])[0]
 
 
 def prepare(sources: Mapping[str, Source], graph: KnowledgeGraph | None, most_rows: int = _MOST_ROWS) -> View:
-    """Line up the runs of files that keep the rules of a rank table.
+    """Align the runs of valid rank files on their queries; above ``most_rows`` rows, on a sample of the queries.
 
     Example:
         >>> table = Ranks.from_columns(
@@ -203,47 +186,35 @@ def prepare(sources: Mapping[str, Source], graph: KnowledgeGraph | None, most_ro
         [(1, [1.0]), (2, [2.0])]
     """
     one_in = max(1, -(-sum(len(source) for source in sources.values()) // most_rows))
-    parts = {model: _read(source, one_in) for model, source in sources.items()}
-    hashes = [part.hashes for part in parts.values()]
-    every = np.concatenate([*hashes, np.empty(0, dtype=np.uint64)])
-    _, first, codes = np.unique(every, return_index=True, return_inverse=True)
-    rows = dict(zip(parts, np.split(codes, np.cumsum([len(part) for part in hashes])), strict=False))
-    queries = _queries([part.table for part in parts.values()], first)
-    runs = {model: tuple(_runs(model, parts[model].table, rows[model], len(first))) for model in parts}
+    tables = {model: _read(source, one_in) for model, source in sources.items()}
+    columns = [_query_columns(table) for table in tables.values()] or [[np.empty(0, dtype=np.int64)] * len(_QUERY)]
+    codes = codes_of(columns)
+    _, first = np.unique(np.concatenate(codes), return_index=True)
+    head, relation, tail, side = (np.concatenate(parts)[first] for parts in zip(*columns, strict=True))
+    runs = {
+        model: tuple(_runs(model, table, rows, len(first)))
+        for (model, table), rows in zip(tables.items(), codes, strict=False)
+    }
+    queries = AuditQueries(head, relation, tail, side.astype(bool))
     return View(queries, runs, {model: source.info for model, source in sources.items()}, graph, one_in)
 
 
-@dataclass(frozen=True)
-class _Part:
-    table: Ranks
-    hashes: NDArray[np.uint64]
-
-
-def _read(source: Source, one_in: int) -> _Part:
-    """The rows of a file, or those of the sampled queries."""
+def _read(source: Source, one_in: int) -> Ranks:
+    """The rows of a file, or those of the sampled queries. A hash of the query decides, so all files agree."""
     tables: list[pa.Table] = []
-    hashes: list[NDArray[np.uint64]] = []
     for batch in source.batches():
         table = batch.to_arrow()
-        own = query_hashes(table.select(_QUERY))
-        kept = own % np.uint64(one_in) == 0
-        wanted = [name for name in (*_QUERY, *_NUMBERS, "worst_rank", "seed") if name in table.column_names]
-        tables.append(table.select(wanted) if one_in == 1 else table.select(wanted).filter(pa.array(kept)))
-        hashes.append(own[kept])
+        names = [name for name in (*_QUERY, *_NUMBERS, "worst_rank", "seed") if name in table.column_names]
+        if one_in > 1:
+            table = table.filter(pa.array(query_hashes(table.select(_QUERY)) % np.uint64(one_in) == 0))
+        tables.append(table.select(names))
     if not tables:
-        empty = source.empty_table() if isinstance(source, RankFile) else source.to_arrow()
-        return _Part(Ranks(empty, validate=False), np.empty(0, dtype=np.uint64))
-    return _Part(Ranks(pa.concat_tables(tables).unify_dictionaries(), validate=False), np.concatenate(hashes))
+        tables = [source.empty_table() if isinstance(source, RankFile) else source.to_arrow()]
+    return Ranks(pa.concat_tables(tables).unify_dictionaries(), validate=False)
 
 
-def _queries(tables: list[Ranks], first: Ints) -> AuditQueries:
-    none = np.empty(0, dtype=np.int64)
-    head, relation, tail = (
-        np.concatenate([*(getattr(table, name) for table in tables), none])[first]
-        for name in ("head", "relation", "tail")
-    )
-    side = np.concatenate([*(table.predicts_tail for table in tables), none.astype(bool)])[first]
-    return AuditQueries(head, relation, tail, side)
+def _query_columns(table: Ranks) -> list[Ints]:
+    return [table.head, table.relation, table.tail, table.predicts_tail.astype(np.int64)]
 
 
 def _runs(model: str, table: Ranks, rows: Ints, size: int) -> Iterator[AuditedRun]:

@@ -1,4 +1,4 @@
-"""``kgprobe check``: can these rank files be trusted, and may they be compared?"""
+"""``kgprobe check``: audit rank files before they are compared."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from kgprobe.cli.console import Format, note, print_rows, watching
-from kgprobe.cli.options import FormatOption, GraphOption, RanksArgument, load
+from kgprobe.cli.console import Format, FormatOption, GraphOption, RanksArgument, load, note, print_rows, watching
 from kgprobe.errors import DataError
 from kgprobe.report.grid import Record
 from kgprobe.resources import Progress
@@ -25,37 +24,35 @@ def check(
     graph: GraphOption = None,
     format: FormatOption = Format.table,  # noqa: A002
 ) -> None:
-    """Look for faults in rank files and for what makes them incomparable; exit 0 when they are clean, else 1."""
+    """Audit rank files: errors in each file, and differences that make them incomparable.
+
+    The exit code is 0 when there is no error and no warning, else 1.
+    """
     from kgprobe.audit import check, gravest_first
 
     knowledge = load(graph)
     with watching(max(ranks, key=_size)) as progress:
-        files, unreadable = _opened(list(dict.fromkeys(ranks)), progress)
+        files, unreadable = _open(list(dict.fromkeys(ranks)), progress)
         findings = gravest_first([*unreadable, *check(files, knowledge)])
     paths = {model: str(file.path) for model, file in files.items()}
     if findings or format is not Format.table:
         rows = [_row(finding, paths) for finding in findings]
-        print_rows(rows if format in (Format.json, Format.csv) else [_for_people(row) for row in rows], format)
+        print_rows(rows if format.is_data else [_shortened(row) for row in rows], format)
     unclean = [finding for finding in findings if finding.unclean]
     faulty = {paths.get(model, model) for finding in unclean for model in finding.models}
     for path in dict.fromkeys(map(str, ranks)):
         if path not in faulty:
-            note(f"{path}: nothing wrong was found" + ("" if graph else "; --graph would allow a closer look"))
+            note(f"{path}: no problems found" + ("" if graph else "; with --graph more can be checked"))
     if unclean:
         raise typer.Exit(1)
-
-
-def _for_people(row: Record) -> Record:
-    """Without the path of a file that its model's name stands for."""
-    return {"file": row["model"] or row["ranks"], **{key: row[key] for key in ("severity", "kind", "finding", "rows")}}
 
 
 def _size(path: Path) -> int:
     return path.stat().st_size if path.is_file() else 0
 
 
-def _opened(paths: list[Path], progress: Progress | None) -> tuple[dict[str, RankFile], list[Finding]]:
-    """The files by the name of their model, or by their path where several have the same; and what cannot be read."""
+def _open(paths: list[Path], progress: Progress | None) -> tuple[dict[str, RankFile], list[Finding]]:
+    """The files by model name (by path where several have the same), and findings on files that cannot be read."""
     from kgprobe.audit import unreadable
     from kgprobe.ranks import RankFile
 
@@ -79,3 +76,8 @@ def _row(finding: Finding, paths: Mapping[str, str]) -> Record:
         "finding": finding.message,
         "rows": finding.rows,
     }
+
+
+def _shortened(row: Record) -> Record:
+    """A row that names the model instead of its path."""
+    return {"file": row["model"] or row["ranks"], **{key: row[key] for key in ("severity", "kind", "finding", "rows")}}

@@ -1,8 +1,8 @@
-"""``kgprobe compare``: is one model better than another, or is it noise?"""
+"""``kgprobe compare``: values with confidence intervals, and paired tests of the differences between models."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
@@ -11,79 +11,66 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kgprobe.aggregate.weighted_mean import Tie
-from kgprobe.cli.console import Format, counting, note, print_rows, print_terminal
-from kgprobe.cli.options import (
-    ByOption,
-    Cluster,
-    ClusterOption,
-    CommonOption,
-    DrawOption,
-    FormatOption,
-    GraphOption,
-    MetricOption,
-    RanksArgument,
-    SeedsOption,
-    TieOption,
-    load,
-    read_models,
-)
-from kgprobe.report.grid import Record, as_text
+from kgprobe.cli import console
+from kgprobe.report.grid import Record, as_text, counted
 
 if TYPE_CHECKING:
     from kgprobe.comparison.results import Difference
     from kgprobe.report.comparison_report import Report
 
-
 _MOST_NOTES = 12
-
-"""More remarks than this are no help."""
 
 
 class Correction(StrEnum):
-    """How p values are corrected for many tests."""
+    """Correction of p-values for multiple testing."""
 
     holm = "holm"
     bh = "bh"
 
 
 def compare(
-    ranks: RanksArgument,
-    metric: MetricOption = None,
-    graph: GraphOption = None,
-    by: ByOption = None,
-    cluster: ClusterOption = Cluster.triple,
-    level: Annotated[float, typer.Option(help="Confidence of intervals and tests.")] = 0.95,
-    replicates: Annotated[int, typer.Option(help="How often queries are drawn again for the intervals.")] = 10_000,
-    permutations: Annotated[int, typer.Option(help="How often models are swapped for the p values.")] = 10_000,
-    seeds: SeedsOption = None,
-    correction: Annotated[Correction, typer.Option(help="Correction of p values for many tests.")] = Correction.holm,
-    pairs: Annotated[bool, typer.Option("--pairs", help="Show the difference of every two models too.")] = False,
-    intervals: Annotated[bool, typer.Option("--intervals", help="Show the interval of every value.")] = False,
+    ranks: console.RanksArgument,
+    metric: console.MetricOption = None,
+    graph: console.GraphOption = None,
+    by: console.ByOption = None,
+    cluster: console.ClusterOption = console.Cluster.triple,
+    level: Annotated[float, typer.Option(help="Confidence level of intervals and tests.")] = 0.95,
+    replicates: Annotated[int, typer.Option(help="Bootstrap draws for the intervals.")] = 10_000,
+    permutations: Annotated[int, typer.Option(help="Permutations for the p-values.")] = 10_000,
+    seeds: console.SeedsOption = None,
+    correction: Annotated[
+        Correction, typer.Option(help="Correction of p-values for multiple testing.")
+    ] = Correction.holm,
+    pairs: Annotated[bool, typer.Option("--pairs", help="Also show the differences of all pairs.")] = False,
+    intervals: Annotated[bool, typer.Option("--intervals", help="Show the confidence interval of each value.")] = False,
     letters: Annotated[
-        bool, typer.Option("--letters", help="Raise the letters of the models that each is better than.")
+        bool,
+        typer.Option(
+            "--letters", help="Mark each value with the letters of the models that it is significantly better than."
+        ),
     ] = False,
-    common: CommonOption = False,
-    tie: TieOption = Tie.mean,
-    seed: DrawOption = 0,
-    format: FormatOption = Format.table,  # noqa: A002
+    common: console.CommonOption = False,
+    tie: console.TieOption = Tie.mean,
+    seed: console.DrawOption = 0,
+    format: console.FormatOption = console.Format.table,  # noqa: A002
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", metavar="FILE", help="Write .html, .md, .tex, .csv, .json or .txt instead."),
+        typer.Option(
+            "--output", "-o", metavar="FILE", help="Write to a file instead: .html, .md, .tex, .csv, .json or .txt."
+        ),
     ] = None,
 ) -> None:
-    """Compare models on the same queries: intervals, paired differences, and which are beyond noise."""
-    from kgprobe.comparison.lineup import named_files
+    """Compare models on the same queries: confidence intervals, paired differences and significance tests."""
     from kgprobe.metrics import parse_all
     from kgprobe.report import comparison_report as reports
-    from kgprobe.report.comparison_report import require_writing
 
     metrics = parse_all(metric) if metric else None
     if output is not None:
-        require_writing(output)
-    knowledge = load(graph)
-    tables = read_models(ranks)
-    with counting("comparing", 100, "%") as progress:
-        made = reports.compare(
+        reports.require_writing(output)
+    knowledge = console.load(graph)
+    tables, files = console.read_models(ranks, knowledge)
+    with console.counting("comparing", 100, "%") as progress:
+        compared = reports.compare(
             tables,
             metrics,
             graph=knowledge,
@@ -99,36 +86,35 @@ def compare(
             seed=seed,
             progress=progress and (lambda share: progress(100 * share)),
         )
-    files = {name: str(file.path) for name, file in named_files(ranks).items()}
-    report = replace(made, files=files).with_style(intervals=intervals or len(files) == 1, letters=letters)
+    report = replace(compared, files=files).with_style(intervals=intervals or len(files) == 1, letters=letters)
     if output is not None:
         report.write(output)
-        note(f"wrote {output}")
+        console.note(f"wrote {output}")
     else:
         _print(report, format, pairs)
-    if output is not None or format in (Format.json, Format.csv):  # other tables have remarks among their notes
+    if output is not None or format.is_data:  # other tables have these remarks among their notes
         for remark in report.remarks:
-            note(remark)
+            console.note(remark)
 
 
-def _print(report: Report, format: Format, pairs: bool) -> None:  # noqa: A002
-    if format in (Format.json, Format.csv):
-        print_rows(report.to_rows(), format)
+def _print(report: Report, format: console.Format, pairs: bool) -> None:  # noqa: A002
+    if format.is_data:
+        console.print_rows(report.to_rows(), format)
         return
-    if format is Format.table:
-        print_terminal(report.grid)
+    if format is console.Format.table:
+        console.print_terminal(report.grid)
     else:
-        print(report.to_latex() if format is Format.latex else report.to_markdown(), end="")
+        print(report.to_latex() if format is console.Format.latex else report.to_markdown(), end="")
     if pairs and report.comparison.differences:
         print()
-        print_rows(_pairs(report), format)
+        console.print_rows(_pairs(report), format)
     elif not pairs:
         for line in _leads(report):
-            note(line)
+            console.note(line)
 
 
 def _pairs(report: Report) -> list[Record]:
-    """Differences without what is the same in all of them or is said in the notes."""
+    """Differences without the columns that are constant or explained in the notes."""
     hidden = {"kind", "level", "method", "remark"}
     rows = [row for row in report.to_rows() if row["kind"] == "difference"]
     if all(row["trusted"] for row in rows):
@@ -137,38 +123,35 @@ def _pairs(report: Report) -> list[Record]:
 
 
 def _leads(report: Report) -> Iterator[str]:
-    """For every metric, how far the best model is ahead of the second best."""
-    from kgprobe.report.standings import question
+    """For each metric, the difference between the best model and the second best."""
+    from kgprobe.report.comparison_table import question
 
     if len(report.standings) > _MOST_NOTES:
-        yield f"--pairs shows {len(report.comparison.differences):,} differences of two models"
+        yield f"--pairs shows the differences of {counted(len(report.comparison.differences), 'pair')} of models"
         return
     for difference in report.comparison.differences:
         standings = report.standings[question(difference)]
         order = sorted(filter(lambda model: standings[model].place, standings), key=lambda m: standings[m].place or 0)
         if {difference.first, difference.second} == set(order[:2]):
-            equal = [model for model in order if standings[model].place == 1]
-            yield _shared(difference, equal) if len(equal) > 1 else _lead(report, difference, order[0])
-
-
-def _shared(difference: Difference, equal: Sequence[str]) -> str:
-    *others, last = equal
-    return f"{_asked(difference)}: {', '.join(others)} and {last} share the first place"
-
-
-def _asked(difference: Difference) -> str:
-    return str(difference.metric) + "".join(f", {key} {value}" for key, value in difference.group.items())
+            asked = str(difference.metric) + "".join(f", {key} {value}" for key, value in difference.group.items())
+            *others, last = [model for model in order if standings[model].place == 1]
+            if others:
+                yield f"{asked}: {', '.join(others)} and {last} share the first place"
+            else:
+                yield f"{asked}: {_lead(report, difference, order[0])}"
 
 
 def _lead(report: Report, difference: Difference, best: str) -> str:
-    from kgprobe.report.standings import beyond_noise
+    from kgprobe.report.comparison_table import CORRECTIONS, is_significant
 
     second = difference.second if best == difference.first else difference.first
-    ahead = 1 if (best == difference.first) == difference.metric.higher_is_better else -1
-    low, high = sorted(ahead * limit for limit in (difference.interval.low, difference.interval.high))
-    noise = "beyond" if beyond_noise(difference, report.correction, report.comparison.settings.level) else "within"
+    sign = 1 if (best == difference.first) == difference.metric.higher_is_better else -1
+    low, high = sorted(sign * limit for limit in (difference.interval.low, difference.interval.high))
+    level = report.comparison.settings.level
+    verdict = "significant" if is_significant(difference, report.correction, level) else "not significant"
+    tests = counted(len(report.comparison.differences), "pair")
     return (
-        f"{_asked(difference)}: {best} is ahead of {second} by {as_text(ahead * difference.value)} "
-        f"[{as_text(low)}, {as_text(high)}], corrected p {as_text(getattr(difference, report.correction))}: "
-        f"{noise} noise"
+        f"{best} leads {second} by {as_text(sign * difference.value)} [{as_text(low)}, {as_text(high)}], "
+        f"p = {as_text(getattr(difference, report.correction))}: "
+        f"{verdict} ({100 * level:g} %, {CORRECTIONS[report.correction]} over {tests})"
     )

@@ -1,19 +1,31 @@
-"""Output of commands: tables and data on stdout, notes and progress bars on stderr."""
+"""What the commands share: options, reading of rank files and axes, tables on stdout, notes and progress on stderr."""
 
 from __future__ import annotations
 
+import math
 import shutil
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
+import typer
+
+from kgprobe.aggregate.weighted_mean import Tie
+from kgprobe.errors import DataError, UsageError
 from kgprobe.report.grid import Grid, csv_text, grid_of, json_text, terminal
 from kgprobe.report.grid import Record as Row
 from kgprobe.report.latex_tables import latex
 from kgprobe.report.markup_tables import markdown
 from kgprobe.resources import Progress
+
+if TYPE_CHECKING:
+    from kgprobe.graph import KnowledgeGraph
+    from kgprobe.ranks import RankFile, Ranks
+
+Result = TypeVar("Result")
 
 
 class Format(StrEnum):
@@ -24,6 +36,134 @@ class Format(StrEnum):
     csv = "csv"
     latex = "latex"
     markdown = "markdown"
+
+    @property
+    def is_data(self) -> bool:
+        """Whether programs read it: all columns, full precision."""
+        return self in (Format.json, Format.csv)
+
+
+class Cluster(StrEnum):
+    """The unit that the bootstrap and the permutation tests resample."""
+
+    triple = "triple"
+    relation = "relation"
+    entity = "entity"
+    query = "query"
+
+
+class Seeds(StrEnum):
+    """Whether the training runs are a random sample of all possible runs, or fixed."""
+
+    random = "random"
+    fixed = "fixed"
+
+
+RanksArgument = Annotated[list[Path], typer.Argument(metavar="RANKS", help="Rank files (Parquet).")]
+
+GraphOption = Annotated[
+    str | None,
+    typer.Option("--graph", "-g", metavar="GRAPH", help="Directory or name of the graph, for entity popularity."),
+]
+
+MetricOption = Annotated[
+    list[str] | None, typer.Option("--metric", "-m", help="Metric; 'kgprobe metrics' lists all. May be repeated.")
+]
+
+ByOption = Annotated[
+    list[str] | None,
+    typer.Option(help="Group by relation, side, popularity:5, candidates:4 or a label column; comma-separated."),
+]
+
+TieOption = Annotated[Tie, typer.Option(help="How ties are scored.")]
+ClusterOption = Annotated[Cluster, typer.Option(help="Queries that share this are resampled together.")]
+
+SeedsOption = Annotated[
+    Seeds | None,
+    typer.Option(help="Treat training runs as a random sample, or as fixed.", show_default="by their number"),
+]
+
+CommonOption = Annotated[
+    bool, typer.Option("--common", help="Use only the queries that all models have, instead of an error.")
+]
+
+DrawOption = Annotated[int, typer.Option("--seed", help="Seed of the random generator.")]
+FormatOption = Annotated[Format, typer.Option("--format", "-f", help="Output format.")]
+_MOST_VALUES = 10_000
+
+
+def parse_axis(name: str, text: str) -> list[float]:
+    """The numbers of an axis; ``start:stop:step`` includes its end.
+
+    Example:
+        >>> parse_axis("alpha", "-1:1:0.5"), parse_axis("beta", "0, 0.4")
+        ([-1.0, -0.5, 0.0, 0.5, 1.0], [0.0, 0.4])
+    """
+    try:
+        if ":" not in text:
+            values = [float(part) for part in text.split(",")]
+        else:
+            start, stop, step = (float(part) for part in text.split(":"))
+            count = math.floor((stop - start) / step + 1e-9) + 1 if step else 0
+            if count < 1:
+                raise UsageError(f"--{name} {text}: no step leads from start to stop", remedy="for example -1:1:0.5")
+            if count > _MOST_VALUES:
+                problem = f"The grid has {count:,} points; at most {_MOST_VALUES:,} are allowed."
+                raise UsageError(f"--{name} {text}: too many points", [problem])
+            # Multiplying instead of adding keeps steps of 0.1 on round numbers.
+            values = [round(start + i * step, 12) + 0.0 for i in range(count)]
+    except (ValueError, OverflowError):
+        raise UsageError(
+            f"--{name} {text}: not numbers", remedy="write start:stop:step, or numbers separated by commas"
+        ) from None
+    if any(math.isnan(value) for value in values):
+        raise UsageError(f"--{name} {text}: not a number")
+    return values
+
+
+def load(graph: str | None) -> KnowledgeGraph | None:
+    """The graph of the option, if it is given."""
+    if graph is None:
+        return None
+    from kgprobe.graph import load_graph
+
+    return load_graph(graph)
+
+
+def each_file(paths: Sequence[Path], work: Callable[[Path], Result]) -> list[tuple[Path, Result]]:
+    """Each path with the result of the work on it; the problems of all files are reported together."""
+    done, errors = [], []
+    for path in paths:
+        try:
+            done.append((path, work(path)))
+        except DataError as error:
+            errors.append(error)
+    if len(errors) == 1:
+        raise errors[0]
+    if errors:
+        lines = [line for error in errors for line in [error.title, *(f"  {problem}" for problem in error.problems)]]
+        raise DataError(f"{len(errors)} of {len(paths)} files cannot be used", lines, errors[0].remedy)
+    return done
+
+
+def read_models(paths: Sequence[Path], graph: KnowledgeGraph | None = None) -> tuple[dict[str, Ranks], dict[str, str]]:
+    """The rank table and the rank file of each model; every file is opened, read and validated once."""
+    from kgprobe.comparison.lineup import named_files
+    from kgprobe.ranks import RankFile
+
+    def read(path: Path) -> tuple[RankFile, Ranks]:
+        file = RankFile(path)
+        return file, read_file(file, graph)
+
+    tables = dict(result for _, result in each_file(paths, read))
+    files = named_files(list(tables))
+    return {name: tables[file] for name, file in files.items()}, {name: str(f.path) for name, f in files.items()}
+
+
+def read_file(file: RankFile, graph: KnowledgeGraph | None = None) -> Ranks:
+    """An open rank file as a table, with a progress bar if it is large."""
+    with watching(file.path) as progress:
+        return file.read(graph, progress)
 
 
 _WRITERS: dict[Format, Callable[[Sequence[Row]], str]] = {
@@ -50,34 +190,37 @@ def print_rows(rows: Sequence[Row], format: Format) -> None:  # noqa: A002
 
 
 def print_terminal(grid: Grid) -> None:
-    """Write a table to standard output: in colour and as wide as the terminal, if it is one."""
-    seen = sys.stdout.isatty()
-    sys.stdout.write(terminal(grid, width=shutil.get_terminal_size().columns if seen else None, colour=seen))
+    """Write a table to standard output; on a terminal in colour and folded to its width."""
+    is_terminal = sys.stdout.isatty()
+    width = shutil.get_terminal_size().columns if is_terminal else None
+    sys.stdout.write(terminal(grid, width=width, colour=is_terminal))
+
+
+def without(rows: Sequence[Row], hidden: dict[str, bool]) -> list[dict[str, Any]]:
+    """Rows without the columns that are marked as hidden."""
+    return [{name: value for name, value in row.items() if not hidden.get(name, False)} for row in rows]
 
 
 def note(text: str) -> None:
-    """Write a remark to standard error, where it cannot spoil a result."""
+    """Write a line to standard error."""
     print(text, file=sys.stderr)
 
 
-_LONG = 16 << 20
-
-"""A file of this many bytes takes longer than a moment."""
+_LARGE_FILE = 16 << 20  # bytes: smaller files are read in a moment
 
 
 @contextmanager
 def watching(path: Path) -> Iterator[Progress | None]:
-    """Gives what a `RankFile` should call for every batch; None where there is nothing to show or nobody to see it.
+    """Progress bar for reading a rank file; None for a small file, or where stderr is no terminal.
 
-    A file is read several times over (checks, then what weights need to know, then sums), so the bar counts rows and
-    time instead of pretending to know the end.
+    A file may be read in several passes (validation, weights, sums), so the bar counts rows and time, without a total.
 
     Example:
         >>> with watching(Path("small.parquet")) as progress:
         ...     print(progress)
         None
     """
-    if not sys.stderr.isatty() or not path.is_file() or path.stat().st_size < _LONG:
+    if not sys.stderr.isatty() or not path.is_file() or path.stat().st_size < _LARGE_FILE:
         yield None
         return
     from rich.console import Console
@@ -92,7 +235,7 @@ def watching(path: Path) -> Iterator[Progress | None]:
 
 @contextmanager
 def counting(what: str, total: int, unit: str) -> Iterator[Progress | None]:
-    """Gives what long work should call with how much has been done; None where nobody sees it.
+    """Progress bar with a total, for long computations; None where stderr is no terminal.
 
     Example:
         >>> with counting("ranking", 10, "queries") as progress:

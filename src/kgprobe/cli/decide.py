@@ -1,4 +1,4 @@
-"""``kgprobe decide``: which model to pick, from one perspective or over all of them."""
+"""``kgprobe decide``: which model is best at one (alpha, beta), or over a grid of them."""
 
 from __future__ import annotations
 
@@ -9,71 +9,55 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kgprobe.aggregate.weighted_mean import Tie
-from kgprobe.cli.console import Format, counting, note, print_rows
-from kgprobe.cli.options import (
-    Cluster,
-    ClusterOption,
-    CommonOption,
-    DrawOption,
-    FormatOption,
-    GraphOption,
-    RanksArgument,
-    SeedsOption,
-    TieOption,
-    load,
-    read_models,
-)
-from kgprobe.cli.surface import parse_axis
+from kgprobe.cli import console
 from kgprobe.report.grid import Record
 
 if TYPE_CHECKING:
     from kgprobe.decision import Decision, DecisionMap
 
-
 _REPLICATES, _REPLICATES_OF_MAP = 10_000, 2_000
-
-_DATA = (Format.json, Format.csv)
 
 
 def decide(
-    ranks: RanksArgument,
+    ranks: console.RanksArgument,
     alpha: Annotated[
         str, typer.Option(help="Sharpness: a number, numbers separated by commas, or start:stop:step.")
     ] = "1:-1:-0.5",
-    beta: Annotated[str, typer.Option(help="Popularity-bias robustness, written likewise.")] = "0:0.8:0.2",
-    graph: GraphOption = None,
-    level: Annotated[float, typer.Option(help="Confidence of intervals, tests and bands.")] = 0.95,
-    cluster: ClusterOption = Cluster.triple,
-    seeds: SeedsOption = None,
-    common: CommonOption = False,
+    beta: Annotated[str, typer.Option(help="Popularity-bias robustness, in the same notation.")] = "0:0.8:0.2",
+    graph: console.GraphOption = None,
+    level: Annotated[float, typer.Option(help="Confidence level of intervals, tests and bands.")] = 0.95,
+    cluster: console.ClusterOption = console.Cluster.triple,
+    seeds: console.SeedsOption = None,
+    common: console.CommonOption = False,
     replicates: Annotated[
         int | None,
         typer.Option(
-            help="How often queries are drawn again, and models swapped.",
-            show_default=f"{_REPLICATES:,}, for a map {_REPLICATES_OF_MAP:,}",
+            help="Bootstrap draws, and permutations.", show_default=f"{_REPLICATES:,}, for a map {_REPLICATES_OF_MAP:,}"
         ),
     ] = None,
-    tie: TieOption = Tie.mean,
-    seed: DrawOption = 0,
-    format: FormatOption = Format.table,  # noqa: A002
+    tie: console.TieOption = Tie.mean,
+    seed: console.DrawOption = 0,
+    format: console.FormatOption = console.Format.table,  # noqa: A002
 ) -> None:
-    """Say which model to pick: for one alpha and beta, or over a map of many (by default the paper's).
+    """Choose a model for one alpha and beta, or for each point of an (alpha, beta) grid (by default the paper's).
 
-    High alpha asks for sharp predictions, where only the top of a ranking counts; high beta for rare entities and
-    relations. Models whose lead is within noise are named together.
+    A high alpha rewards sharp predictions, where only the top of the ranking counts; a high beta gives more weight to
+    rare entities and relations. Models without a significant difference are named together.
     """
     from kgprobe.comparison.lineup import line_up
     from kgprobe.comparison.results import remarks
     from kgprobe.decision import decide as decide_at
     from kgprobe.decision import decision_map
 
-    alphas, betas = parse_axis("alpha", alpha), parse_axis("beta", beta)
-    knowledge = load(graph)
-    lineup = line_up(read_models(ranks), graph=knowledge, common=common)
+    alphas, betas = console.parse_axis("alpha", alpha), console.parse_axis("beta", beta)
+    knowledge = console.load(graph)
+    tables, _ = console.read_models(ranks, knowledge)
+    lineup = line_up(tables, graph=knowledge, common=common)
+    limits = remarks(lineup, seeds or lineup.usual_seeds)
     if len(alphas) == len(betas) == 1:
         draws = _REPLICATES if replicates is None else replicates
-        with counting("deciding", 2 * draws, "draws") as progress:
-            found = decide_at(
+        with console.counting("deciding", 2 * draws, "draws") as progress:
+            decision = decide_at(
                 lineup,
                 alphas[0],
                 betas[0],
@@ -86,29 +70,29 @@ def decide(
                 seed=seed,
                 progress=progress,
             )
-        _print_decision(found, format)
+        _print_decision(decision, format)
     else:
         draws = _REPLICATES_OF_MAP if replicates is None else replicates
         plane = decision_map(
             lineup, alphas, betas, cluster=cluster, level=level, seeds=seeds, tie=tie, replicates=draws, seed=seed
         )
         _print_map(plane, format)
-    for remark in remarks(lineup, seeds or lineup.usual_seeds):
-        note(remark)
+    for remark in limits:
+        console.note(remark)
 
 
-def _print_decision(decision: Decision, format: Format) -> None:  # noqa: A002
+def _print_decision(decision: Decision, format: console.Format) -> None:  # noqa: A002
     rows = decision.to_rows()
-    if format is Format.table:
+    if format is console.Format.table:
         print(f"{decision}\n")
     else:
-        note(str(decision))
-    print_rows(rows if format in _DATA else _for_people(rows), format)
+        console.note(str(decision))
+    console.print_rows(rows if format.is_data else _shortened(rows), format)
 
 
-def _for_people(rows: Sequence[Record]) -> list[Record]:
-    """Without the perspective, which is said in the answer, and without what is the same everywhere and known."""
-    uninteresting = {
+def _shortened(rows: Sequence[Record]) -> list[Record]:
+    """Rows without alpha and beta, which the decision names, and without columns that hold the default everywhere."""
+    hidden = {
         "alpha": True,
         "beta": True,
         "std": all(row["std"] is None for row in rows),
@@ -116,32 +100,30 @@ def _for_people(rows: Sequence[Record]) -> list[Record]:
         "queries": all(row["queries"] == round(row["effective"]) for row in rows),
         "trusted": all(row["trusted"] for row in rows),
     }
-    kept = [{key: value for key, value in row.items() if not uninteresting.get(key, False)} for row in rows]
-    return [row | {"effective": round(row["effective"])} for row in kept]
+    return [{**row, "effective": round(row["effective"])} for row in console.without(rows, hidden)]
 
 
-def _print_map(plane: DecisionMap, format: Format) -> None:  # noqa: A002
+def _print_map(plane: DecisionMap, format: console.Format) -> None:  # noqa: A002
     models, crossings = _models(plane), list(_crossings(plane))
-    if format in _DATA:
+    if format.is_data:
         records: dict[str, Sequence[Record]] = {"point": plane.to_rows(), "model": models, "crossing": crossings}
-        print_rows([{"record": record, **row} for record, rows in records.items() for row in rows], format)
+        console.print_rows([{"record": record, **row} for record, rows in records.items() for row in rows], format)
         return
-    print_rows(_places(plane), format)
+    console.print_rows(_places(plane), format)
     print()
-    print_rows(models, format)
+    console.print_rows(models, format)
     if crossings:
         print()
-        print_rows(_across(crossings), format)
+        console.print_rows(_across(crossings), format)
     _explain(plane)
 
 
 def _places(plane: DecisionMap) -> list[Record]:
-    """The place of every model, alpha and model down, beta across; in brackets the places that noise leaves open."""
+    """The place of each model, one row per alpha and model, one column per beta; in brackets its confidence range."""
     places, (best, worst) = plane.places(), plane.place_ranges()
 
     def cell(*at: int) -> str:
-        sure = best[at] == worst[at]
-        return str(places[at]) if sure else f"{places[at]} ({best[at]}-{worst[at]})"
+        return str(places[at]) if best[at] == worst[at] else f"{places[at]} [{best[at]}-{worst[at]}]"
 
     return [
         {"alpha": f"{alpha:g}", "model": model}
@@ -152,13 +134,13 @@ def _places(plane: DecisionMap) -> list[Record]:
 
 
 def _models(plane: DecisionMap) -> list[Record]:
-    won, surely = plane.share(), plane.share(beyond_noise=True)
+    won, significantly = plane.share(), plane.share(beyond_noise=True)
     best, possible = plane.pareto(), plane.pareto(beyond_noise=True)
     return [
         {
             "model": model,
             "wins": won[model],
-            "wins_beyond_noise": surely[model],
+            "wins_beyond_noise": significantly[model],
             "pareto": model in best,
             "pareto_within_noise": model in possible,
         }
@@ -167,7 +149,7 @@ def _models(plane: DecisionMap) -> list[Record]:
 
 
 def _crossings(plane: DecisionMap) -> Iterator[Record]:
-    """Where models that win somewhere change their order: along alpha for every beta, or along beta alone."""
+    """Points at which two winning models have equal scores: alphas for each beta, or betas of a single alpha."""
     winners = [model for model, share in plane.share().items() if share > 0]
     for first, second in combinations(winners, 2):
         if len(plane.alphas) > 1:
@@ -180,7 +162,7 @@ def _crossings(plane: DecisionMap) -> Iterator[Record]:
 
 
 def _across(crossings: list[Record]) -> list[Record]:
-    """The same, one row for each pair of models, beta across, and every alpha at which they are equal."""
+    """The crossings with one row per pair of models and one column per beta."""
     rows: dict[tuple[str, str], dict[str, str]] = {}
     for crossing in crossings:
         row = rows.setdefault((crossing["first"], crossing["second"]), {})
@@ -191,13 +173,15 @@ def _across(crossings: list[Record]) -> list[Record]:
 
 def _explain(plane: DecisionMap) -> None:
     if len(plane.models) == 1:
-        note("there is one model only, so there is nothing to decide")
+        console.note("There is only one model to choose from.")
         return
-    runs = {"random": "queries and training runs", "fixed": "queries"}[plane.settings["seeds"]]
-    note(
-        f"a place alone is beyond noise; brackets hold those that the choice of {runs} leaves open, "
-        f"at {100 * plane.settings['level']:g} % for all places together"
+    sampled = {"random": "queries and training runs", "fixed": "queries"}[plane.settings["seeds"]]
+    console.note(
+        f"Places in [brackets] are not statistically distinguishable at the {100 * plane.settings['level']:g} % level "
+        f"(sampling of {sampled}, all places simultaneously)."
     )
     for beta, effective, trusted in zip(plane.betas, plane.effective.min(axis=0), plane.trusted, strict=True):
         if not trusted:
-            note(f"beta {beta:g} rests on {effective:,.0f} effective queries: too few to tell noise from more")
+            console.note(
+                f"beta {beta:g}: the effective sample size of {effective:,.0f} queries is too small for a test."
+            )

@@ -1,4 +1,4 @@
-"""``kgprobe explain``: which rules put a candidate at its rank."""
+"""``kgprobe explain``: the rules behind the scores of candidates."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ from typing import Annotated
 
 import typer
 
-from kgprobe.cli.console import Format, print_rows
-from kgprobe.cli.options import FormatOption
+from kgprobe.cli.console import Format, FormatOption, print_rows
 from kgprobe.cli.rules import RunArgument, RunGraphOption, RunSeedOption, RunSelectOption
 
 
@@ -19,44 +18,33 @@ def explain(
             "--query",
             "-q",
             metavar="QUERY",
-            help='"head, relation, ?" or "?, relation, tail", by names or ids; commas or tabs between the three.',
-            show_default=False,
+            help='"head, relation, ?" or "?, relation, tail", with names or ids, separated by commas or tabs.',
         ),
     ],
     candidate: Annotated[
         list[str] | None,
-        typer.Option("--candidate", "-c", metavar="E", help="Show this answer too, wherever it is. May be repeated."),
+        typer.Option("--candidate", "-c", metavar="E", help="Also show this candidate. May be repeated."),
     ] = None,
-    top: Annotated[int, typer.Option(min=0, metavar="N", help="How many of the best answers.")] = 5,
-    rules: Annotated[int, typer.Option(min=0, metavar="N", help="How many rules of each answer.")] = 5,
-    new: Annotated[
-        bool, typer.Option("--new", help="Leave out answers that are known, unless they are named.")
-    ] = False,
+    top: Annotated[int, typer.Option(min=0, metavar="N", help="Number of top candidates.")] = 5,
+    rules: Annotated[int, typer.Option(min=0, metavar="N", help="Rules per candidate.")] = 5,
+    new: Annotated[bool, typer.Option("--new", help="Leave out known answers, except given candidates.")] = False,
     graph: RunGraphOption = None,
     select: RunSelectOption = None,
     seed: RunSeedOption = None,
     format: FormatOption = Format.table,  # noqa: A002
 ) -> None:
-    """Show the best answers to a query, and the rules that put them there.
+    """Show the top candidates of a query, and the rules behind their scores.
 
-    Ranks are those of 'kgprobe rank': known answers of any split are no candidates, except the one that is ranked. A
-    score is the sum of what is shown. Below it stand the strongest rules that lead to the answer, by how much the score
-    would fall without each, and the facts along one path.
+    Ranks are those of 'kgprobe rank': known answers of all splits are filtered, except the one that is ranked. A score
+    is the sum of the terms shown. Below it are the rules that contribute most, each with the decrease of the score
+    without it and the triples of one grounding.
     """
-    from kgprobe.train.trained_models import explain as explained
+    from kgprobe.train.trained_models import explain as explain_query
 
-    found = explained(
-        run,
-        query,
-        graph=graph,
-        select=select,
-        seed=seed,
-        candidates=candidate or [],
-        top=top,
-        rules=rules,
-        new=new,
+    explanation = explain_query(
+        run, query, graph=graph, select=select, seed=seed, candidates=candidate or [], top=top, rules=rules, new=new
     )
     if format is Format.table:
-        print(found)
+        print(explanation)
     else:
-        print_rows(found.to_rows(), format)
+        print_rows(explanation.to_rows(), format)

@@ -8,57 +8,49 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kgprobe.cli.console import note
-from kgprobe.cli.options import CommonOption, GraphOption, load, read_models
-from kgprobe.cli.surface import parse_axis
+from kgprobe.cli.console import CommonOption, GraphOption, each_file, load, note, parse_axis, read_file
 from kgprobe.errors import KgprobeError, UsageError, nearest
 from kgprobe.files import require_writable
-from kgprobe.report.figures import ENDINGS, FIGURES, FigureKind, Inputs, Offer, ending_of, find_figure, save
+from kgprobe.report.figures import ENDINGS, FIGURES, FigureKind, Inputs, Offer, figure_type, find_figure, save
 
 if TYPE_CHECKING:
     from kgprobe.ranks import RankFile
 
-
 EVERY = "all"
-
 _NAMES = ", ".join([*FIGURES, EVERY])
 
 
 def figure(
-    name: Annotated[str, typer.Argument(metavar="NAME", help=f"One of {_NAMES}.", show_default=False)],
+    name: Annotated[str, typer.Argument(metavar="NAME", help=f"One of {_NAMES}.")],
     output: Annotated[
         Path,
         typer.Option(
-            "--output",
-            "-o",
-            metavar="FILE",
-            help=f"The file to write (.{', .'.join(ENDINGS)}), or the folder for 'all'.",
-            show_default=False,
+            "--output", "-o", metavar="FILE", help=f"File to write (.{', .'.join(ENDINGS)}), or folder for 'all'."
         ),
     ],
-    ranks: Annotated[
-        list[Path] | None, typer.Argument(metavar="RANKS", help="Rank files (Parquet).", show_default=False)
-    ] = None,
+    ranks: Annotated[list[Path] | None, typer.Argument(metavar="RANKS", help="Rank files (Parquet).")] = None,
     graph: GraphOption = None,
     alpha: Annotated[
         str | None, typer.Option(help="Sharpness: start:stop:step, or numbers separated by commas.")
     ] = None,
-    beta: Annotated[str | None, typer.Option(help="Popularity-bias robustness, written likewise.")] = None,
-    metric: Annotated[str | None, typer.Option("--metric", "-m", help="What popularity-groups shows.")] = None,
+    beta: Annotated[str | None, typer.Option(help="Popularity-bias robustness, in the same notation.")] = None,
+    metric: Annotated[
+        str | None, typer.Option("--metric", "-m", help="Metric of the figure popularity-groups.")
+    ] = None,
     models: Annotated[
         list[str] | None,
-        typer.Option(help="Only these models, in this order, separated by commas; figures of two show the first two."),
+        typer.Option(help="Models to draw, in this order, comma-separated; figures of two models use the first two."),
     ] = None,
     common: CommonOption = False,
-    type_: Annotated[str, typer.Option("--type", metavar="TYPE", help="The kind of files that 'all' writes.")] = "pdf",
+    type_: Annotated[str, typer.Option("--type", metavar="TYPE", help="File type that 'all' writes.")] = "pdf",
 ) -> None:
-    """Draw a figure, or with 'all' every figure that the files allow."""
+    """Draw a figure, or with 'all' every figure that the given files allow."""
     from kgprobe.metrics import parse
 
     kinds = list(FIGURES.values()) if name == EVERY else [find_figure(name)]
     paths = {kind.name: output / f"{kind.name}.{type_}" if name == EVERY else output for kind in kinds}
     for path in paths.values():
-        ending_of(path)
+        figure_type(path)
     if metric is not None:
         parse(metric)
     files = _chosen(ranks or [], models or [])
@@ -73,36 +65,37 @@ def figure(
     if name != EVERY:
         _refuse_unused(kinds[0], {"alpha": alpha, "beta": beta, "metric": metric})
         if missing := kinds[0].missing(offer):
-            raise UsageError(f"the figure '{name}' needs more than it is given", missing)
+            raise UsageError(f"the figure '{name}' needs more input", missing)
     drawable = [kind for kind in kinds if not kind.missing(offer)]
     for kind in drawable:
         require_writable(paths[kind.name])
     inputs = _read(files, graph, offer, common)
-    left_out = {kind.name: f"needs {'; '.join(kind.missing(offer))}" for kind in kinds if kind not in drawable}
+    skipped = {kind.name: f"needs {'; '.join(kind.missing(offer))}" for kind in kinds if kind not in drawable}
     for kind in drawable:
         try:
             save(kind.draw(inputs), paths[kind.name])
         except KgprobeError as error:
             if name != EVERY:
                 raise
-            left_out[kind.name] = "; ".join([error.title, *error.problems])
+            skipped[kind.name] = "; ".join([error.title, *error.problems])
             continue
         note(f"wrote {paths[kind.name]}{_shown(kind, offer)}")
-    for left, reason in left_out.items():
-        note(f"left out {left}: {reason}")
+    for skipped_name, reason in skipped.items():
+        note(f"skipped {skipped_name}: {reason}".replace("`graph`", "--graph"))
 
 
 def _chosen(paths: Sequence[Path], models: Sequence[str]) -> dict[str, RankFile]:
-    """The rank files by model, of those that are wanted."""
+    """The rank files of the chosen models, by name."""
     from kgprobe.comparison import named_files
+    from kgprobe.ranks import RankFile
 
-    files = named_files(paths)
-    wanted = [name for text in models for name in ([text] if text in files else text.split(","))]
-    if unknown := [name for name in wanted if name not in files]:
+    files = named_files([RankFile(path) for path in paths])
+    chosen = [name for text in models for name in ([text] if text in files else text.split(","))]
+    if unknown := [name for name in chosen if name not in files]:
         raise UsageError(
             "--models names models that have no rank file", [f"'{name}'{nearest(name, files)}" for name in unknown]
         )
-    return {name: files[name] for name in wanted} if wanted else files
+    return {name: files[name] for name in chosen} if chosen else files
 
 
 def _holds_popularity(file: RankFile) -> bool:
@@ -112,19 +105,21 @@ def _holds_popularity(file: RankFile) -> bool:
 def _refuse_unused(kind: FigureKind, given: Mapping[str, str | None]) -> None:
     if unused := [f"--{option}" for option, text in given.items() if text is not None and option not in kind.options]:
         used = ", ".join(f"--{option}" for option in kind.options) or "none of them"
-        raise UsageError(f"{', '.join(unused)} would not change the figure '{kind.name}'", remedy=f"it takes {used}")
+        raise UsageError(f"{', '.join(unused)}: no option of the figure '{kind.name}'", remedy=f"it takes {used}")
 
 
 def _read(files: Mapping[str, RankFile], graph: str | None, offer: Offer, common: bool) -> Inputs:
     from kgprobe.comparison import line_up
 
     knowledge = load(graph)
-    tables = read_models([file.path for file in files.values()])
+    by_path = {file.path: file for file in files.values()}
+    read = dict(each_file(list(by_path), lambda path: read_file(by_path[path], knowledge)))
+    tables = {name: read[file.path] for name, file in files.items()}
     return Inputs(offer, line_up(tables, graph=knowledge, common=common) if tables else None, knowledge)
 
 
 def _shown(kind: FigureKind, offer: Offer) -> str:
-    """Which two models of several a figure shows."""
+    """Which two of several models a figure shows."""
     if not kind.pair or len(offer.models) <= 2:
         return ""
     first, second, *_ = offer.models

@@ -8,14 +8,13 @@ from typing import Annotated
 
 import typer
 
-from kgprobe.cli.console import note
-from kgprobe.cli.options import GraphOption
+from kgprobe.cli.console import GraphOption, note
 from kgprobe.errors import UsageError
 
 
 def import_ranks(
     format: Annotated[  # noqa: A002
-        str, typer.Argument(metavar="FORMAT", help="probe-json, csv, tsv or parquet.", show_default=False)
+        str, typer.Argument(metavar="FORMAT", help="probe-json, csv, tsv or parquet.")
     ],
     files: Annotated[list[Path], typer.Argument(metavar="FILE", help="One file, or one per training run.")],
     output: Annotated[Path, typer.Option("--output", "-o", metavar="OUT", help="Rank file to write.")],

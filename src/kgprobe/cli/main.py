@@ -1,11 +1,13 @@
-"""The command line: one file for each command, errors without a traceback."""
+"""The `kgprobe` command: one file per subcommand; user errors are printed without a traceback."""
 
 from __future__ import annotations
 
 import io
 import os
+import re
 import sys
-from typing import Annotated
+from collections.abc import Sequence
+from typing import Annotated, Any
 
 import typer
 
@@ -36,42 +38,26 @@ app = typer.Typer(
 )
 
 app.command("eval")(evaluate)
-
 app.command("surface")(surface)
-
 app.command("compare")(compare)
-
 app.command("decide")(decide)
-
 app.command("report")(report)
-
 app.command("figure")(figure)
-
 app.command("check")(check)
-
 app.command("train")(train)
-
 app.command("rank")(rank)
-
 app.command("rules")(rules)
-
 app.command("explain")(explain)
-
 app.command("import")(import_ranks)
-
 app.command("metrics")(metrics)
-
 app.command("properties")(properties)
-
 app.command("demo")(demo)
-
 app.add_typer(graph.app, name="graph")
-
 app.add_typer(openworld.app, name="openworld")
 
 
-def _version(wanted: bool) -> None:
-    if wanted:
+def _version(asked: bool) -> None:
+    if asked:
         from kgprobe.ranks.schema import package_version
 
         print(package_version())
@@ -84,31 +70,79 @@ def kgprobe(
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
-    """How good is a knowledge graph completion model, from the perspective you need?"""
+    """Evaluate knowledge graph completion models from rank files."""
+
+
+command = typer.main.get_command(app)
 
 
 def _run() -> None:
-    """Run the command; a reader that went away (`kgprobe ... | head`) ends it without a complaint."""
+    """Run the command; end quietly if the reader of its output is gone (`kgprobe ... | head`)."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(encoding="utf-8")  # results are the same bytes under every locale
+            stream.reconfigure(encoding="utf-8")  # the same bytes under every locale
     try:
         try:
-            app()
+            command()
         finally:
             sys.stdout.flush()
     except BrokenPipeError:
-        # Python flushes once more on its way out, which would complain after all.
+        # Python flushes stdout once more at exit, which must not fail.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
 
 
 def main() -> None:
-    """Run the command line; exit 0 when all is well, 1 for bad data, 2 for bad usage, 130 for Ctrl-C."""
-    # Threads of torch that wait must not keep a core busy that another one, or another program, needs.
+    """Run the command line; exit 0 on success, 1 for bad data, 2 for bad usage, 130 for Ctrl-C."""
+    # Waiting threads of torch must not occupy a core.
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")
     try:
         _run()
     except KgprobeError as error:
-        note(f"Error: {error}")
+        note(f"Error: {with_options(str(error), sys.argv[1:])}")
         sys.exit(error.exit_code)
+
+
+_OPTION_OF = {
+    "alphas": "alpha",
+    "betas": "beta",
+    "columns": "map",
+    "metrics": "metric",
+    "num_entities": "entities",
+    "sides": "side",
+    "train_share": "train",
+    "valid_share": "valid",
+}
+
+"""Arguments of library functions whose option has another name."""
+
+_ARGUMENT = re.compile(r"(?:\bargument )?`(\w+)(?:=([^`]*))?`")
+
+
+def with_options(message: str, arguments: Sequence[str]) -> str:
+    """A message of the library with the command's options in place of Python arguments in backticks.
+
+    Args:
+        message: The text of an error.
+        arguments: The words of the command line, which say whose options are meant.
+
+    Example:
+        >>> with_options("popularity is not recorded: give `graph`, or set `common=True`", ["compare", "a.parquet"])
+        'popularity is not recorded: give --graph, or set --common'
+    """
+    used: Any = command  # of click, or of the copy of click in newer versions of typer
+    for word in arguments:
+        used = getattr(used, "commands", {}).get(word, used)
+    options = {
+        parameter.name: max(parameter.opts, key=len) if parameter.param_type_name == "option" else parameter.metavar
+        for parameter in used.params
+    }
+
+    def option(match: re.Match[str]) -> str:
+        name, value = match[1], (match[2] or "True").strip("\"'")
+        written = options.get(name) or options.get(_OPTION_OF.get(name))
+        if written is None:
+            return match[0]
+        return written if value == "True" else f"{written} {value}"
+
+    return _ARGUMENT.sub(option, message)

@@ -1,4 +1,4 @@
-"""``kgprobe properties``: the paper's six properties, tested on every metric."""
+"""``kgprobe properties``: search each metric for counterexamples to the paper's six properties."""
 
 from __future__ import annotations
 
@@ -7,36 +7,34 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kgprobe.cli.console import Format, print_rows
-from kgprobe.cli.options import FormatOption
+from kgprobe.cli.console import Format, FormatOption, print_rows
 
 if TYPE_CHECKING:
     from kgprobe.metrics.six_properties import PropertyResult
 
-
 _LEGEND = """
 yes  no counterexample in {searched:,} comparisons    no  see the counterexamples
-+    only as the definition is tested here; taken literally it fails, see the notes
-*    differs from the paper's table ({differ} of the {claims} verdicts that both have)"""
++    holds for the definition used here, not for the literal one, see the notes
+*    differs from the paper's table ({differ} of {claims} shared verdicts)"""
 
 
 def properties(
     metric: Annotated[
-        list[str] | None, typer.Option("--metric", "-m", help="Only this metric; may be repeated.")
+        list[str] | None, typer.Option("--metric", "-m", help="Metric to test, by default all. May be repeated.")
     ] = None,
     format: FormatOption = Format.table,  # noqa: A002
 ) -> None:
-    """Test metrics for the paper's six properties by search for counterexamples."""
+    """Test metrics for the paper's six properties by searching for counterexamples."""
     from kgprobe.metrics.property_search import check_properties
 
     results = check_properties(metric or None)
     if format is Format.table:
-        _print_for_people(results)
+        _print_tables(results)
     else:
         print_rows([result.row() for result in results], format)
 
 
-def _print_for_people(results: Sequence[PropertyResult]) -> None:
+def _print_tables(results: Sequence[PropertyResult]) -> None:
     matrix: dict[str, dict[str, str]] = {}
     for result in results:
         matrix.setdefault(str(result.metric), {})[result.about.short] = _mark(result)
@@ -44,7 +42,7 @@ def _print_for_people(results: Sequence[PropertyResult]) -> None:
     compared = [result for result in results if result.agrees is not None]
     differing = [result for result in compared if not result.agrees]
     print(_LEGEND.format(searched=sum(r.searched for r in results), differ=len(differing), claims=len(compared)))
-    _print_section("Where the paper's table says otherwise", differing, "why", lambda result: result.reason)
+    _print_section("Differences from the paper's table", differing, "why", lambda result: result.reason)
     _print_section(
         "Counterexamples", results, "counterexample", lambda r: r.counterexample.text if r.counterexample else ""
     )

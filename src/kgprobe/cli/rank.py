@@ -1,4 +1,4 @@
-"""``kgprobe rank``: a model and a graph become a rank file."""
+"""``kgprobe rank``: rank the test triples of a graph with a model and write a rank file."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import typer
 
 from kgprobe.cli.console import counting, note
 from kgprobe.files import require_writable
+from kgprobe.report.grid import counted
 
 if TYPE_CHECKING:
     from kgprobe.predict import Setting
@@ -17,58 +18,50 @@ if TYPE_CHECKING:
 
 
 def rank(
-    model: Annotated[
-        str, typer.Argument(metavar="MODEL", help="A baseline, or the file or folder of a model.", show_default=False)
-    ],
-    graph: Annotated[
-        str, typer.Option("--graph", "-g", metavar="GRAPH", help="Directory or name of the graph.", show_default=False)
-    ],
-    output: Annotated[
-        Path, typer.Option("--output", "-o", metavar="OUT", help="The rank file to write.", show_default=False)
-    ],
-    split: Annotated[str, typer.Option("--split", metavar="SPLIT", help="The split that is ranked.")] = "test",
-    side: Annotated[
-        str, typer.Option("--side", metavar="SIDE", help="What is predicted: head, tail or both.")
-    ] = "both",
+    model: Annotated[str, typer.Argument(metavar="MODEL", help="Baseline, or file or folder of a model.")],
+    graph: Annotated[str, typer.Option("--graph", "-g", metavar="GRAPH", help="Directory or name of the graph.")],
+    output: Annotated[Path, typer.Option("--output", "-o", metavar="OUT", help="Rank file to write.")],
+    split: Annotated[str, typer.Option("--split", metavar="SPLIT", help="Split to rank.")] = "test",
+    side: Annotated[str, typer.Option("--side", metavar="SIDE", help="Side to predict: head, tail or both.")] = "both",
     triples: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Rank the facts of this file instead of a split.")
+        Path | None, typer.Option(metavar="FILE", help="Rank the triples of this file instead of a split.")
     ] = None,
     filter: Annotated[  # noqa: A002
         str | None,
         typer.Option(
             metavar="SPLITS",
-            help="Whose facts are no candidates: none, all, or splits and files joined by '+'.",
-            show_default="train+valid where valid is ranked, train+valid+test where test is",
+            help="Known triples to filter: none, all, or splits and files joined by '+'.",
+            show_default="train+valid for valid, train+valid+test for test",
         ),
     ] = None,
     candidates: Annotated[
         str,
         typer.Option(
-            metavar="SET", help="all entities, those seen in train on that side of the relation, or a file of sets."
+            metavar="SET", help="all entities, train (seen on that side of the relation), or a file of candidate sets."
         ),
     ] = "all",
     unlisted: Annotated[
-        str, typer.Option(metavar="HOW", help="Candidates that a top-k list leaves out: unknown, or all tied.")
+        str, typer.Option(metavar="HOW", help="Candidates outside a top-k list: unknown (rank intervals) or tied.")
     ] = "unknown",
     device: Annotated[
-        str, typer.Option("--device", metavar="DEVICE", help="cpu, or a device of torch such as cuda.")
+        str, typer.Option("--device", metavar="DEVICE", help="cpu, or a torch device such as cuda.")
     ] = "cpu",
-    threads: Annotated[int | None, typer.Option(metavar="N", help="Threads on the CPU.", show_default="all")] = None,
-    memory: Annotated[str, typer.Option(metavar="SIZE", help="Working memory beside vectors and filter.")] = "1GB",
-    batch: Annotated[int | None, typer.Option(metavar="N", help="Queries at a time.", show_default="chosen")] = None,
-    shards: Annotated[int, typer.Option(metavar="N", help="Ranges of entities that are counted in turn.")] = 1,
+    threads: Annotated[int | None, typer.Option(metavar="N", help="CPU threads.", show_default="all")] = None,
+    memory: Annotated[str, typer.Option(metavar="SIZE", help="Working memory, besides embeddings and filter.")] = "1GB",
+    batch: Annotated[int | None, typer.Option(metavar="N", help="Queries per batch.", show_default="automatic")] = None,
+    shards: Annotated[int, typer.Option(metavar="N", help="Shards of the entities, processed in turn.")] = 1,
     seed: Annotated[int, typer.Option(metavar="N", help="Seed of the random baseline.")] = 0,
-    name: Annotated[str | None, typer.Option("--name", metavar="NAME", help="Name of the model, for reports.")] = None,
+    name: Annotated[str | None, typer.Option("--name", metavar="NAME", help="Model name for reports.")] = None,
     trust_pickle: Annotated[
-        bool, typer.Option("--trust-pickle", help="Load a pickled model, which can run any program.")
+        bool, typer.Option("--trust-pickle", help="Load a pickled model; this can run arbitrary code.")
     ] = False,
 ) -> None:
-    """Rank every test fact against all entities.
+    """Rank the target of every test query among all candidates.
 
     MODEL is a baseline (random, entity-frequency, relation-frequency), a run of kgprobe train or one of its
     checkpoints, an embedding file (.npz or .safetensors with a header), a checkpoint folder of the RotatE code base, a
-    folder that PyKEEN saved, a score file (a matrix for each side) or top-k lists (.jsonl). Device, threads, memory,
-    batch and shards change how long it takes, never the ranks.
+    folder saved by PyKEEN, a score file (one matrix per side) or top-k lists (.jsonl). Device, threads, memory, batch
+    and shards change the run time, never the ranks.
     """
     from kgprobe.graph import load_graph
     from kgprobe.predict import Opening, Setting, open_model, rank_in
@@ -81,7 +74,7 @@ def rank(
     setting = Setting.build(
         load_graph(graph), split=split, sides=side, triples=triples, filter=filter, candidates=candidates
     )
-    opened = open_model(model, Opening(setting.graph, setting.facts, seed, trust_pickle, how))
+    opened = open_model(model, Opening(setting.graph, setting.ranked, seed, trust_pickle, how))
     start = time.monotonic()
     with counting("ranking", setting.queries, "queries") as progress:
         ranks = rank_in(setting, opened, resources, name, progress)
@@ -90,9 +83,7 @@ def rank(
 
 
 def _report(setting: Setting, ranks: Ranks, output: Path, seconds: float) -> None:
-    filtered, rate = "+".join(setting.known.names) or "nothing", len(ranks) / max(seconds, 1e-9)
-    note(f"wrote {output}: {len(ranks):,} queries in {seconds:,.1f} s ({rate:,.0f} a second), filtered by {filtered}")
-    if setting.facts.repeated:
-        one = setting.facts.repeated == 1
-        how = "fact is given more than once and was" if one else "facts are given more than once and were"
-        note(f"{setting.facts.repeated:,} {how} ranked once")
+    known, rate = "+".join(setting.known.names) or "nothing", len(ranks) / max(seconds, 1e-9)
+    note(f"wrote {output}: {len(ranks):,} queries in {seconds:,.1f} s ({rate:,.0f} a second), filtered by {known}")
+    if setting.ranked.repeated:
+        note(f"{counted(setting.ranked.repeated, 'duplicate triple')} ranked only once")

@@ -1,4 +1,4 @@
-"""``kgprobe rules``: what a model of rules has learned, as logic that people can read."""
+"""``kgprobe rules``: the rules of a rule-based model."""
 
 from __future__ import annotations
 
@@ -9,35 +9,37 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kgprobe.cli.console import Format, note, print_rows
-from kgprobe.cli.options import FormatOption
+from kgprobe.cli.console import Format, FormatOption, note, print_rows
 from kgprobe.errors import UsageError
 
 if TYPE_CHECKING:
     from kgprobe.arrays import AnyInts
 
-
-RunArgument = Annotated[
-    Path, typer.Argument(metavar="RUN", help="A run of a model of rules, or a checkpoint in it.", show_default=False)
-]
+RunArgument = Annotated[Path, typer.Argument(metavar="RUN", help="Run of a rule-based model, or a checkpoint in it.")]
 
 RunGraphOption = Annotated[
     str | None,
-    typer.Option("--graph", "-g", metavar="GRAPH", help="Directory or name of its graph.", show_default="by its name"),
+    typer.Option(
+        "--graph",
+        "-g",
+        metavar="GRAPH",
+        help="Directory or name of its graph.",
+        show_default="the graph it was trained on",
+    ),
 ]
 
 RunSelectOption = Annotated[
     str | None,
-    typer.Option("--select", metavar="METRIC", help="The metric that chose the checkpoint.", show_default="the first"),
+    typer.Option("--select", metavar="METRIC", help="Metric that selected the checkpoint.", show_default="the first"),
 ]
 
 RunSeedOption = Annotated[
-    int | None, typer.Option("--seed", metavar="N", help="The seed of the run.", show_default="the first")
+    int | None, typer.Option("--seed", metavar="N", help="Seed of the run.", show_default="the first")
 ]
 
 
 class Sort(StrEnum):
-    """What rules are put in order by."""
+    """The sort key of rules."""
 
     weight = "weight"
     confidence = "confidence"
@@ -51,25 +53,23 @@ def rules(
     run: RunArgument,
     relation: Annotated[
         list[str] | None,
-        typer.Option(metavar="R", help="Relations whose rules are shown, by name or id. May be repeated."),
+        typer.Option(metavar="R", help="Show the rules of this relation (name or id). May be repeated."),
     ] = None,
     graph: RunGraphOption = None,
     select: RunSelectOption = None,
     seed: RunSeedOption = None,
     top: Annotated[
         int | None,
-        typer.Option(
-            min=1, metavar="N", help="Rules of each relation.", show_default=f"{_TOP} with --relation, else 1"
-        ),
+        typer.Option(min=1, metavar="N", help="Rules per relation.", show_default=f"{_TOP} with --relation, else 1"),
     ] = None,
-    sort: Annotated[Sort, typer.Option(help="What rules are put in order by.")] = Sort.weight,
+    sort: Annotated[Sort, typer.Option(help="Sort key.")] = Sort.weight,
     format: FormatOption = Format.table,  # noqa: A002
 ) -> None:
-    """Show the rules of a model: the best one of every relation, or those of the relations you name.
+    """Show the rules of a model: the best rule of each relation, or the rules of the given relations.
 
-    The weight of a rule is by how much one path of it alone moves a score, where tails and where heads are predicted.
-    Its support is the number of training facts that follow from it, and its confidence the share of what follows from
-    it that are training facts.
+    The weight of a rule is the change of the score by one grounding of its body, for tail and for head queries. The
+    support is the number of training triples that the rule implies, the confidence their share among all triples that
+    it implies.
     """
     require_models(run)
     from kgprobe.models.rules.explanations import rule_rows
@@ -77,27 +77,27 @@ def rules(
     from kgprobe.train.trained_models import open_rules
 
     opened = open_rules(run, graph, select=select, seed=seed)
-    wanted = list(dict.fromkeys(Vocabulary(opened.graph).relations(relation))) if relation else None
-    most = top or (_TOP if wanted else 1)
-    rows = rule_rows(opened.scorer, opened.graph, relations=wanted, sort=sort, top=most)
+    heads = list(dict.fromkeys(Vocabulary(opened.graph).relations(relation))) if relation else None
+    most = top or (_TOP if heads else 1)
+    rows = rule_rows(opened.scorer, opened.graph, relations=heads, sort=sort, top=most)
     if rows or format is not Format.table:
         print_rows(rows, format)
     learned = opened.scorer.rules
-    _remark(opened.name, learned.head % max(learned.relations, 1), wanted)
+    _print_count(opened.name, learned.head % max(learned.relations, 1), heads)
 
 
 def require_models(run: Path) -> None:
-    """Complain where what opens a trained model is not installed."""
+    """Raise a UsageError if the packages that open a trained model are not installed."""
     from importlib.util import find_spec
 
     missing = [name for name in ("torch", "safetensors", "scipy") if find_spec(name) is None]
     if missing:
-        raise UsageError(f"{run}: it needs {' and '.join(missing)}", remedy="pip install 'kgprobe[models]'")
+        raise UsageError(f"{run}: opening it needs {' and '.join(missing)}", remedy="pip install 'kgprobe[models]'")
 
 
-def _remark(model: str, concluded: AnyInts, wanted: Sequence[int] | None) -> None:
+def _print_count(model: str, heads: AnyInts, relations: Sequence[int] | None) -> None:
     import numpy as np
 
-    counted = concluded if wanted is None else concluded[np.isin(concluded, wanted)]
-    about = f"{len(np.unique(counted)):,} relations" if wanted is None else "these relations"
-    note(f"{model} has {len(counted):,} rules of {about}, those for tails and for heads counted apart")
+    shown = heads if relations is None else heads[np.isin(heads, relations)]
+    about = f"{len(np.unique(shown)):,} relations" if relations is None else "these relations"
+    note(f"{model} has {len(shown):,} rules for {about}; rules for tail and for head queries are counted separately")

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from kgprobe.cli.console import Format, counting, note, print_rows
-from kgprobe.cli.options import FormatOption
+from kgprobe.cli.console import Format, FormatOption, counting, note, print_rows
 from kgprobe.cli.training_output import result_rows, tied_share, training_bar
 from kgprobe.errors import DataError, UsageError
 from kgprobe.models.registry import MODELS, model_kind

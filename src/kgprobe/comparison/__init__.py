@@ -1,4 +1,4 @@
-"""Are two models different? Paired tests and confidence intervals on the same queries."""
+"""Compare models on the same queries: confidence intervals and paired significance tests."""
 
 from kgprobe.comparison.lineup import Clusters, Lineup, line_up, named_files
 from kgprobe.comparison.model_comparison import compare_models

@@ -1,7 +1,7 @@
-"""One metric of several models on the same clusters, evaluated on many bootstrap draws.
+"""Estimator families: one metric of several models on the same clusters, evaluated on many bootstrap draws.
 
-The share of the weight below a rank varies between draws of n clusters by at most 0.5 / sqrt(n) (its standard
-deviation), so a window of eight times that around one half holds the median of every draw, for all that can be seen.
+The share of the weight below a rank has a standard deviation of at most 0.5 / sqrt(n) between draws of n clusters, so a
+window of eight standard deviations around one half contains the median of practically every draw.
 """
 
 from __future__ import annotations
@@ -27,59 +27,25 @@ _DEVIATIONS = 8
 
 _MEDIANS: set[type[Metric]] = {MedianRank, IMedianRank, MADRank}
 
-
-def narrowed(estimators: Sequence[Estimator]) -> list[Estimator]:
-    """The same values from fewer ranks, those of all models that are far off counted as equal.
-
-    Args:
-        estimators: A metric without derivative, of several models on the same clusters.
-    """
-    parts = [part for one in estimators for part in one.parts if isinstance(part, DistributionPart)]
-    if not all(type(part.metric) in _MEDIANS for part in parts):
-        return list(estimators)
-    centres, halves = (list(ends) for ends in zip(*map(_ends, parts), strict=True))
-    low, high = _hull(centres)
-    if isinstance(parts[0].metric, MADRank):  # distances reach from any centre to the ends of what holds half
-        far = max(_hull(halves)[1] - low, high - _hull(halves)[0])
-        low, high = low - far, high + far
-    kept = iter([part.within(low, high) for part in parts])
-    return [replace(one, parts=tuple(next(kept) for _ in one.parts)) for one in estimators]
-
-
-def _ends(part: DistributionPart) -> tuple[Ends, Ends]:
-    """Between which ranks medians of draws are, and between which ranks more than half of every draw is."""
-    ranks = part.ranks
-    by_cluster, by_rank = (np.asarray(part.columns.sum(axis=axis)) for axis in (1, 0))
-    room = _DEVIATIONS / 2 * math.sqrt(np.square(by_cluster).sum()) / by_cluster.sum()
-    share = np.cumsum(by_rank) / by_rank.sum()
-    low, high = (ranks[min(int(np.searchsorted(share, at)), len(ranks) - 1)] for at in (0.5 - room, 0.5 + room))
-    distance = np.sort(np.abs(np.subtract.outer([low, high], ranks)).ravel())
-    below = np.concatenate([[0.0], share])
-    within = below[np.searchsorted(ranks, low + distance, "right")] - below[np.searchsorted(ranks, high - distance)]
-    reach = distance[min(int(np.searchsorted(within, 0.5 + room)), len(distance) - 1)]
-    return (float(low), float(high)), (float(high - reach), float(low + reach))
-
-
-def _hull(intervals: Sequence[Ends]) -> Ends:
-    return min(low for low, _ in intervals), max(high for _, high in intervals)
+_KEPT_CELLS = 1 << 26
 
 
 @dataclass(frozen=True)
 class Replicates:
-    """What a metric would have been on other draws of clusters.
+    """Bootstrap replicates of a metric.
 
     Attributes:
         values: An array [replicates, models].
-        covariance: The models' squared standard errors and covariances as each replicate would estimate them, an
-            array [replicates, models, models]; none for a metric without derivative.
+        covariance: The covariance matrix of the models' values as each replicate estimates it, an array [replicates,
+            models, models]; None for a metric without derivative.
     """
 
     values: Floats
     covariance: Floats | None
 
     def of(self, contrast: Floats) -> tuple[Floats, Floats | None]:
-        """Values and standard errors of a weighted sum of the models, such as a difference."""
-        used = np.flatnonzero(contrast)  # a model that has no value must not take away those of others
+        """Values and standard errors of a linear combination of the models, such as a difference."""
+        used = np.flatnonzero(contrast)  # a model without a value must not affect the others
         values = self.values[:, used] @ contrast[used]
         if self.covariance is None:
             return values, None
@@ -92,7 +58,7 @@ class EstimatorFamily(ABC):
 
     Attributes:
         estimators: The metric of every model.
-        clusters: How many clusters there are.
+        clusters: The number of clusters.
     """
 
     def __init__(self, estimators: Sequence[Estimator]) -> None:
@@ -105,22 +71,22 @@ class EstimatorFamily(ABC):
         return np.array([estimator.estimate for estimator in self.estimators])
 
     def by_run(self) -> EstimatorFamily:
-        """The training runs of all models, as if each were a model of its own."""
+        """The family in which every training run is a model of its own."""
         return estimator_family([run for estimator in self.estimators for run in estimator.by_run()])
 
     @property
     @abstractmethod
     def influence(self) -> Floats | None:
-        """What each cluster adds to the deviation of every model, [clusters, models]; none without derivative."""
+        """The influence of each cluster on the value of every model, [clusters, models]; None without derivative."""
 
     @property
     @abstractmethod
-    def kept(self) -> Reduction:
-        """What is to be kept of each draw of clusters."""
+    def reduction(self) -> Reduction:
+        """What to compute of each draw of clusters."""
 
     @abstractmethod
-    def finish(self, kept: Floats) -> Replicates:
-        """The replicates, from all that was kept."""
+    def finish(self, reduced: Floats) -> Replicates:
+        """The replicates, from the results of `reduction`."""
 
 
 class SmoothFamily(EstimatorFamily):
@@ -129,7 +95,7 @@ class SmoothFamily(EstimatorFamily):
     Attributes:
         condensed: The estimators with as few columns as they need.
         columns: All their columns, [clusters, columns].
-        reads: Which of them each model reads.
+        reads: The positions of each model's columns.
     """
 
     def __init__(self, estimators: Sequence[Estimator]) -> None:
@@ -141,14 +107,14 @@ class SmoothFamily(EstimatorFamily):
         self._ratio = total / total[0] if total[0] else np.zeros(len(total))
 
     @property
-    def kept(self) -> Reduction:
-        """Sums of columns, and of their products in pairs."""
+    def reduction(self) -> Reduction:
+        """Sums of columns, and of the products of each pair of columns."""
         return ColumnSums(int(self.columns.shape[1]) + len(self._left), self._design)
 
     def _design(self, rows: slice) -> Floats:
-        """The columns and their products in pairs.
+        """The columns and the products of each pair of columns.
 
-        In the products, every column is taken relative to the first (the weights), lest nearly equal scores cancel.
+        In the products, every column is taken relative to the first (the weights) to avoid cancellation.
         """
         own = self.columns[rows]
         basis = own - np.multiply.outer(own[:, 0], self._ratio)
@@ -160,14 +126,13 @@ class SmoothFamily(EstimatorFamily):
         pairs *= basis[:, self._right]
         return design
 
-    def finish(self, kept: Floats) -> Replicates:
-        """Values and covariances of the models."""
+    def finish(self, reduced: Floats) -> Replicates:
         width = self.columns.shape[1]
-        sums, pairs = kept[:, :width], kept[:, width:]
-        squares = np.empty((len(kept), width, width))
+        sums, pairs = reduced[:, :width], reduced[:, width:]
+        squares = np.empty((len(reduced), width, width))
         squares[:, self._left, self._right] = pairs
         squares[:, self._right, self._left] = pairs
-        values = np.empty((len(kept), len(self.estimators)))
+        values = np.empty((len(reduced), len(self.estimators)))
         gradient = np.zeros((*values.shape, width))
         with np.errstate(invalid="ignore", divide="ignore", over="ignore"):  # a replicate may have no weight at all
             for i, (estimator, own) in enumerate(zip(self.condensed, self.reads, strict=True)):
@@ -181,7 +146,6 @@ class SmoothFamily(EstimatorFamily):
 
     @cached_property
     def influence(self) -> Floats:
-        """The derivative at the sums as they are, applied to each cluster."""
         with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
             made = np.stack([one.columns @ one.gradient(one.sums) for one in self.condensed], axis=1)
             return np.asarray(made - made.mean(axis=0))
@@ -196,76 +160,76 @@ class StepFamily(EstimatorFamily):
         super().__init__(narrowed(estimators))
 
     @property
-    def kept(self) -> Reduction:
-        """The value of every model: sums for every rank would be too many to keep."""
+    def reduction(self) -> Reduction:
+        """The value of every model: sums for every rank would take too much memory."""
         return DrawFunction(len(self.estimators), self._values)
 
     def _values(self, counts: Floats) -> Floats:
         return np.stack([estimator.value(counts @ estimator.columns) for estimator in self.estimators], axis=1)
 
-    def finish(self, kept: Floats) -> Replicates:
-        """Values alone."""
-        return Replicates(kept, None)
+    def finish(self, reduced: Floats) -> Replicates:
+        return Replicates(reduced, None)
 
 
 def estimator_family(estimators: Sequence[Estimator]) -> EstimatorFamily:
-    """One metric of several models on the same clusters.
-
-    Example:
-        >>> from kgprobe.comparison.lineup import line_up
-        >>> from kgprobe.comparison.estimators import estimator
-        >>> from kgprobe.metrics import parse
-        >>> from kgprobe.ranks import Ranks
-        >>> ranks = Ranks.from_columns(
-        ...     head=[0, 1], relation=[0, 0], tail=[1, 2], side=["tail"] * 2, rank=[1, 2], candidates=[9, 9]
-        ... )
-        >>> lineup = line_up({"mine": ranks})
-        >>> mine = estimator_family([estimator(lineup, "mine", parse("MRR"), clusters=lineup.clusters())])
-        >>> mine.estimate.tolist(), mine.influence.tolist()
-        ([0.75], [[0.125], [-0.125]])
-        >>> mine.finish(np.array([[2.0, 0.0]]) @ mine.kept.rows(slice(None))).values.tolist()
-        [[1.0]]
-    """
+    """One metric of several models on the same clusters."""
     kind = SmoothFamily if all(estimator.smooth for estimator in estimators) else StepFamily
     return kind(estimators)
-
-
-_KEPT_CELLS = 1 << 26
 
 
 def bootstrap(
     families: Sequence[EstimatorFamily], *, replicates: int, seed: int = 0, progress: Progress | None = None
 ) -> Iterator[Replicates]:
-    """The replicates of every family, one after the other.
+    """The bootstrap replicates of every family, one after the other.
 
     Args:
         families: Metrics of models, all on the same clusters.
-        replicates: How many times clusters are drawn anew.
-        seed: Makes the draws repeatable.
-        progress: Is told how many replicates have been made since it was last told.
-
-    Example:
-        >>> from kgprobe.comparison.estimators import estimator
-        >>> from kgprobe.comparison.estimator_families import estimator_family
-        >>> from kgprobe.comparison.lineup import line_up
-        >>> from kgprobe.metrics import parse
-        >>> from kgprobe.ranks import Ranks
-        >>> ranks = Ranks.from_columns(
-        ...     head=[0, 1], relation=[0, 0], tail=[1, 2], side=["tail"] * 2, rank=[1, 2], candidates=[9, 9]
-        ... )
-        >>> lineup = line_up({"mine": ranks})
-        >>> mrr = estimator_family([estimator(lineup, "mine", parse("MRR"), clusters=lineup.clusters())])
-        >>> (made,) = bootstrap([mrr], replicates=1000)
-        >>> import numpy as np
-        >>> np.unique(made.values).tolist()
-        [0.5, 0.75, 1.0]
+        replicates: The number of bootstrap draws.
+        seed: The seed of the random generator.
+        progress: Called with the number of new draws.
     """
-    kinds = [family.kept for family in families]
+    kinds = [family.reduction for family in families]
     at_once = max(1, _KEPT_CELLS // (replicates * max((kind.width for kind in kinds), default=1)))
     for start in range(0, len(families), at_once):
         batch, own = families[start : start + at_once], kinds[start : start + at_once]
         clusters = batch[0].clusters
-        told = progress if start == 0 else None
-        keep = side_by_side(own, clusters)
-        kept = gathered(resampled, keep, clusters=clusters, total=replicates, seed=seed, progress=told)
-        yield from (family.finish(part) for family, part in zip(batch, parted(kept, own), strict=True))
+        reported = progress if start == 0 else None
+        reduce = side_by_side(own, clusters)
+        reduced = gathered(resampled, reduce, clusters=clusters, total=replicates, seed=seed, progress=reported)
+        yield from (family.finish(part) for family, part in zip(batch, parted(reduced, own), strict=True))
+
+
+def narrowed(estimators: Sequence[Estimator]) -> list[Estimator]:
+    """The same values from fewer columns: ranks far from the median of every model are clipped.
+
+    Args:
+        estimators: A metric without derivative, of several models on the same clusters.
+    """
+    parts = [part for one in estimators for part in one.parts if isinstance(part, DistributionPart)]
+    if not all(type(part.metric) in _MEDIANS for part in parts):
+        return list(estimators)
+    centres, halves = (list(ends) for ends in zip(*map(_ends, parts), strict=True))
+    low, high = _hull(centres)
+    if isinstance(parts[0].metric, MADRank):  # distances reach from any median to any end
+        far = max(_hull(halves)[1] - low, high - _hull(halves)[0])
+        low, high = low - far, high + far
+    narrow = iter([part.within(low, high) for part in parts])
+    return [replace(one, parts=tuple(next(narrow) for _ in one.parts)) for one in estimators]
+
+
+def _ends(part: DistributionPart) -> tuple[Ends, Ends]:
+    """The interval of ranks that contains the median of every draw, and one that contains more than half of it."""
+    ranks = part.ranks
+    by_cluster, by_rank = (np.asarray(part.columns.sum(axis=axis)) for axis in (1, 0))
+    room = _DEVIATIONS / 2 * math.sqrt(np.square(by_cluster).sum()) / by_cluster.sum()
+    share = np.cumsum(by_rank) / by_rank.sum()
+    low, high = (ranks[min(int(np.searchsorted(share, at)), len(ranks) - 1)] for at in (0.5 - room, 0.5 + room))
+    distance = np.sort(np.abs(np.subtract.outer([low, high], ranks)).ravel())
+    below = np.concatenate([[0.0], share])
+    within = below[np.searchsorted(ranks, low + distance, "right")] - below[np.searchsorted(ranks, high - distance)]
+    reach = distance[min(int(np.searchsorted(within, 0.5 + room)), len(distance) - 1)]
+    return (float(low), float(high)), (float(high - reach), float(low + reach))
+
+
+def _hull(intervals: Sequence[Ends]) -> Ends:
+    return min(low for low, _ in intervals), max(high for _, high in intervals)

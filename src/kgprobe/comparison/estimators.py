@@ -1,6 +1,7 @@
-"""Metrics of models, and their differences, as functions of sums over clusters of queries.
+"""Estimators: metrics of models and their differences as functions of sums over clusters of queries.
 
-Resampling clusters re-weighs their sums, so a thousand replicates are one matrix product ``counts @ columns``.
+A bootstrap draw changes only how often each cluster counts, so a thousand draws are one matrix product
+``counts @ columns``.
 """
 
 from __future__ import annotations
@@ -13,94 +14,30 @@ from typing import Any
 
 import numpy as np
 
-from kgprobe.aggregate import Tie, tied_rank, tied_score
+from kgprobe.aggregate import Sums, Tie, tied_rank
+from kgprobe.aggregate.weighted_mean import query_values, weighted
+from kgprobe.aggregate.weights import table_weights
 from kgprobe.arrays import Floats, Ints, distinct, sum_by
 from kgprobe.comparison.lineup import Clusters, GroupCells, Lineup, whole
 from kgprobe.errors import UsageError
-from kgprobe.metrics.evaluation import chance, read_column
-from kgprobe.metrics.metric import (
-    DistributionMetric,
-    IndexMetric,
-    MeanMetric,
-    Metric,
-    RatioMetric,
-    Statistic,
-    Sums,
-    ZMetric,
-)
-from kgprobe.metrics.rank_metrics import IMedianRank, MADRank, MedianRank, StdRank, VarRank
+from kgprobe.metrics.metric import DistributionMetric, IndexMetric, MeanMetric, Metric, RatioMetric, ZMetric
+from kgprobe.metrics.rank_metrics import StdRank, VarRank
 from kgprobe.ranks import Ranks
-
-_ROUNDING = 1e-12
-
-
-def medians(values: Floats, weight: Floats) -> Floats:
-    """The value at which half of the weight is reached, or the mean of two where it is reached exactly.
-
-    Args:
-        values: In ascending order.
-        weight: The weight of each, one row for each distribution.
-
-    Example:
-        >>> medians(np.array([1.0, 2.0, 9.0]), np.array([[1.0, 1.0, 1.0], [2.0, 0.0, 2.0]])).tolist()
-        [2.0, 5.0]
-    """
-    cumulative = np.cumsum(weight, axis=1)
-    half = cumulative[:, -1:] / 2
-    lower = (cumulative < half * (1 - _ROUNDING)).sum(axis=1)
-    upper = (cumulative <= half * (1 + _ROUNDING)).sum(axis=1)
-    return np.asarray(values[lower] + values[np.minimum(upper, len(values) - 1)]) / 2
-
-
-def deviations(values: Floats, weight: Floats) -> Floats:
-    """The median distance from the median.
-
-    Example:
-        >>> deviations(np.array([1.0, 2.0, 9.0]), np.array([[1.0, 1.0, 1.0], [3.0, 0.0, 1.0]])).tolist()
-        [1.0, 0.0]
-    """
-    centres, which = np.unique(medians(values, weight), return_inverse=True)
-    found = np.empty(len(weight))
-    for place, centre in enumerate(centres):  # few: most draws have one of a few medians
-        distance = np.abs(values - centre)
-        order, own = np.argsort(distance), which == place
-        found[own] = medians(distance[order], weight[own][:, order])
-    return found
-
-
-def of_distributions(metric: DistributionMetric, ranks: Floats, weight: Floats) -> Floats:
-    """A statistic of every row, at once where that is known how.
-
-    Args:
-        metric: The statistic.
-        ranks: Distinct ranks in ascending order.
-        weight: The weight of each, one row for each distribution.
-    """
-    if (at_once := _AT_ONCE.get(type(metric))) is not None:
-        return at_once(ranks, weight)
-    return np.array([metric.of_distribution(ranks[row > 0], row[row > 0]) for row in weight])
-
-
-_AT_ONCE: dict[type[DistributionMetric], Callable[[Floats, Floats], Floats]] = {
-    MedianRank: medians,
-    IMedianRank: lambda ranks, weight: 1 / medians(ranks, weight),
-    MADRank: deviations,
-}
 
 _MOMENT_ROUNDING = 1e-13
 
 
 class Part(ABC):
-    """The metric of one training run: which columns it reads, and what it makes of their sums."""
+    """The metric of one training run, as a function of sums of its columns."""
 
     columns: Any
     """An array or sparse matrix [clusters, columns]."""
     smooth: bool
-    """Whether its value has a derivative, so that a standard error can be had from it."""
+    """Whether the value has a derivative, from which a standard error can be computed."""
 
     @abstractmethod
     def on(self, clusters: slice) -> Part:
-        """The same on some of the clusters."""
+        """The same metric on some of the clusters."""
 
     @abstractmethod
     def value(self, sums: Any) -> Any:
@@ -117,7 +54,6 @@ class MeanPart(Part):
         self.columns = np.stack(list(columns.values()), axis=1)
 
     def on(self, clusters: slice) -> MeanPart:
-        """The same on some of the clusters."""
         return MeanPart(self.metric, dict(zip(self.names, self.columns[clusters].T, strict=True)))
 
     @property
@@ -126,15 +62,12 @@ class MeanPart(Part):
         return type(self.metric).finish in _LINEAR
 
     def value(self, sums: Any) -> Any:
-        """What the metric makes of the sums."""
-        given = {name: sums[..., i] for i, name in enumerate(self.names)}
-        missing = dict.fromkeys(("squared_weight", "score", "chance_mean", "chance_variance"), np.array(np.nan))
         with np.errstate(invalid="ignore", divide="ignore"):
-            return self.metric.finish(Sums(**(missing | given)))
+            return self.metric.finish(Sums(**{name: sums[..., i] for i, name in enumerate(self.names)}))
 
 
 class DistributionPart(Part):
-    """A statistic of the distribution of ranks: it needs the weight of every rank that occurs."""
+    """A statistic of the distribution of ranks, with a column for every rank that occurs."""
 
     smooth = False
 
@@ -142,11 +75,10 @@ class DistributionPart(Part):
         self.metric, self.ranks, self.columns = metric, ranks, columns
 
     def on(self, clusters: slice) -> DistributionPart:
-        """The same on some of the clusters."""
         return DistributionPart(self.metric, self.ranks, self.columns[clusters])
 
     def within(self, low: float, high: float) -> DistributionPart:
-        """The same, where lower ranks count as the one limit and higher ranks as the other."""
+        """The same metric with ranks clipped to these limits."""
         from scipy import sparse
 
         ranks, place = np.unique(np.clip(self.ranks, low, high), return_inverse=True)
@@ -155,9 +87,7 @@ class DistributionPart(Part):
         return DistributionPart(self.metric, ranks, self.columns @ merged)
 
     def value(self, sums: Any) -> Any:
-        """The statistic of every replicate."""
-        flat = np.asarray(sums).reshape(-1, len(self.ranks))
-        return of_distributions(self.metric, self.ranks, flat).reshape(np.shape(sums)[:-1])
+        return self.metric.of_distribution(self.ranks, np.asarray(sums))
 
 
 class MomentPart(Part):
@@ -169,38 +99,33 @@ class MomentPart(Part):
         self.of_variance, self.columns = of_variance, columns
 
     def on(self, clusters: slice) -> MomentPart:
-        """The same on some of the clusters."""
         return MomentPart(self.of_variance, self.columns[clusters])
 
     def value(self, sums: Any) -> Any:
-        """What is made of the variance; where it is next to nothing, it is rounding."""
         with np.errstate(invalid="ignore", divide="ignore"):
             weight, first, second = (sums[..., i] for i in range(3))
             variance = (second - first * first / weight) / weight
-            alike = np.real(variance) <= _MOMENT_ROUNDING * np.real(second / weight)
-            return self.of_variance(np.where(alike, 0.0, variance))
+            rounding = np.real(variance) <= _MOMENT_ROUNDING * np.real(second / weight)
+            return self.of_variance(np.where(rounding, 0.0, variance))
 
 
 def part_of(ranks: Ranks, metric: Metric, clusters: Clusters, tie: Tie) -> tuple[Part, Floats]:
-    """The metric of a run, and the weight of every query."""
+    """The metric of a training run, and the weight of every query."""
     if isinstance(metric, MeanMetric):
         return _mean_part(ranks, metric, clusters, tie)
     if tie is Tie.expected:
-        raise UsageError(f"no exact expectation over ties is known for {metric}", remedy="use tie 'mean'")
+        raise UsageError(f"tie='expected' is not available for {metric}", remedy="use tie='mean'")
     make = _moment_part if type(metric) in _OF_VARIANCE else _distribution_part
     return make(ranks, metric, clusters, tie)
 
 
-def _mean_part(ranks: Ranks, metric: Any, clusters: Clusters, tie: Tie) -> tuple[Part, Floats]:
+def _mean_part(ranks: Ranks, metric: MeanMetric, clusters: Clusters, tie: Tie) -> tuple[Part, Floats]:
     counted = (ranks.candidates > 1) | (not metric.needs_alternatives)
-    weight = np.zeros(len(ranks))
-    columns = {name: read_column(ranks, name)[counted] for name in metric.weighting.columns}
-    weight[counted] = metric.weighting.weights(columns, np.ones(int(counted.sum())))
+    weight = table_weights(ranks, metric.weighting, counted)
+    values = query_values(ranks, tie)
     amounts = {"weight": weight}
     for statistic in metric.statistics:
-        amounts[statistic.name] = np.where(weight > 0, _SUMMED[statistic](ranks, metric.transformer, tie), 0.0) * (
-            np.square(weight) if statistic is Statistic.chance_variance else weight
-        )
+        amounts[statistic.name] = weighted(statistic, values(metric.transformer, statistic), weight)
     sums = {name: sum_by(clusters.codes, amount, clusters.count) for name, amount in amounts.items()}
     return MeanPart(metric, sums), weight
 
@@ -229,35 +154,16 @@ _LINEAR = {kind.finish for kind in (MeanMetric, RatioMetric, IndexMetric, ZMetri
 _OF_VARIANCE: dict[type[Metric], Callable[[Any], Any]] = {VarRank: lambda variance: variance, StdRank: np.sqrt}
 
 
-_SUMMED = {
-    Statistic.score: lambda ranks, transformer, tie: tied_score(transformer, ranks, tie),
-    Statistic.chance_mean: lambda ranks, transformer, tie: chance(ranks, transformer)[0],
-    Statistic.chance_variance: lambda ranks, transformer, tie: chance(ranks, transformer)[1],
-}
-
-
 @dataclass(frozen=True)
 class Estimator:
-    """A weighted sum of metrics of training runs: the mean over seeds, or the difference of two such means.
+    """A linear combination of metrics of training runs: the mean over seeds, or the difference of two such means.
 
     Attributes:
         parts: The metric of every run.
-        factors: What each counts: 1 / seeds, negative for the model that is subtracted.
-        queries: How many queries are evaluated.
-        effective: The effective number of queries, (sum w)^2 / sum w^2; of a difference the smaller.
-        effective_clusters: The same of clusters.
-
-    Example:
-        >>> from kgprobe.comparison.lineup import line_up
-        >>> from kgprobe.metrics import parse
-        >>> from kgprobe.ranks import Ranks
-        >>> ranks = Ranks.from_columns(
-        ...     head=[0, 0], relation=[0, 0], tail=[1, 2], side=["tail"] * 2, rank=[1, 2], candidates=[9, 9]
-        ... )
-        >>> lineup = line_up({"mine": ranks})
-        >>> mrr = estimator(lineup, "mine", parse("MRR"), clusters=lineup.clusters("triple"))
-        >>> mrr.estimate, mrr.value(np.array([[3.0, 1.0]]) @ mrr.columns).tolist()
-        (0.75, [0.875])
+        factors: The factor of each run: 1 / seeds, negative for the model that is subtracted.
+        queries: The number of evaluated queries.
+        effective: The effective number of queries, (sum w)^2 / sum w^2; for a difference, the smaller of the two.
+        effective_clusters: The effective number of clusters.
     """
 
     parts: tuple[Part, ...]
@@ -268,20 +174,18 @@ class Estimator:
 
     @cached_property
     def _layout(self) -> tuple[Any, list[Ints]]:
-        """All columns, and which of them each part reads; equal ones, such as weights, are kept once."""
-        if not self.smooth:
-            from scipy import sparse  # takes long to import, and few metrics need it
+        """All columns, and which of them each part reads; equal columns, such as weights, are kept once."""
+        if self.smooth:
+            return joined([part.columns for part in self.parts])
+        from scipy import sparse  # slow to import, and few metrics need it
 
-            widths = [part.columns.shape[1] for part in self.parts]
-            ends = np.cumsum(widths)
-            return sparse.hstack([sparse.csr_array(part.columns) for part in self.parts], format="csr"), [
-                np.arange(end - width, end) for width, end in zip(widths, ends, strict=True)
-            ]
-        return joined([part.columns for part in self.parts])
+        columns = sparse.hstack([sparse.csr_array(part.columns) for part in self.parts], format="csr")
+        ends = np.cumsum([part.columns.shape[1] for part in self.parts])
+        return columns, np.split(np.arange(ends[-1]), ends[:-1])
 
     @property
     def columns(self) -> Any:
-        """An array [clusters, columns], sparse where the estimator is not smooth; the sums of it give the value."""
+        """An array [clusters, columns], sparse where the estimator is not smooth."""
         return self._layout[0]
 
     @property
@@ -299,16 +203,16 @@ class Estimator:
         return np.stack([part.value(sums[..., own]) for part, own in zip(self.parts, self.reads, strict=True)], -1)
 
     def value(self, sums: Any) -> Any:
-        """The value for sums [..., columns] over re-weighted clusters."""
+        """The value for sums [..., columns]."""
         return self.run_values(sums) @ np.array(self.factors)
 
     def by_run(self) -> list[Estimator]:
-        """The metric of every run alone."""
+        """One estimator for each run."""
         return [replace(self, parts=(part,), factors=(1.0,)) for part in self.parts]
 
     @cached_property
     def sums(self) -> Floats:
-        """The sums over all clusters as they are."""
+        """The sums over all clusters, each counted once."""
         clusters = self.columns.shape[0]
         if not self.smooth:
             return np.asarray(np.ones(clusters) @ self.columns)
@@ -317,13 +221,13 @@ class Estimator:
 
     @cached_property
     def estimate(self) -> float:
-        """The value on the queries as they are: that of ``kgprobe eval``."""
+        """The value on all queries, which `kgprobe.evaluate` gives too."""
         return float(self.value(self.sums))
 
     def gradient(self, sums: Any) -> Floats:
-        """The derivative of the value by each sum, [..., columns], to the last digit (complex step)."""
+        """The derivative of the value with respect to each sum, [..., columns], by the complex-step method."""
         if not self.smooth:
-            raise UsageError("the value of this metric has no derivative")
+            raise UsageError("this metric has no derivative")
         step = 1e-30 * np.maximum(np.abs(sums), 1e-200)
         gradient = np.empty(np.shape(sums))
         for i in range(np.shape(sums)[-1]):
@@ -336,30 +240,14 @@ class Estimator:
 def estimator(
     lineup: Lineup, model: str, metric: Metric, *, clusters: Clusters, tie: Tie | str = Tie.mean
 ) -> Estimator:
-    """The mean of a metric over the training runs of a model.
-
-    Args:
-        lineup: The models.
-        model: One of them.
-        metric: The metric.
-        clusters: Which queries stand or fall together.
-        tie: How ties are scored.
-    """
+    """The mean of a metric over the training runs of a model."""
     return estimators(lineup, model, metric, cells=whole(clusters), tie=tie)[0]
 
 
 def estimators(
     lineup: Lineup, model: str, metric: Metric, *, cells: GroupCells, tie: Tie | str = Tie.mean
 ) -> list[Estimator]:
-    """The same for each group of queries; weights are those that they have among all.
-
-    Args:
-        lineup: The models.
-        model: One of them.
-        metric: The metric.
-        cells: The groups, and which of their queries stand or fall together.
-        tie: How ties are scored.
-    """
+    """The mean of a metric over the training runs, for each group of queries; weights are those in the whole table."""
     made = [part_of(run, metric, cells.clusters, Tie(tie)) for run in lineup.runs[model]]
     weights = [weight for _, weight in made]
     by_cell = [sum_by(cells.clusters.codes, weight, cells.clusters.count) for weight in weights]
@@ -376,7 +264,7 @@ def estimators(
 
 
 def difference(first: Estimator, second: Estimator) -> Estimator:
-    """How much the first value is above the second, on the same clusters."""
+    """The first value minus the second, on the same clusters."""
     return Estimator(
         parts=first.parts + second.parts,
         factors=first.factors + tuple(-factor for factor in second.factors),
@@ -386,28 +274,22 @@ def difference(first: Estimator, second: Estimator) -> Estimator:
     )
 
 
-def condensed(given: Estimator) -> Estimator:
-    """The same value from fewer columns, where runs differ in their scores alone and the value is linear in them."""
-    parts = [part for part in given.parts if isinstance(part, MeanPart) and part.linear]
-    if len(parts) < max(2, len(given.parts)) or len(set(given.factors)) > 1:
-        return given
+def condensed(full: Estimator) -> Estimator:
+    """The same value from fewer columns, where only the scores of the runs differ and the value is linear in them."""
+    parts = [part for part in full.parts if isinstance(part, MeanPart) and part.linear]
+    if len(parts) < max(2, len(full.parts)) or len(set(full.factors)) > 1:
+        return full
     first, score = parts[0], parts[0].names.index("score")
     others = [np.delete(part.columns, score, axis=1) for part in parts]
     if not all(np.array_equal(others[0], other) for other in others[1:]):
-        return given
+        return full
     columns = dict(zip(first.names, first.columns.T, strict=True))
     columns["score"] = np.mean([part.columns[:, score] for part in parts], axis=0)
-    return replace(given, parts=(MeanPart(first.metric, columns),), factors=(sum(given.factors),))
+    return replace(full, parts=(MeanPart(first.metric, columns),), factors=(sum(full.factors),))
 
 
 def joined(tables: Sequence[Any]) -> tuple[Floats, list[Ints]]:
-    """All columns that occur, each once, and where those of every table are among them.
-
-    Example:
-        >>> columns, places = joined([np.array([[1.0, 5.0]]), np.array([[1.0, 6.0]])])
-        >>> columns.tolist(), [place.tolist() for place in places]
-        ([[1.0, 5.0, 6.0]], [[0, 1], [0, 2]])
-    """
+    """All distinct columns of the tables, and the positions of each table's columns among them."""
     kept: dict[bytes, int] = {}
     columns: list[Floats] = []
     places = []
@@ -424,6 +306,7 @@ def joined(tables: Sequence[Any]) -> tuple[Floats, list[Ints]]:
 
 def _effective(weight: Floats) -> float:
     largest = weight.max(initial=0.0)
-    scaled = weight / largest if largest > 0 else weight
-    squares = float(np.square(scaled).sum())
-    return float(scaled.sum()) ** 2 / squares if squares > 0 else 0.0
+    if largest == 0:
+        return 0.0
+    scaled = weight / largest  # so that no square underflows
+    return float(Sums(scaled.sum(), np.square(scaled).sum()).effective)

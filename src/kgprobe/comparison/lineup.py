@@ -1,4 +1,4 @@
-"""Rank tables of several models lined up on the same queries, in groups and clusters."""
+"""Line up the rank tables of several models on the same queries; groups and clusters of these queries."""
 
 from __future__ import annotations
 
@@ -6,73 +6,61 @@ import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
-from numpy.typing import NDArray
 
 from kgprobe.aggregate import parse_groupings
-from kgprobe.arrays import Ints, distinct
+from kgprobe.arrays import Ints, codes_of, distinct, natural
 from kgprobe.errors import DataError, UsageError
 from kgprobe.graph import KnowledgeGraph
-from kgprobe.metrics.evaluation import sortable
-from kgprobe.ranks import RankFile, Ranks, read_ranks, refuse_intervals, validate
-from kgprobe.resources import Progress
+from kgprobe.ranks import RankFile, Ranks, refuse_intervals, validate
 
 Source = Ranks | RankFile | str | os.PathLike[str]
 
 _KINDS = (Ranks, RankFile, str, os.PathLike)
 
+RunTables = Mapping[str, tuple[Ranks, ...]]
+
 
 def whole_tables(tables: Any, graph: Any = None) -> dict[str, Ranks]:
-    """The ranks of every model by its name; whatever else is given in their place is refused.
+    """The rank tables of several models in memory, after a check of the arguments' types.
 
     Args:
         tables: A table, a file or its path for each name.
-        graph: The graph that goes with them, or None.
+        graph: The graph of the ranks, or None.
 
     Example:
         >>> whole_tables({"mine": 5})
         Traceback (most recent call last):
             ...
-        kgprobe.errors.UsageError: these are no models to compare
+        kgprobe.errors.UsageError: ranks must be a dictionary of rank tables, files or paths by model name
           - 'mine': int
-        Remedy: give a dictionary of names and rank tables, files or paths, as in {"mine": ranks}
+        Remedy: write for example {"mine": ranks}
     """
-    given = tables if isinstance(tables, Mapping) else {"the models": tables}
-    wrong = [
-        f"{name!r}: {type(source).__name__}"
-        for name, source in given.items()
-        if not (isinstance(name, str) and isinstance(source, _KINDS))
-    ]
-    if wrong or given is not tables:
-        listed = wrong or [f"one {type(tables).__name__} without a name"]
-        remedy = 'give a dictionary of names and rank tables, files or paths, as in {"mine": ranks}'
-        raise UsageError("these are no models to compare", listed, remedy)
+    if isinstance(tables, Mapping):
+        kinds = {name: isinstance(name, str) and isinstance(source, _KINDS) for name, source in tables.items()}
+        wrong = [f"{name!r}: {type(tables[name]).__name__}" for name, fits in kinds.items() if not fits]
+    else:
+        wrong = [f"one {type(tables).__name__} without a name"]
+    if wrong:
+        title = "ranks must be a dictionary of rank tables, files or paths by model name"
+        raise UsageError(title, wrong, 'write for example {"mine": ranks}')
     if not (graph is None or isinstance(graph, KnowledgeGraph)):
-        raise UsageError(f"{graph!r} is no graph", remedy="read it with kgprobe.load_graph")
-    return {name: whole_table(source) for name, source in given.items()}
+        raise UsageError(f"{graph!r} is not a graph", remedy="read it with kgprobe.load_graph")
+    return {name: whole_table(source, graph) for name, source in tables.items()}
 
 
-def whole_table(source: Source) -> Ranks:
-    """The ranks of a source in memory, checked if they come from a file."""
+def whole_table(source: Source, graph: KnowledgeGraph | None = None) -> Ranks:
+    """A rank table in memory; if it comes from a file, it is validated."""
     if isinstance(source, Ranks):
         return source
-    if isinstance(source, RankFile):
-        validate(source)
-        batches = [batch.to_arrow() for batch in source.batches()] or [source.empty_table()]
-        return Ranks(pa.concat_tables(batches).unify_dictionaries(), source.info, validate=False)
-    return read_ranks(source)
-
-
-Runs = Mapping[str, tuple[Ranks, ...]]
+    return (source if isinstance(source, RankFile) else RankFile(source)).read(graph)
 
 
 @dataclass(frozen=True)
 class Clusters:
-    """Which queries stand or fall together: queries of one cluster are not independent of each other.
+    """Clusters of queries: those of one cluster are not independent of each other.
 
     Attributes:
         codes: The cluster of every query, from 0.
@@ -89,7 +77,7 @@ class Lineup:
 
     Attributes:
         runs: For every model one table for each seed, in ascending order of the seeds.
-        left_out: How many queries of every model were left out because not all have them.
+        left_out: For every model, the number of its queries that were left out because not all models have them.
 
     Example:
         >>> def ranks(*rank):
@@ -103,40 +91,40 @@ class Lineup:
         Clusters(codes=array([0, 0]), count=1)
     """
 
-    runs: Runs
+    runs: RunTables
     left_out: Mapping[str, int]
 
     @property
     def models(self) -> tuple[str, ...]:
-        """Their names, in the order in which they were given."""
+        """The names of the models, in the given order."""
         return tuple(self.runs)
 
     @property
     def first(self) -> Ranks:
-        """The first run, which knows the queries as well as any other."""
+        """The first run of the first model; all runs have the same queries."""
         return next(iter(self.runs.values()))[0]
 
     @property
     def single_runs(self) -> list[str]:
-        """The models that were trained once: nothing is known of how training varies."""
+        """The models with a single training run."""
         return [model for model, own in self.runs.items() if len(own) < 2]
 
     @property
     def usual_seeds(self) -> str:
-        """What a statement is about, unless asked otherwise: the method (``random``), or these runs (``fixed``)."""
+        """The default for ``seeds``: ``random``, or ``fixed`` where a model has a single run."""
         return "fixed" if self.single_runs else "random"
 
     def __len__(self) -> int:
         return len(self.first)
 
     def clusters(self, by: str = "triple") -> Clusters:
-        """Queries grouped by what they share: the test triple, the relation, the target entity, or nothing."""
+        """Clusters by test triple, by relation, by target entity, or one for each query."""
         if by not in _SHARED:
-            raise UsageError(f"queries are not clustered by '{by}'", [f"it can be {', '.join(_SHARED)}"])
+            raise UsageError(f"unknown cluster '{by}'", [f"it can be {', '.join(_SHARED)}"])
         columns = [column.astype(np.float64) for column in _SHARED[by](self.first)]
         values, codes = distinct(columns, len(self))
         place = np.empty(len(values[0]), dtype=np.int64)
-        place[np.lexsort(values)] = np.arange(len(place))  # so that random draws do not hang on the order of rows
+        place[np.lexsort(values)] = np.arange(len(place))  # so that random draws do not depend on the order of rows
         return Clusters(place[codes], len(place))
 
 
@@ -154,10 +142,10 @@ def line_up(
     """Put the tables of several models in the same order of queries.
 
     Args:
-        tables: The ranks of every model by its name, as a table, a file or its path; those of several seeds are told
-            apart by the column ``seed``. Models that are lined up stay as they are.
-        graph: Where the popularity of the targets comes from; without it, the tables' own columns are used.
-        common: Keep the queries that all models and seeds have, instead of refusing models that have others.
+        tables: The ranks of every model by its name, as a table, a file or its path; the column ``seed`` separates
+            training runs. A `Lineup` is returned unchanged.
+        graph: Gives the popularity of the targets; without it, the tables' own columns are used.
+        common: Keep only the queries that all models and seeds have, instead of refusing models that have others.
 
     Example:
         >>> def ranks(*heads):
@@ -173,7 +161,7 @@ def line_up(
         return tables
     whole = whole_tables(tables, graph)
     if not whole:
-        raise UsageError("there is no model to look at", remedy="give at least one rank table")
+        raise UsageError("there is no model to compare", remedy="give at least one rank table")
     runs: dict[str, tuple[Ranks, ...]] = {}
     for model, table in whole.items():
         validate(table, graph)
@@ -198,13 +186,11 @@ def by_seed(ranks: Ranks) -> tuple[Ranks, ...]:
 
 
 Models = Lineup | Mapping[str, Source]
+"""The models of a comparison: a `Lineup`, or their tables by name."""
 
-"""What a comparison takes: models lined up, or their tables by name."""
 
-
-def named_files(paths: Iterable[Path], progress: Progress | None = None) -> dict[str, RankFile]:
-    """Rank files by the name of their model; by their path, where several files name the same model."""
-    files = [RankFile(path, progress) for path in paths]
+def named_files(files: Sequence[RankFile]) -> dict[str, RankFile]:
+    """Rank files by the name of their model; by their path, where several files have the same model name."""
     twice = [str(path) for path, number in Counter(str(file.path) for file in files).items() if number > 1]
     if twice:
         raise UsageError("the same file is given twice", twice, "name every file once")
@@ -213,29 +199,29 @@ def named_files(paths: Iterable[Path], progress: Progress | None = None) -> dict
     return {name if often[name] == 1 else str(file.path): file for name, file in zip(names, files, strict=True)}
 
 
-def _in_one_order(runs: Runs, common: bool) -> dict[str, tuple[Ranks, ...]]:
+def _in_one_order(runs: RunTables, common: bool) -> dict[str, tuple[Ranks, ...]]:
     """The runs with the queries that all of them have, in the order of the first."""
     every = [run for own in runs.values() for run in own]
     if all(_same_order(every[0], run) for run in every[1:]):
         return dict(runs)
-    codes = _codes(every)
+    codes = codes_of([_query(run) for run in every])
     holders = np.bincount(np.concatenate(codes))
     if not common and (holders < len(every)).any():
         raise _different(runs, codes, holders)
-    wanted = codes[0][holders[codes[0]] == len(every)]
-    if not len(wanted):
+    shared = codes[0][holders[codes[0]] == len(every)]
+    if not len(shared):
         raise DataError("the models have no query in common", remedy="check that the files are of the same graph")
     row_of = np.empty(len(holders), dtype=np.int64)
 
     def reordered(run: Ranks, own: Ints) -> Ranks:
         row_of[own] = np.arange(len(own))
-        return run.take(row_of[wanted])
+        return run.take(row_of[shared])
 
     rows = iter(codes)
     return {model: tuple(reordered(run, next(rows)) for run in own) for model, own in runs.items()}
 
 
-def _query(run: Ranks) -> list[NDArray[np.int64]]:
+def _query(run: Ranks) -> list[Ints]:
     return [run.head, run.relation, run.tail, run.predicts_tail.astype(np.int64)]
 
 
@@ -243,14 +229,7 @@ def _same_order(one: Ranks, other: Ranks) -> bool:
     return all(np.array_equal(a, b) for a, b in zip(_query(one), _query(other), strict=True))
 
 
-def _codes(runs: list[Ranks]) -> list[Ints]:
-    """A number for every query, the same in all runs."""
-    columns = [np.concatenate(parts).astype(np.float64) for parts in zip(*map(_query, runs), strict=True)]
-    _, codes = distinct(columns, len(columns[0]))
-    return np.split(codes, np.cumsum([len(run) for run in runs])[:-1])
-
-
-def _different(runs: Runs, codes: list[Ints], holders: Ints) -> DataError:
+def _different(runs: RunTables, codes: list[Ints], holders: Ints) -> DataError:
     names = [
         f"{model}, seed {int(run.seed[0])}" if run.seed is not None and len(own) > 1 else model
         for model, own in runs.items()
@@ -260,16 +239,16 @@ def _different(runs: Runs, codes: list[Ints], holders: Ints) -> DataError:
         f"{name}: {len(own):,} queries, {int((holders[own] < len(codes)).sum()):,} of them not in all"
         for name, own in zip(names, codes, strict=True)
     ]
-    remedy = "rank the same queries with every model, or compare only those that all have (--common)"
+    remedy = "rank the same queries with every model, or compare only the common queries (common=True)"
     return DataError("the models do not rank the same queries", lines, remedy)
 
 
 @dataclass(frozen=True)
 class Group:
-    """Some of the queries.
+    """A group of queries.
 
     Attributes:
-        name: What it is called, by column.
+        name: The name of the group by column.
         queries: The rows of its queries.
         cells: Its clusters, among the cells of all groups.
     """
@@ -281,10 +260,10 @@ class Group:
 
 @dataclass(frozen=True)
 class GroupCells:
-    """Queries by group and, within a group, by cluster, so that one pass serves all groups.
+    """Cells of queries with the same group and cluster, so that one pass over the queries serves all groups.
 
     Attributes:
-        clusters: The cell of every query; those of a group are neighbours, in the order of the clusters.
+        clusters: The cell of every query; the cells of a group are consecutive, in the order of the clusters.
         groups: The groups.
     """
 
@@ -298,19 +277,7 @@ def whole(clusters: Clusters) -> GroupCells:
 
 
 def grouped(lineup: Lineup, by: str | Iterable[str], clusters: Clusters) -> GroupCells:
-    """The groups of a line-up with the clusters of each.
-
-    Example:
-        >>> from kgprobe.comparison.lineup import line_up
-        >>> from kgprobe.ranks import Ranks
-        >>> ranks = Ranks.from_columns(
-        ...     head=[0, 0], relation=[0, 0], tail=[1, 1], side=["tail", "head"], rank=[1, 2], candidates=[9, 9]
-        ... )
-        >>> lineup = line_up({"mine": ranks})
-        >>> found = grouped(lineup, ["side"], lineup.clusters("triple"))
-        >>> [(group.name, group.queries.tolist(), group.cells) for group in found.groups]
-        [({'side': 'head'}, [1], slice(0, 1, None)), ({'side': 'tail'}, [0], slice(1, 2, None))]
-    """
+    """The groups of a line-up, with the clusters of each."""
     found = groups(lineup, by)
     if len(found) == 1:
         return GroupCells(clusters, [Group(*found[0], slice(0, clusters.count))])
@@ -326,20 +293,23 @@ def grouped(lineup: Lineup, by: str | Iterable[str], clusters: Clusters) -> Grou
 
 
 def groups(lineup: Lineup, by: str | Iterable[str]) -> list[tuple[dict[str, Any], Ints]]:
-    """Name and rows of every group, in the order of `kgprobe.scores`; where none is asked for, all without a name."""
-    groupings = parse_groupings([by] if isinstance(by, str) else by)
+    """Name and rows of every group, in the order of `kgprobe.scores`; without ``by``, one group of all queries."""
+    names = [by] if isinstance(by, str) else list(by)
+    groupings = parse_groupings(names) if names else []
     if not groupings:
         return [({}, np.arange(len(lineup)))]
     ranked = [grouping.name for grouping in groupings if grouping.name in ("rank", "worst_rank", "seed", "ties")]
     if ranked:
-        raise UsageError(f"models do not share groups by {', '.join(ranked)}", remedy="group by what queries have")
+        raise UsageError(
+            f"groups by {', '.join(ranked)} differ between models", remedy="group by a column of the queries"
+        )
     for grouping in groupings:
         grouping.learn(lineup.first)
     values, which = distinct([grouping.codes(lineup.first) for grouping in groupings], len(lineup))
     rows = np.split(np.argsort(which, kind="stable"), np.cumsum(np.bincount(which))[:-1])
-    names = [
+    labels = [
         {grouping.name: grouping.label(code) for grouping, code in zip(groupings, codes, strict=True)}
         for codes in zip(*values, strict=True)
     ]
-    found = list(zip(names, rows, strict=True))
-    return sorted(found, key=lambda group: [sortable(name) for name in group[0].values()])
+    found = list(zip(labels, rows, strict=True))
+    return sorted(found, key=lambda group: [natural(name) for name in group[0].values()])

@@ -1,4 +1,4 @@
-"""Compare several models: intervals of every metric and every difference, and tests."""
+"""Compare several models: confidence intervals of every metric and every difference, and p-values."""
 
 from __future__ import annotations
 
@@ -14,49 +14,62 @@ from kgprobe.aggregate import Tie
 from kgprobe.arrays import Floats
 from kgprobe.comparison.estimator_families import EstimatorFamily, bootstrap, estimator_family
 from kgprobe.comparison.estimators import estimators
-from kgprobe.comparison.intervals import Component, Interval, IntervalEvidence, Runs, Uncertainty, bootstrap_interval
+from kgprobe.comparison.intervals import (
+    Component,
+    ContrastRuns,
+    Interval,
+    IntervalEvidence,
+    Uncertainty,
+    bootstrap_interval,
+)
 from kgprobe.comparison.lineup import Lineup, grouped
-from kgprobe.comparison.permutation_tests import benjamini_hochberg, holm, permutation_tests
-from kgprobe.comparison.results import Comparison, ComparisonSettings, Difference, Estimate
+from kgprobe.comparison.permutation_tests import Pair, permutation_tests
+from kgprobe.comparison.results import (
+    Comparison,
+    ComparisonSettings,
+    Difference,
+    Estimate,
+    benjamini_hochberg,
+    holm,
+)
 from kgprobe.errors import UsageError
 from kgprobe.metrics import Metric, parse_all
 from kgprobe.resources import Progress
 
 
-def wrong_numbers(*, level: Any, seed: Any, **counts: tuple[Any, int]) -> Iterator[str]:
-    """What is wrong with them, one sentence each.
+def wrong_settings(lineup: Lineup, *, seeds: str, level: Any, seed: Any, **counts: tuple[Any, int]) -> Iterator[str]:
+    """Check the arguments of a comparison; one sentence for each problem.
 
     Args:
+        lineup: The models.
+        seeds: ``fixed`` or ``random``.
         level: Between 0 and 1.
-        seed: A whole number from 0 on.
-        counts: Other whole numbers, by name, each with the least that it may be.
-
-    Example:
-        >>> list(wrong_numbers(level=0.95, seed=-1, replicates=(1000, 100)))
-        ['seed must be a whole number, at least 0, not -1']
+        seed: A whole number of at least 0.
+        counts: Other whole numbers by name, each with its smallest allowed value.
     """
     if not isinstance(level, Real) or not 0 < float(level) < 1:
-        yield f"the level must be between 0 and 1, not {_shown(level)}"
+        yield f"level must be between 0 and 1, not {_shown(level)}"
     for name, (given, least) in {**counts, "seed": (seed, 0)}.items():
         if not isinstance(given, Integral) or int(given) < least:
             yield f"{name} must be a whole number, at least {least}, not {_shown(given)}"
+    if seeds not in _SEEDS:
+        yield f"seeds can be {' or '.join(_SEEDS)}, not '{seeds}'"
+    if seeds == "random" and lineup.single_runs:
+        yield f"random seeds need two runs of {', '.join(lineup.single_runs)}"
 
 
 def _shown(value: Any) -> str:
     return f"{value:g}" if isinstance(value, float) and math.isfinite(value) else repr(value)
 
 
-Pair = tuple[int, int]
-
-
 @dataclass(frozen=True)
 class Hypotheses:
-    """One metric of several models, and which of them to hold against each other.
+    """One metric of several models, and the pairs of models to compare.
 
     Attributes:
         metric: The metric.
         family: The models.
-        pairs: The differences that are asked for, by the places of the models.
+        pairs: The pairs, by the positions of the models.
     """
 
     metric: Metric
@@ -64,7 +77,7 @@ class Hypotheses:
     pairs: tuple[Pair, ...]
 
     def contrasts(self) -> list[Contrast]:
-        """The models, then the differences."""
+        """One contrast for each model, then one for each pair."""
         low, high = self.metric.facts.low, self.metric.facts.high
         models = [Contrast(self.family, ((i, 1.0),), (low, high)) for i in range(len(self.family.estimators))]
         return models + [Contrast(self.family, ((i, 1.0), (j, -1.0)), (low - high, high - low)) for i, j in self.pairs]
@@ -76,7 +89,7 @@ class Contrast:
 
     Attributes:
         family: The models.
-        terms: The place of each model in it and what it counts.
+        terms: The position and the factor of each model in the contrast.
         limits: The smallest and the largest possible value.
     """
 
@@ -85,7 +98,7 @@ class Contrast:
     limits: tuple[float, float]
 
     def factors(self) -> Floats:
-        """What every model of the family counts."""
+        """The factor of every model of the family."""
         factors = np.zeros(len(self.family.estimators))
         for place, factor in self.terms:
             factors[place] = factor
@@ -93,17 +106,16 @@ class Contrast:
 
     @property
     def estimate(self) -> float:
-        """Its value."""
         return sum(factor * self.family.estimators[place].estimate for place, factor in self.terms)
 
     def influence(self) -> Floats | None:
-        """What each cluster adds to the deviation of the value; none without derivative."""
+        """The influence of each cluster on the value; None without derivative."""
         by_model, factors = self.family.influence, self.factors()
         used = np.flatnonzero(factors)
         return None if by_model is None else by_model[:, used] @ factors[used]
 
     def evidence(self, influence: Floats | None) -> IntervalEvidence:
-        """What its interval rests on."""
+        """The effective sample sizes of its interval."""
         own = [self.family.estimators[place] for place, _ in self.terms]
         queries, clusters = min(one.effective for one in own), min(one.effective_clusters for one in own)
         if influence is None:
@@ -114,44 +126,32 @@ class Contrast:
 
 @dataclass(frozen=True)
 class Inference:
-    """What can be said to a question.
+    """The results for one metric.
 
     Attributes:
-        intervals: Of every model, then of every difference.
-        p: The p value of every difference.
+        intervals: The interval of every model, then of every difference.
+        p: The p-value of every difference.
     """
 
     intervals: list[Interval]
     p: Floats
 
 
-@dataclass(frozen=True)
-class Plan:
-    """How to find out.
-
-    Attributes:
-        level: The level of the intervals.
-        replicates: How many times clusters are drawn anew.
-        permutations: How many random swaps of two models.
-        seed: Makes both repeatable.
-    """
-
-    level: float
-    replicates: int
-    permutations: int
-    seed: int
-
-
-def about_these_runs(questions: Sequence[Hypotheses], plan: Plan, progress: Progress | None = None) -> list[Inference]:
-    """Intervals by bootstrap, p values by permutation: other queries, the same trained models."""
+def about_these_runs(
+    questions: Sequence[Hypotheses], settings: ComparisonSettings, progress: Progress | None = None
+) -> list[Inference]:
+    """Intervals by bootstrap and p-values by permutation: other queries, the same training runs."""
     families = [question.family for question in questions]
-    made = bootstrap(families, replicates=plan.replicates, seed=plan.seed, progress=progress)
+    made = bootstrap(families, replicates=settings.replicates, seed=settings.seed, progress=progress)
     intervals = [
-        [_bootstrapped(contrast, replicates.of(contrast.factors()), plan.level) for contrast in question.contrasts()]
+        [
+            _bootstrapped(contrast, replicates.of(contrast.factors()), settings.level)
+            for contrast in question.contrasts()
+        ]
         for question, replicates in zip(questions, made, strict=True)
     ]
     pairs = [question.pairs for question in questions]
-    p = permutation_tests(families, pairs, permutations=plan.permutations, seed=plan.seed, progress=progress)
+    p = permutation_tests(families, pairs, permutations=settings.permutations, seed=settings.seed, progress=progress)
     return [Inference(*found) for found in zip(intervals, p, strict=True)]
 
 
@@ -167,13 +167,15 @@ def _bootstrapped(contrast: Contrast, replicates: tuple[Floats, Floats | None], 
     )
 
 
-def about_the_method(questions: Sequence[Hypotheses], plan: Plan, progress: Progress | None = None) -> list[Inference]:
-    """Intervals and p values by the t distribution: other queries and other training runs of the same methods."""
+def about_the_method(
+    questions: Sequence[Hypotheses], settings: ComparisonSettings, progress: Progress | None = None
+) -> list[Inference]:
+    """Intervals and p-values by the t distribution: other queries and other training runs of the same methods."""
     answers = []
-    for question, covariance in zip(questions, _run_covariances(questions, plan, progress), strict=True):
+    for question, covariance in zip(questions, _run_covariances(questions, settings, progress), strict=True):
         found = [(contrast, *_over_runs(contrast, covariance)) for contrast in question.contrasts()]
         intervals = [
-            uncertainty.interval(contrast.estimate, level=plan.level, limits=contrast.limits, evidence=evidence)
+            uncertainty.interval(contrast.estimate, level=settings.level, limits=contrast.limits, evidence=evidence)
             for contrast, uncertainty, evidence in found
         ]
         differences = found[len(question.family.estimators) :]
@@ -182,11 +184,13 @@ def about_the_method(questions: Sequence[Hypotheses], plan: Plan, progress: Prog
     return answers
 
 
-def _run_covariances(questions: Sequence[Hypotheses], plan: Plan, progress: Progress | None) -> Iterator[Floats]:
-    """How the values of all training runs vary together between draws of queries, [runs, runs]."""
+def _run_covariances(
+    questions: Sequence[Hypotheses], settings: ComparisonSettings, progress: Progress | None
+) -> Iterator[Floats]:
+    """The covariance of the values of all training runs over draws of queries, [runs, runs]."""
     families = [question.family.by_run() for question in questions]
     steps = [family for family in families if family.influence is None]
-    drawn = bootstrap(steps, replicates=plan.replicates, seed=plan.seed, progress=progress)
+    drawn = bootstrap(steps, replicates=settings.replicates, seed=settings.seed, progress=progress)
     for family in families:
         if family.influence is None:
             values = next(drawn).values
@@ -204,7 +208,7 @@ def _over_runs(contrast: Contrast, covariance: Floats) -> tuple[Uncertainty, Int
         own = slice(ends[place] - len(estimators[place].parts), ends[place])
         weight[own] = factor * np.array(estimators[place].factors)
         values = estimators[place].run_values(estimators[place].sums)
-        models.append(Runs(factor, values, covariance[own, own]))
+        models.append(ContrastRuns(factor, values, covariance[own, own]))
     evidence = contrast.evidence(contrast.influence())
     used = np.flatnonzero(weight)
     variance = float(weight[used] @ covariance[np.ix_(used, used)] @ weight[used])
@@ -232,23 +236,23 @@ def compare_models(
     seed: int = 0,
     progress: Progress | None = None,
 ) -> Comparison:
-    """Intervals of every metric of every model, and of their differences, with tests.
+    """Confidence intervals of every metric of every model and of their differences, with p-values.
 
     Args:
         lineup: The models on the same queries.
         metrics: Names or metric values.
         by: Groupings whose groups are compared separately, such as ``relation`` or ``popularity:5``; weights are those
-            among all queries.
-        cluster: What queries that stand or fall together share: ``triple``, ``relation``, ``entity`` or ``query``.
-        level: How often an interval should hold the true value.
-        replicates: How many times clusters are drawn anew for the intervals.
-        permutations: How many random swaps of two models for the p values.
-        seeds: ``fixed`` speaks of these training runs, ``random`` of the method; by default of the method, where every
+            in the whole table.
+        cluster: What the queries of a cluster share: ``triple``, ``relation``, ``entity`` or ``query``.
+        level: The confidence level of each interval.
+        replicates: The number of bootstrap draws for the intervals.
+        permutations: The number of random swaps of two models for the p-values.
+        seeds: ``fixed`` compares these training runs, ``random`` the methods; the default is ``random`` where every
             model has at least two runs.
         pairs: ``all`` pairs of models, or the ``best`` of each metric against every other.
         tie: How ties are scored.
-        seed: Makes the random draws repeatable.
-        progress: Is told how many replicates and permutations have been done since it was last told.
+        seed: The seed of the random generator.
+        progress: Called with the number of new bootstrap draws and permutations.
 
     Example:
         >>> from kgprobe.comparison.lineup import line_up
@@ -264,20 +268,19 @@ def compare_models(
         >>> found.differences[0].p < 0.001
         True
     """
-    wanted = parse_all(metrics)
+    parsed = parse_all(metrics)
     settings = ComparisonSettings(
         cluster, level, replicates, permutations, seeds or lineup.usual_seeds, pairs, Tie(tie), seed
     )
-    _check(settings, lineup, wanted)
-    plan = Plan(level, replicates, permutations, seed)
+    _check(settings, lineup, parsed)
     cells = grouped(lineup, by, lineup.clusters(cluster))
-    made = [[estimators(lineup, model, m, cells=cells, tie=tie) for model in lineup.models] for m in wanted]
+    made = [[estimators(lineup, model, m, cells=cells, tie=tie) for model in lineup.models] for m in parsed]
     estimates: list[Estimate] = []
     differences: list[Difference] = []
     for place, group in enumerate(cells.groups):
         families = [estimator_family([by_group[place] for by_group in models]) for models in made]
-        questions = [Hypotheses(m, f, _PAIRS[pairs](m, f)) for m, f in zip(wanted, families, strict=True)]
-        answers = _SEEDS[settings.seeds](questions, plan, progress)
+        questions = [Hypotheses(m, f, _PAIRS[pairs](m, f)) for m, f in zip(parsed, families, strict=True)]
+        answers = _SEEDS[settings.seeds](questions, settings, progress)
         for question, answer in zip(questions, answers, strict=True):
             split = len(lineup.models)
             estimates += _estimates(lineup.models, question, answer.intervals[:split], group.name)
@@ -302,21 +305,13 @@ _SEEDS = {"fixed": about_these_runs, "random": about_the_method}
 
 
 def _check(settings: ComparisonSettings, lineup: Lineup, metrics: Sequence[Metric]) -> None:
-    single = lineup.single_runs
     counts = {"replicates": (settings.replicates, 100), "permutations": (settings.permutations, 1)}
-    problems = [*wrong_numbers(level=settings.level, seed=settings.seed, **counts)]
-    problems += [
-        problem
-        for wrong, problem in (
-            (not metrics, "there is no metric to compare by"),
-            (settings.pairs not in _PAIRS, f"pairs can be {' or '.join(_PAIRS)}, not '{settings.pairs}'"),
-            (settings.seeds not in _SEEDS, f"seeds can be {' or '.join(_SEEDS)}, not '{settings.seeds}'"),
-            (settings.seeds == "random" and single, f"random seeds need two runs of {', '.join(single)}"),
-        )
-        if wrong
-    ]
+    problems = [] if metrics else ["metrics is empty"]
+    if settings.pairs not in _PAIRS:
+        problems.append(f"pairs can be {' or '.join(_PAIRS)}, not '{settings.pairs}'")
+    problems += wrong_settings(lineup, seeds=settings.seeds, level=settings.level, seed=settings.seed, **counts)
     if problems:
-        raise UsageError("the models cannot be compared like this", problems)
+        raise UsageError("invalid arguments of the comparison", problems)
 
 
 def _estimates(models: Sequence[str], question: Hypotheses, intervals: list[Interval], group: Any) -> list[Estimate]:

@@ -1,7 +1,7 @@
-"""Paired permutation tests, and corrections for multiple testing.
+"""Paired permutation tests: swap two models in random clusters.
 
-Swapping turns the sums A and B over all clusters into (T + x) / 2 and (T - x) / 2, where T is the sum of both and x
-adds up their differences with a sign for each cluster. So a matrix product of random signs and columns does all swaps.
+A swap turns the sums A and B over all clusters into (T + x) / 2 and (T - x) / 2, where T is the sum of both and x is
+the sum of their differences with a sign for each cluster. So one matrix product of signs and columns does all swaps.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from kgprobe.arrays import Floats
 from kgprobe.comparison.estimator_families import EstimatorFamily, SmoothFamily
@@ -28,48 +27,11 @@ from kgprobe.comparison.resampling import (
 )
 from kgprobe.resources import Progress
 
-
-def holm(p: ArrayLike) -> Floats:
-    """P values adjusted by Holm: reject those up to 0.05, and the risk of any false rejection is at most 5 %.
-
-    What is not a number is no test: it is left as it is and does not count.
-
-    Example:
-        >>> holm([0.01, 0.04, 0.03]).round(12).tolist()
-        [0.03, 0.06, 0.06]
-    """
-    given = np.asarray(p, dtype=np.float64)
-    adjusted = np.full(given.shape, np.nan)
-    tests = np.flatnonzero(~np.isnan(given))
-    order = tests[np.argsort(given[tests], kind="stable")]
-    scaled = given[order] * np.arange(len(order), 0, -1)
-    adjusted[order] = np.minimum(np.maximum.accumulate(scaled), 1.0)
-    return adjusted
-
-
-def benjamini_hochberg(p: ArrayLike) -> Floats:
-    """P values adjusted by Benjamini and Hochberg: of those up to 0.05, at most 5 % are false on average.
-
-    What is not a number is no test: it is left as it is and does not count.
-
-    Example:
-        >>> benjamini_hochberg([0.01, 0.04, 0.03]).round(12).tolist()
-        [0.03, 0.04, 0.04]
-    """
-    given = np.asarray(p, dtype=np.float64)
-    adjusted = np.full(given.shape, np.nan)
-    tests = np.flatnonzero(~np.isnan(given))
-    order = tests[np.argsort(given[tests], kind="stable")]
-    scaled = given[order] * (len(order) / np.arange(1, len(order) + 1))
-    adjusted[order] = np.minimum(np.minimum.accumulate(scaled[::-1])[::-1], 1.0)
-    return adjusted
-
-
 Pair = tuple[int, int]
+"""The positions of two models."""
 
-_NOISE = 1e-12
-
-"""Differences that are smaller relative to the values come from the order in which sums are added."""
+_ROUNDING = 1e-12
+"""Smaller differences, relative to the values, are rounding errors of the sums."""
 
 
 def permutation_tests(
@@ -80,17 +42,17 @@ def permutation_tests(
     seed: int = 0,
     progress: Progress | None = None,
 ) -> list[Floats]:
-    """The p value of each pair of models, in each family: how often swapped models differ at least as much.
+    """The p-value of each pair of models in each family: the share of swaps with a difference at least as large.
 
-    All ways to swap are tried, where there are not more of them than permutations; else random ones, and the models as
-    they are count as one more, so that p is never 0.
+    All swaps are tried where there are no more of them than ``permutations``. Otherwise swaps are random, and the
+    observed difference counts as one more, so that p is never 0.
 
     Args:
         families: One metric each, all on the same clusters.
-        pairs: Which models of each family to compare, by their places.
-        permutations: How many random swaps.
-        seed: Makes them repeatable.
-        progress: Is told how many swaps have been made.
+        pairs: The models of each family to compare, by their positions.
+        permutations: The number of random swaps.
+        seed: The seed of the random generator.
+        progress: Called with the number of new swaps.
 
     Returns:
         For each family an array [pairs]; NaN where a metric has no finite value.
@@ -102,46 +64,46 @@ def permutation_tests(
         _SmoothSwaps(family, own) if isinstance(family, SmoothFamily) else _StepSwaps(family, own)
         for family, own in zip(families, pairs, strict=True)
     ]
-    kinds = [one.kept for one in swaps]
-    keep = side_by_side(kinds, clusters)
+    kinds = [one.reduction for one in swaps]
+    reduce = side_by_side(kinds, clusters)
     exact = clusters < 63 and 1 << clusters <= permutations
-    kept = (
-        keep(every_flip(clusters))
+    reduced = (
+        reduce(every_flip(clusters))
         if exact
-        else gathered(flipped, keep, clusters=clusters, total=permutations, seed=seed, progress=progress)
+        else gathered(flipped, reduce, clusters=clusters, total=permutations, seed=seed, progress=progress)
     )
     others = 0 if exact else 1
-    return [one.p_values(part, others) for one, part in zip(swaps, parted(kept, kinds), strict=True)]
+    return [one.p_values(part, others) for one, part in zip(swaps, parted(reduced, kinds), strict=True)]
 
 
 class _Swaps(ABC):
-    """The differences between models, pair by pair, when they swap."""
+    """The differences between two models after swaps, pair by pair."""
 
     def __init__(self, family: EstimatorFamily, pairs: Sequence[Pair]) -> None:
         self.estimators, self.pairs = family.estimators, pairs
 
-    def p_values(self, kept: Floats, others: int) -> Floats:
-        """The share of differences that are as large as the observed one, which counts as one of the others."""
-        pairs = zip(self.differences(kept), self.pairs, strict=True)
+    def p_values(self, reduced: Floats, others: int) -> Floats:
+        """The share of differences that are as large as the observed one; ``others`` such differences are added."""
+        pairs = zip(self.differences(reduced), self.pairs, strict=True)
         return np.array([self._share(differences, pair, others) for differences, pair in pairs])
 
     def _share(self, differences: Floats, pair: Pair, others: int) -> float:
         first, second = (self.estimators[i].estimate for i in pair)
         if not (math.isfinite(first) and math.isfinite(second)):
             return math.nan
-        least = abs(first - second) - _NOISE * max(abs(first), abs(second))
-        # A swap that leaves the metric without a value says nothing against the models being alike.
+        least = abs(first - second) - _ROUNDING * max(abs(first), abs(second))
+        # A swap that leaves the metric without a value is no evidence for a difference.
         as_large = int((~(np.abs(differences) < least)).sum())
         return (as_large + others) / (len(differences) + others)
 
     @property
     @abstractmethod
-    def kept(self) -> Reduction:
-        """What is to be kept of each row of signs."""
+    def reduction(self) -> Reduction:
+        """What to compute of each row of signs."""
 
     @abstractmethod
-    def differences(self, kept: Floats) -> Iterator[Floats]:
-        """From all that was kept, the differences of every pair."""
+    def differences(self, reduced: Floats) -> Iterator[Floats]:
+        """The differences of every pair, from the results of `reduction`."""
 
 
 class _SmoothSwaps(_Swaps):
@@ -150,20 +112,19 @@ class _SmoothSwaps(_Swaps):
         self.family = family
 
     @property
-    def kept(self) -> Reduction:
-        """The signed sums of all columns: those of a pair are the differences of its models' own."""
+    def reduction(self) -> Reduction:
+        """The signed sums of all columns."""
         return ColumnSums(int(self.family.columns.shape[1]), self.family.columns.__getitem__)
 
-    def differences(self, kept: Floats) -> Iterator[Floats]:
-        """Values of the swapped sums."""
+    def differences(self, reduced: Floats) -> Iterator[Floats]:
         for pair in self.pairs:
             first, second = (self.family.condensed[i] for i in pair)
             places = [self.family.reads[i] for i in pair]
             partners = _partners(first, second)
-            difference = np.zeros(len(kept))
+            difference = np.zeros(len(reduced))
             for one, other in partners:
                 own, its = first.reads[one], second.reads[other]
-                moved = kept[:, places[0][own]] - kept[:, places[1][its]]
+                moved = reduced[:, places[0][own]] - reduced[:, places[1][its]]
                 total = first.sums[own] + second.sums[its]
                 difference += first.parts[one].value((total + moved) / 2)
                 difference -= second.parts[other].value((total - moved) / 2)
@@ -178,8 +139,8 @@ class _StepSwaps(_Swaps):
         self.spread = [[_spread(part, ranks) for part in parts] for parts in by_model]
 
     @property
-    def kept(self) -> Reduction:
-        """The differences of all pairs: sums for every rank would be too many to keep."""
+    def reduction(self) -> Reduction:
+        """The differences of all pairs: sums for every rank would take too much memory."""
         return DrawFunction(len(self.pairs), self._differences)
 
     def _differences(self, signs: Floats) -> Floats:
@@ -197,19 +158,18 @@ class _StepSwaps(_Swaps):
             difference += a.value((total + moved) / 2) - b.value((total - moved) / 2)
         return difference / len(partners)
 
-    def differences(self, kept: Floats) -> Iterator[Floats]:
-        """One column for each pair."""
-        return iter(kept.T)
+    def differences(self, reduced: Floats) -> Iterator[Floats]:
+        return iter(reduced.T)
 
 
 def _partners(first: Estimator, second: Estimator) -> list[Pair]:
-    """Each run of the first with one of the second; repeating all runs leaves their mean as it is."""
+    """Each run of the first model with one of the second; repeating all runs does not change their mean."""
     sizes = len(first.parts), len(second.parts)
     return [(run % sizes[0], run % sizes[1]) for run in range(math.lcm(*sizes))]
 
 
 def _spread(part: DistributionPart, ranks: Floats) -> DistributionPart:
-    """The same distribution with a column for every rank that any model has."""
+    """The same distribution with a column for every rank of any model."""
     from scipy import sparse
 
     entries = part.columns.tocoo()

@@ -1,4 +1,4 @@
-"""Clustered bootstrap and sign flips: random weights of clusters, reductions over the draws, critical values."""
+"""Bootstrap draws and sign flips of clusters, reductions over the draws, standard errors and critical values."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from kgprobe.resources import Progress, Resources, single_blas_thread
 
 Draw = Callable[[int, int, np.random.Generator], Floats]
 
-
 _CHUNK_CELLS = 1 << 20
-
-"""How many numbers a chunk of draws has: enough for a fast product."""
+"""Numbers in a chunk of draws: enough for a fast matrix product."""
 
 _CACHED_CELLS = 1 << 17
+"""Numbers drawn at once: few enough to stay in the cache."""
 
-"""How many of them are made at once: so few that they stay in the cache."""
+_BLOCK_CELLS = 1 << 24
+"""Numbers in a block of columns that is held in memory."""
 
 
 def resampled(rows: int, clusters: int, rng: np.random.Generator) -> Floats:
-    """How often each cluster is drawn, when as many are drawn as there are: an array [rows, clusters].
+    """Bootstrap draws: how often each cluster is drawn, an array [rows, clusters].
 
     Example:
         >>> resampled(2, 3, np.random.default_rng(0)).sum(axis=1).tolist()
@@ -53,18 +53,18 @@ def flipped(rows: int, clusters: int, rng: np.random.Generator) -> Floats:
 
 
 def every_flip(clusters: int) -> Floats:
-    """All 2^clusters ways to choose the signs, no change first.
+    """All 2^clusters combinations of signs, the one without any change first.
 
     Example:
         >>> every_flip(2).tolist()
         [[1.0, 1.0], [-1.0, 1.0], [1.0, -1.0], [-1.0, -1.0]]
     """
-    ways = np.arange(1 << clusters)[:, None] >> np.arange(clusters)
-    return 1.0 - 2.0 * (ways & 1).astype(np.float64)
+    bits = np.arange(1 << clusters)[:, None] >> np.arange(clusters)
+    return 1.0 - 2.0 * (bits & 1).astype(np.float64)
 
 
 def chunks(total: int, width: int) -> Iterator[int]:
-    """How many of ``total`` rows of that width to take at a time.
+    """Numbers of rows, which sum to ``total``, whose chunks of that width fit into memory.
 
     Example:
         >>> list(chunks(5, width=1 << 19))
@@ -84,17 +84,17 @@ def gathered(
     seed: int,
     progress: Progress | None = None,
 ) -> Floats:
-    """What is kept of many draws, [total, ...], without ever holding more than a few of them.
+    """Reduce many random draws, [total, ...], in chunks that fit into memory.
 
-    Every chunk has a random generator of its own, so the outcome does not hang on the number of threads.
+    Every chunk has a random generator of its own, so the result does not depend on the number of threads.
 
     Args:
         draw: Makes some rows of draws.
-        reduce: What to keep of them, row by row.
+        reduce: What to compute of each row.
         clusters: The length of a row.
-        total: How many rows.
-        seed: Makes them repeatable.
-        progress: Is told how many rows have been done since it was last told.
+        total: The number of rows.
+        seed: The seed of the random generators.
+        progress: Called with the number of new rows.
 
     Example:
         >>> kept = gathered(resampled, lambda counts: counts[:, :1], clusters=5, total=1000, seed=0)
@@ -115,12 +115,9 @@ def gathered(
     return np.concatenate(kept)
 
 
-_BLOCK_CELLS = 1 << 24
-
-
 @dataclass(frozen=True)
 class ColumnSums:
-    """Sums of columns over re-weighted clusters.
+    """A reduction: sums of columns over the clusters of a draw.
 
     Attributes:
         width: The number of columns.
@@ -133,11 +130,11 @@ class ColumnSums:
 
 @dataclass(frozen=True)
 class DrawFunction:
-    """Numbers that are no sums.
+    """A reduction by a function of the draw.
 
     Attributes:
-        width: How many of them.
-        of: Gives those of some draws, [draws, width].
+        width: The number of values.
+        of: Gives the values of some draws, [draws, width].
     """
 
     width: int
@@ -148,24 +145,17 @@ Reduction = ColumnSums | DrawFunction
 
 
 def side_by_side(kinds: Sequence[Reduction], clusters: int) -> Callable[[Floats], Floats]:
-    """A function from draws [draws, clusters] to all that is kept of them, in the given order.
-
-    Example:
-        >>> first = DrawFunction(1, lambda draws: draws[:, :1])
-        >>> both = side_by_side([first, ColumnSums(2, lambda rows: 2 * np.eye(2)[rows])], 2)
-        >>> both(np.array([[5.0, 7.0]])).tolist()
-        [[5.0, 10.0, 14.0]]
-    """
+    """Several reductions as one function of draws [draws, clusters]; their results are columns in the given order."""
     tables = [kind for kind in kinds if isinstance(kind, ColumnSums)]
     width = sum(table.width for table in tables)
     block = max(1, _BLOCK_CELLS // max(width, 1))
 
-    # One block is kept. Where there are several, each is made anew for every chunk of draws, which bounds the memory.
+    # One block is cached. Several blocks are recomputed for every chunk of draws, which bounds the memory.
     @lru_cache(maxsize=1)
     def columns(start: int) -> Floats:
         return np.concatenate([table.rows(slice(start, start + block)) for table in tables], axis=1)
 
-    def keep(draws: Floats) -> Floats:
+    def reduce(draws: Floats) -> Floats:
         sums = np.zeros((len(draws), width))
         for start in range(0, clusters if tables else 0, block):
             sums += draws[:, start : start + block] @ columns(start)
@@ -174,23 +164,17 @@ def side_by_side(kinds: Sequence[Reduction], clusters: int) -> Callable[[Floats]
             [next(of_tables) if isinstance(kind, ColumnSums) else kind.of(draws) for kind in kinds], axis=1
         )
 
-    return keep
+    return reduce
 
 
 def parted(kept: Floats, kinds: Sequence[Reduction]) -> Iterator[Floats]:
-    """What belongs to each, of all that was kept.
-
-    Example:
-        >>> one, two = DrawFunction(1, lambda draws: draws), DrawFunction(2, lambda draws: draws)
-        >>> [part.tolist() for part in parted(np.array([[5.0, 6.0, 7.0]]), [one, two])]
-        [[[5.0]], [[6.0, 7.0]]]
-    """
+    """Split the result of `side_by_side` into the results of each reduction."""
     ends = np.cumsum([kind.width for kind in kinds])
     return (kept[:, end - kind.width : end] for kind, end in zip(kinds, ends, strict=True))
 
 
 def standard_errors(influence: Floats) -> Floats:
-    """The standard error of each column's value, from what every cluster adds to it, [clusters, columns].
+    """The standard error of each column's value, from the influence of every cluster, [clusters, columns].
 
     Example:
         >>> standard_errors(np.array([[-0.5], [0.5]])).tolist()
@@ -205,21 +189,21 @@ def standard_errors(influence: Floats) -> Floats:
 
 
 def critical_value(influence: Floats, level: float = 0.95, replicates: int = 2_000, seed: int = 0) -> float:
-    """How many standard errors wide bands must be to hold for all columns at once.
+    """The simultaneous critical value: half the width, in standard errors, of bands that hold for all columns at once.
 
-    The quantile over bootstrap replicates of the largest studentised deviation among the columns. Columns that do
-    not vary between clusters are certain and need no band.
+    It is the quantile over bootstrap draws of the largest studentised deviation among the columns (bootstrap max-t).
+    Columns that do not vary between clusters need no band.
 
     Args:
-        influence: What every cluster adds to the deviation of each value, [clusters, columns]: for a weighted mean the
-            sum over the cluster of weight times (score - mean), divided by the sum of all weights.
-        level: How often the bands should hold.
-        replicates: How many times clusters are drawn anew.
-        seed: Makes the draw repeatable.
+        influence: The influence of every cluster on each value, [clusters, columns]: for a weighted mean the sum over
+            the cluster of weight times (score - mean), divided by the sum of all weights.
+        level: The confidence level of all bands together.
+        replicates: The number of bootstrap draws.
+        seed: The seed of the random generator.
 
     Example:
-        >>> noise = np.random.default_rng(0).normal(size=(500, 20))
-        >>> one, twenty = critical_value(noise[:, :1]), critical_value(noise)
+        >>> influence = np.random.default_rng(0).normal(size=(500, 20))
+        >>> one, twenty = critical_value(influence[:, :1]), critical_value(influence)
         >>> 1.8 < one < 2.1 < 2.8 < twenty < 3.3
         True
     """
@@ -229,14 +213,14 @@ def critical_value(influence: Floats, level: float = 0.95, replicates: int = 2_0
         return 0.0
     scaled = (influence - influence.mean(axis=0))[:, varying] / errors[varying]
     clusters, width = scaled.shape
-    # Single precision is twice as fast, and moves a quantile of deviations by less than another seed does.
+    # Single precision is twice as fast, and changes the quantile by less than another seed does.
     columns = np.concatenate([scaled, np.square(scaled)], axis=1).astype(np.float32)
 
     def largest(counts: Floats) -> Floats:
         sums = counts.astype(np.float32) @ columns
         deviation, squares = sums[:, :width], sums[:, width:]
         variance = (squares - np.square(deviation) / clusters) * (clusters / (clusters - 1))
-        # A replicate whose draws of a column are all alike tells nothing of how far that column may be off.
+        # A draw in which a column does not vary gives no studentised deviation of it.
         known = variance > np.finfo(np.float32).eps
         studentised = np.abs(deviation) / np.sqrt(np.where(known, variance, np.inf))
         return np.asarray(studentised.max(axis=1), dtype=np.float64)

@@ -1,4 +1,4 @@
-"""Results of a comparison: estimates and differences with intervals and p-values, and remarks."""
+"""Results of a comparison: estimates and differences with intervals and adjusted p-values, and remarks."""
 
 from __future__ import annotations
 
@@ -8,29 +8,23 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from kgprobe.aggregate import Tie
+from kgprobe.arrays import Floats
 from kgprobe.comparison.intervals import Interval
 from kgprobe.comparison.lineup import Lineup
 from kgprobe.metrics import Metric
 
 _SMALL = 0.01
 
+_FEW_RUNS = 5
+"""With fewer runs, t quantiles are so large that only large differences are significant."""
+
 
 @dataclass(frozen=True)
 class ComparisonSettings:
-    """How a comparison was made.
-
-    Attributes:
-        cluster: What queries that stand or fall together share: ``triple``, ``relation``, ``entity`` or ``query``.
-        level: The level of the intervals.
-        replicates: How many times clusters were drawn anew.
-        permutations: How many random swaps of two models.
-        seeds: ``fixed``: about these training runs; ``random``: about the method, any training run of it.
-        pairs: ``all`` pairs of models, or the ``best`` of each metric against the others.
-        tie: How ties are scored.
-        seed: Makes the random draws repeatable.
-    """
+    """The settings of a comparison; see `compare_models`."""
 
     cluster: str = "triple"
     level: float = 0.95
@@ -50,11 +44,11 @@ class Estimate:
         model: The model.
         metric: The metric.
         value: The mean over its training runs.
-        interval: Where the value would lie for other queries (and training runs, where seeds are random).
+        interval: The confidence interval over queries (and over training runs, where seeds are random).
         std: Sample standard deviation over the training runs; None for a single one.
         seeds: The number of training runs.
-        queries: How many queries are evaluated.
-        clusters: In how many clusters they are.
+        queries: The number of evaluated queries.
+        clusters: The number of clusters.
         effective: The effective number of queries.
         group: The group's name by column.
     """
@@ -73,17 +67,17 @@ class Estimate:
 
 @dataclass(frozen=True)
 class Difference:
-    """How much the metric of one model is above that of another, on the same queries.
+    """The difference of a metric between two models, on the same queries.
 
     Attributes:
         first: The one model.
         second: The model whose value is subtracted.
         metric: The metric.
         value: The difference.
-        interval: Where it would lie for other queries (and training runs, where seeds are random).
-        p: How probable a difference at least as large is, if the models were alike; never 0.
-        holm: The p value adjusted for all differences of the comparison by Holm.
-        bh: The same by Benjamini and Hochberg.
+        interval: Its confidence interval over queries (and over training runs, where seeds are random).
+        p: The p-value; never 0.
+        holm: The p-value adjusted for all differences of the comparison by Holm.
+        bh: The p-value adjusted by Benjamini and Hochberg.
         group: The group's name by column.
     """
 
@@ -100,12 +94,12 @@ class Difference:
 
 @dataclass(frozen=True)
 class Comparison:
-    """All values and differences, and how they were found.
+    """All values and differences of a comparison.
 
     Attributes:
         estimates: Group by group, metric by metric, in the order of the models.
         differences: In the same order, pair by pair.
-        settings: How they were found.
+        settings: The settings.
     """
 
     estimates: list[Estimate]
@@ -114,24 +108,55 @@ class Comparison:
 
     @property
     def remarks(self) -> list[str]:
-        """What limits the comparison as a whole, in plain words."""
+        """Limits of the comparison as a whole."""
         smallest = len(self.differences) / (self.settings.permutations + 1)
         if self.settings.seeds == "random" or smallest <= _SMALL:
             return []
         enough = math.ceil(len(self.differences) / _SMALL)
         return [
-            f"{len(self.differences):,} differences, {self.settings.permutations:,} permutations: adjusted by "
-            f"Holm, no p value can be below {min(smallest, 1):.2g}; {enough:,} permutations would allow {_SMALL:g}"
+            f"With {len(self.differences):,} differences and {self.settings.permutations:,} permutations, no p-value "
+            f"adjusted by Holm can be below {min(smallest, 1):.2g}; {enough:,} permutations would allow {_SMALL:g}."
         ]
 
 
-_FEW_RUNS = 5
+def holm(p: ArrayLike) -> Floats:
+    """P-values adjusted by Holm: among those up to 0.05, the probability of any false rejection is at most 5 %.
 
-"""With fewer runs than this, t quantiles are so large that only large differences are beyond noise."""
+    NaN is left unchanged and does not count as a test.
+
+    Example:
+        >>> holm([0.01, 0.04, 0.03]).round(12).tolist()
+        [0.03, 0.06, 0.06]
+    """
+    given = np.asarray(p, dtype=np.float64)
+    adjusted = np.full(given.shape, np.nan)
+    tests = np.flatnonzero(~np.isnan(given))
+    order = tests[np.argsort(given[tests], kind="stable")]
+    scaled = given[order] * np.arange(len(order), 0, -1)
+    adjusted[order] = np.minimum(np.maximum.accumulate(scaled), 1.0)
+    return adjusted
+
+
+def benjamini_hochberg(p: ArrayLike) -> Floats:
+    """P-values adjusted by Benjamini and Hochberg: of those up to 0.05, at most 5 % are false on average.
+
+    NaN is left unchanged and does not count as a test.
+
+    Example:
+        >>> benjamini_hochberg([0.01, 0.04, 0.03]).round(12).tolist()
+        [0.03, 0.04, 0.04]
+    """
+    given = np.asarray(p, dtype=np.float64)
+    adjusted = np.full(given.shape, np.nan)
+    tests = np.flatnonzero(~np.isnan(given))
+    order = tests[np.argsort(given[tests], kind="stable")]
+    scaled = given[order] * (len(order) / np.arange(1, len(order) + 1))
+    adjusted[order] = np.minimum(np.minimum.accumulate(scaled[::-1])[::-1], 1.0)
+    return adjusted
 
 
 def remarks(lineup: Lineup, seeds: str) -> list[str]:
-    """One sentence for each thing that limits what can be said.
+    """Limits of what a comparison of these models can say, one sentence each.
 
     Args:
         lineup: The models.
@@ -145,7 +170,7 @@ def remarks(lineup: Lineup, seeds: str) -> list[str]:
         ...         head=[0], relation=[0], tail=[1], side=["tail"], rank=[1], candidates=[candidates]
         ...     )
         >>> remarks(line_up({"one": ranks(9), "other": ranks(5)}), seeds="fixed")
-        ["1 query has other candidates in other models: 'kgprobe check' says why that matters."]
+        ['Candidate sets differ between models in 1 query. Run `kgprobe check` before comparing them.']
     """
     return [*_left_out(lineup), *_candidates(lineup), *_runs(lineup, seeds)]
 
@@ -161,16 +186,15 @@ def _candidates(lineup: Lineup) -> Iterator[str]:
     for own in lineup.runs.values():
         differing |= own[0].candidates != lineup.first.candidates
     if count := int(differing.sum()):
-        have = "has" if count == 1 else "have"
-        yield f"{_queries(count)} {have} other candidates in other models: 'kgprobe check' says why that matters."
+        yield f"Candidate sets differ between models in {_queries(count)}. Run `kgprobe check` before comparing them."
 
 
 def _runs(lineup: Lineup, seeds: str) -> Iterator[str]:
     fewest = min(map(len, lineup.runs.values()))
     if seeds == "random" and fewest < _FEW_RUNS and len(lineup.models) > 1:
         yield (
-            f"With {fewest} training runs of a model, a difference must be large to be beyond the noise of training; "
-            "fixed seeds speak of these runs alone."
+            f"With {fewest} training runs of a model, only large differences are significant with random seeds; "
+            "fixed seeds compare these runs alone."
         )
 
 

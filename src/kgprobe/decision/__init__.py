@@ -1,4 +1,4 @@
-"""Which model to pick, at one (alpha, beta) and over the whole plane."""
+"""Decide which model to pick, at one (alpha, beta) and over the whole plane."""
 
 from kgprobe.decision.bands import widened
 from kgprobe.decision.decisions import Crossing, Decision, Reach, Standing, decide

@@ -1,4 +1,4 @@
-"""Decide between models at one (alpha, beta): their order, its significance, and how far it holds."""
+"""Decide between models at one (alpha, beta): their order, its significance, and the range in which it holds."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from kgprobe.comparison.intervals import Interval
 from kgprobe.comparison.lineup import Lineup, Models, line_up
 from kgprobe.comparison.model_comparison import compare_models
 from kgprobe.comparison.results import ComparisonSettings, Difference, Estimate
-from kgprobe.decision.influence import ScoreLine
-from kgprobe.decision.maps import PAPER_ALPHAS, PAPER_BETAS, SAME, roots, samples
+from kgprobe.decision.influence import ScoreLine, roots, samples
+from kgprobe.decision.maps import PAPER_ALPHAS, PAPER_BETAS, SAME
 from kgprobe.errors import DataError
 from kgprobe.graph import KnowledgeGraph
-from kgprobe.metrics.popularity_metrics import Probe
+from kgprobe.metrics import parse
 from kgprobe.resources import Progress
 
 
 @dataclass(frozen=True)
 class Crossing:
-    """Where another model catches up with the winner.
+    """A point on an axis where another model has the score of the winner.
 
     Attributes:
-        at: The alpha or beta there.
+        at: The alpha or beta of the point.
         model: The other model.
     """
 
@@ -37,13 +37,13 @@ class Crossing:
 
 @dataclass(frozen=True)
 class Reach:
-    """The stretch of one axis, through the point that was asked about, on which the winner stays ahead.
+    """The interval of one axis, around the point of the decision, in which the winner stays ahead.
 
     Attributes:
         axis: ``alpha`` or ``beta``.
-        low: Where it ends below; None where the winner is ahead down to ``limits[0]``.
-        high: Where it ends above; None where the winner is ahead up to ``limits[1]``.
-        limits: The range that was looked at.
+        low: Its lower end; None where the winner is ahead down to ``limits[0]``.
+        high: Its upper end; None where the winner is ahead up to ``limits[1]``.
+        limits: The range that was searched.
     """
 
     axis: str
@@ -53,61 +53,48 @@ class Reach:
 
     def __str__(self) -> str:
         low, high = self.low.at if self.low else self.limits[0], self.high.at if self.high else self.limits[1]
-        ends = [f"{end.model} below" for end in [self.low] if end] + [
-            f"{end.model} above" for end in [self.high] if end
-        ]
+        ends = [f"{end.model} {side}" for end, side in ((self.low, "below"), (self.high, "above")) if end]
         return f"{self.axis} {low:.3g} to {high:.3g}" + (f" ({', '.join(ends)})" if ends else "")
 
 
 def reach(
     lineup: Lineup, winner: str, axis: str, point: dict[str, float], limits: tuple[float, float], tie: Tie | str
 ) -> Reach:
-    """The stretch of an axis on which a model stays ahead of all others.
+    """The interval of an axis in which a model stays ahead of all others.
 
     Args:
         lineup: The models.
         winner: The model that is ahead at the point.
-        axis: ``alpha`` or ``beta``: which of them moves.
-        point: Both of them, where it is.
-        limits: The range of the axis to look at; widened to hold the point.
+        axis: The parameter that varies: ``alpha`` or ``beta``.
+        point: Both parameters of the point.
+        limits: The range of the axis to search; widened to contain the point.
         tie: How ties are scored.
-
-    Example:
-        >>> from kgprobe.comparison.lineup import line_up
-        >>> from kgprobe.ranks import Ranks
-        >>> def ranks(*rank):
-        ...     return Ranks.from_columns(
-        ...         head=[0, 1], relation=[0, 0], tail=[1, 2], side=["tail"] * 2, rank=rank, candidates=[100, 100]
-        ...     )
-        >>> lineup = line_up({"sharp": ranks(1, 80), "even": ranks(4, 5)})
-        >>> print(reach(lineup, "sharp", "alpha", {"alpha": 1.0, "beta": 0.0}, (-1.0, 1.0), "mean"))
-        alpha 0.311 to 1 (even below)
     """
     here, low, high = point[axis], min(limits[0], point[axis]), max(limits[1], point[axis])
     line = ScoreLine(lineup, tie, **{name: value for name, value in point.items() if name != axis})
     points = samples(low, high)
-    ahead = line.scores(winner, points)
-    met = [
+    best = line.scores(winner, points)
+    crossings = [
         Crossing(float(at), other)
         for other in lineup.models
         if other != winner
-        for at in roots(line.difference(winner, other), points, ahead - line.scores(other, points))
+        for at in roots(line.difference(winner, other), points, best - line.scores(other, points))
     ]
-    below = max((crossing for crossing in met if crossing.at <= here), key=lambda crossing: crossing.at, default=None)
-    above = min((crossing for crossing in met if crossing.at > here), key=lambda crossing: crossing.at, default=None)
+    below = max((one for one in crossings if one.at <= here), key=lambda one: one.at, default=None)
+    above = min((one for one in crossings if one.at > here), key=lambda one: one.at, default=None)
     return Reach(axis, below, above, (low, high))
 
 
 @dataclass(frozen=True)
 class Standing:
-    """A model at the point.
+    """The place of a model in a decision.
 
     Attributes:
         place: 1 for the best; equal models share the better place.
         estimate: Its score with an interval.
-        behind: How far the winner is ahead of it, with an interval and p values; None for the winner.
-        within_noise: Whether it might be as good as the winner, or is the winner: the p value of the difference, by
-            Holm over all pairs of models, is above 1 - level.
+        behind: The lead of the winner over it, with an interval and p-values; None for the winner.
+        within_noise: Whether it is the winner or not significantly worse: the p-value of the difference, by Holm over
+            all pairs of models, is above 1 - level.
     """
 
     place: int
@@ -117,17 +104,16 @@ class Standing:
 
     @property
     def model(self) -> str:
-        """Its name."""
         return self.estimate.model
 
     @property
     def distance(self) -> str:
-        """How far it is behind the winner, in words."""
+        """Its distance from the winner in words."""
         return "equal" if self.place == 1 or self.behind is None else f"{self.behind.value:.4f} behind"
 
     @property
     def doubt(self) -> str | None:
-        """Why the lead of the winner cannot be trusted, where it is called beyond noise; None where it can."""
+        """Why a significant lead of the winner over it cannot be trusted; None where it can."""
         return None if self.behind is None or self.within_noise else self.behind.interval.remark
 
 
@@ -139,8 +125,8 @@ class Decision:
         alpha: Predictive sharpness.
         beta: Popularity-bias robustness.
         standings: The models, best first.
-        reaches: How far alpha and beta can move before another model is ahead; none for a single model.
-        settings: How noise was reckoned.
+        reaches: The intervals of alpha and beta in which the winner stays ahead; none for a single model.
+        settings: The settings of the comparison.
     """
 
     alpha: float
@@ -156,22 +142,22 @@ class Decision:
 
     @property
     def choices(self) -> tuple[str, ...]:
-        """The winner and all models that are within noise of it, best first."""
+        """The winner and all models that are not significantly worse, best first."""
         return tuple(standing.model for standing in self.standings if standing.within_noise)
 
     @property
     def beyond_noise(self) -> bool:
-        """Whether the winner leads every other model beyond noise; not, if there is no other."""
+        """Whether the winner is significantly better than every other model; False for a single model."""
         return len(self.choices) == 1 < len(self.standings)
 
     @property
     def effective(self) -> float:
-        """The effective number of queries on which the score of the winner rests."""
+        """The effective number of queries of the winner's score."""
         return self.standings[0].estimate.effective
 
     @property
     def remark(self) -> str | None:
-        """What cannot be trusted, and why: the interval of the winner, or a lead that is called beyond noise."""
+        """What cannot be trusted, and why: the interval of the winner, or a significant lead."""
         if reason := self.standings[0].estimate.interval.remark:
             return f"the intervals cannot be trusted: {reason}"
         doubted = [standing for standing in self.standings if standing.doubt]
@@ -197,25 +183,25 @@ class Decision:
         close = [standing for standing in self.standings[1:] if standing.within_noise]
         if len(close) == len(self.standings) - 1 > 1:
             return (
-                f"{point}, every model might be the best: {self.winner} has the highest score, {score}, "
-                f"but all {len(close)} others are within noise of it."
+                f"{point}, any model may be the best: {self.winner} has the highest score, {score}, "
+                f"but none of the {len(close)} others is significantly worse."
             )
         if close:
             behind = _listed([f"{s.model} ({s.distance})" for s in close], "and")
             verb = "is" if len(close) == 1 else "are"
             return (
                 f"{point}, pick {_listed(self.choices, 'or')}: {self.winner} has the highest score, {score}, "
-                f"but {behind} {verb} within noise of it."
+                f"but {behind} {verb} not significantly worse."
             )
         lead = self.standings[1].behind
         assert lead is not None
         return (
-            f"{point}, pick {self.winner}: its {score} is beyond noise above every other model; "
+            f"{point}, pick {self.winner}: its {score} is significantly higher than that of every other model; "
             f"{lead.second} comes next, {lead.value:.4f} behind{_between(lead.interval)}."
         )
 
     def to_rows(self) -> list[dict[str, Any]]:
-        """A flat row for every model, best first; ``lead`` is that of the winner over the model."""
+        """A flat row for every model, best first; ``lead`` is the lead of the winner over the model."""
         rows = []
         for standing in self.standings:
             estimate, behind = standing.estimate, standing.behind
@@ -268,25 +254,25 @@ def decide(
     graph: KnowledgeGraph | None = None,
     progress: Progress | None = None,
 ) -> Decision:
-    """Which model to pick from one perspective, and which others might be as good.
+    """Decide which model to pick at one (alpha, beta), and which others are not significantly worse.
 
-    How far the winner is ahead is looked at along both axes through the point, over the ranges of the paper's tables
-    (alpha from -1 to 1, beta from 0 to 0.8), widened to hold the point.
+    The intervals in which the winner stays ahead are searched along both axes through the point, over the ranges of
+    the paper's tables (alpha from -1 to 1, beta from 0 to 0.8), widened to contain the point.
 
     Args:
-        models: Their ranks by name, or lined up.
+        models: Their ranks by name, or a `Lineup`.
         alpha: Predictive sharpness: the higher, the more only the top of the ranking counts.
         beta: Popularity-bias robustness: the higher, the more rare entities and relations count.
-        cluster: What queries that stand or fall together share: ``triple``, ``relation``, ``entity`` or ``query``.
-        level: How often an interval should hold the true value.
-        seeds: ``fixed`` speaks of these training runs, ``random`` of the method; by default of the method, where every
+        cluster: What the queries of a cluster share: ``triple``, ``relation``, ``entity`` or ``query``.
+        level: The confidence level of each interval.
+        seeds: ``fixed`` compares these training runs, ``random`` the methods; the default is ``random`` where every
             model has at least two runs.
         tie: How ties are scored.
-        replicates: How many times clusters are drawn anew for the intervals.
-        permutations: How many random swaps of two models for the p values.
-        seed: Makes the random draws repeatable.
-        graph: Where the popularity of the targets comes from, unless they are lined up; without it, from the tables.
-        progress: Is told how many replicates and permutations have been done since it was last told.
+        replicates: The number of bootstrap draws for the intervals.
+        permutations: The number of random swaps of two models for the p-values.
+        seed: The seed of the random generator.
+        graph: Gives the popularity of the targets, unless the models are a `Lineup`; without it, the tables' columns.
+        progress: Called with the number of new bootstrap draws and permutations.
 
     Example:
         >>> from kgprobe.comparison.lineup import line_up
@@ -298,11 +284,12 @@ def decide(
         ...     )
         >>> lineup = line_up({"sharp": ranks(1, 1, 2, 80), "even": ranks(3, 4, 5, 6)})
         >>> print(decide(lineup, alpha=1, beta=0, replicates=999))  # doctest: +NORMALIZE_WHITESPACE
-        For alpha 1 and beta 0, pick sharp: its PROBE 0.6244 is beyond noise above every other model; even comes next,
-        0.3946 behind (95 % interval 0.3576 to 0.4294). sharp is ahead for alpha -0.116 to 1 (even below).
+        For alpha 1 and beta 0, pick sharp: its PROBE 0.6244 is significantly higher than that of every other model;
+        even comes next, 0.3946 behind (95 % interval 0.3576 to 0.4294). sharp is ahead for alpha -0.116 to 1 (even
+        below).
     """
     lineup = line_up(models, graph=graph)
-    metric = Probe(alpha=alpha, beta=beta)
+    metric = parse(f"PROBE(alpha={alpha},beta={beta})")
     found = compare_models(
         lineup,
         [metric],
@@ -316,7 +303,7 @@ def decide(
         progress=progress,
     )
     if none := [estimate.model for estimate in found.estimates if math.isnan(estimate.value)]:
-        raise DataError(f"nothing can be said of {', '.join(none)}", ["no query has more than one candidate"])
+        raise DataError(f"{', '.join(none)} has no score", ["no query has more than one candidate"])
     ordered = sorted(found.estimates, key=lambda estimate: -estimate.value)
     ahead = {difference.second: difference for difference in _from(found.differences, ordered[0].model)}
     point = {"alpha": float(alpha), "beta": float(beta)}
@@ -330,10 +317,9 @@ def decide(
 
 
 def _from(differences: Sequence[Difference], winner: str) -> list[Difference]:
-    """The differences of the winner from every other model, the winner first."""
-    given = [difference for difference in differences if difference.first == winner]
-    turned = [_turned(difference) for difference in differences if difference.second == winner]
-    return given + turned
+    """The differences between the winner and every other model, with the winner first."""
+    leads = [difference for difference in differences if difference.first == winner]
+    return leads + [_turned(difference) for difference in differences if difference.second == winner]
 
 
 def _turned(difference: Difference) -> Difference:
@@ -353,7 +339,7 @@ def _standing(estimate: Estimate, ordered: Sequence[Estimate], behind: Differenc
 
 
 def _axes(lineup: Lineup, point: dict[str, float]) -> list[str]:
-    """The axes along which the perspective can move: beta needs popularity, and from infinity there is no way."""
+    """The axes that can be searched: beta needs popularity, alpha must be finite."""
     runs = [run for own in lineup.runs.values() for run in own]
     popular = all(
         np.isfinite(run.numbers(column)).all()

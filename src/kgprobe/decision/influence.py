@@ -1,7 +1,7 @@
-"""Score surfaces of every model, and the influence of each cluster of queries on them.
+"""PROBE of a model over a grid or along a line, and the influence of each cluster of queries on it.
 
-The score of a run is a weighted mean, so its influences are ``w (f - score) / sum w``, added up by cluster. Adding up
-is a product with a sparse matrix that holds the weights, for all models and several alphas at once.
+The score of a run is a weighted mean, so the influence of a query is ``w (f - score) / sum w``. The sums by cluster are
+a product with a sparse matrix that holds the weights, for all models and several alphas at once.
 """
 
 from __future__ import annotations
@@ -13,13 +13,20 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from kgprobe.aggregate import PopularityWeight, Tie, surface, tied_score
-from kgprobe.aggregate.weights import scaled_exp
+from kgprobe.aggregate import PopularityWeight, Sums, Tie, surface, tied_score
+from kgprobe.aggregate.weights import log_weight, scaled_exp
 from kgprobe.arrays import Flags, Floats
 from kgprobe.comparison.lineup import Clusters, Lineup
-from kgprobe.metrics.evaluation import read_column
 from kgprobe.ranks import Ranks
 from kgprobe.transform import AffinePower
+
+_STEPS = 128
+"""Pieces of a line; two crossings within one piece may be missed."""
+
+_ROUNDING = 1e-14
+
+_TABLE, _MOST_ALPHAS = 1 << 20, 8
+"""Numbers in a table of scores that stays in the cache, and alphas in it."""
 
 
 @dataclass(frozen=True)
@@ -29,21 +36,19 @@ class ModelSurface:
     Attributes:
         runs: The value of every training run, [runs, alphas, betas].
         effective: The effective number of queries for each beta, the mean over the runs.
-        left_out: Queries that say nothing, having a single candidate.
     """
 
     runs: Floats
     effective: Floats
-    left_out: int
 
     @property
     def mean(self) -> Floats:
-        """The mean over the runs: the value of ``kgprobe eval``."""
+        """The mean over the runs."""
         return np.asarray(self.runs.mean(axis=0))
 
     @property
     def std(self) -> Floats:
-        """The sample standard deviation over the runs; NaN where there is one run only."""
+        """The sample standard deviation over the runs; NaN for a single run."""
         if len(self.runs) == 1:
             return np.full(self.runs.shape[1:], np.nan)
         return np.asarray(self.runs.std(axis=0, ddof=1))
@@ -52,34 +57,23 @@ class ModelSurface:
 def model_surface(
     lineup: Lineup, model: str, alphas: ArrayLike, betas: ArrayLike, *, tie: Tie | str = Tie.mean
 ) -> ModelSurface:
-    """PROBE of one model of a line-up over a grid.
-
-    Example:
-        >>> from kgprobe.comparison.lineup import line_up
-        >>> from kgprobe.ranks import Ranks
-        >>> ranks = Ranks.from_columns(
-        ...     head=[0, 0], relation=[0, 0], tail=[1, 1], side=["head", "tail"], rank=[1, 2], candidates=[5, 5]
-        ... )
-        >>> model_surface(line_up({"mine": ranks}), "mine", [1.0, 0.0], [0.0]).mean.round(4).tolist()
-        [[0.6875], [0.7847]]
-    """
+    """PROBE of one model of a line-up over a grid."""
     found = [surface(run, alphas, betas, tie=tie) for run in lineup.runs[model]]
     return ModelSurface(
         runs=np.stack([np.asarray(grid) for grid in found]),
         effective=np.mean([grid.effective for grid in found], axis=0),
-        left_out=max(grid.left_out for grid in found),
     )
 
 
 @dataclass(frozen=True)
 class ScoreLine:
-    """A line through the plane: alpha moves and beta stays, or the other way round.
+    """A line through the plane: either alpha or beta is fixed, and the other varies.
 
     Attributes:
         lineup: The models.
         tie: How ties are scored.
-        alpha: The alpha that stays; None where it moves.
-        beta: The beta that stays; None where it moves.
+        alpha: The fixed alpha; None where it varies.
+        beta: The fixed beta; None where it varies.
     """
 
     lineup: Lineup
@@ -88,44 +82,62 @@ class ScoreLine:
     beta: float | None = None
 
     def scores(self, model: str, values: Floats) -> Floats:
-        """PROBE of a model where the one that moves has these values."""
+        """PROBE of a model at these values of the parameter that varies."""
         grid = (values, [self.beta]) if self.alpha is None else ([self.alpha], values)
         return model_surface(self.lineup, model, *grid, tie=self.tie).mean.ravel()
 
     def difference(self, first: str, second: str) -> Callable[[Floats], Floats]:
-        """How far the first model is above the second, as a function of what moves."""
+        """The difference between two models, as a function of the parameter that varies."""
         return lambda values: self.scores(first, values) - self.scores(second, values)
 
 
-_TABLE, _MOST_ALPHAS = 1 << 20, 8
+def samples(low: float, high: float) -> Floats:
+    """Evenly spaced points, close enough to each other to find practically every crossing between them."""
+    return np.linspace(low, high, _STEPS + 1)
 
-"""Numbers in a table of scores that stays in the cache, and alphas in it: more would waste products between them."""
+
+def roots(difference: Callable[[Floats], Floats], points: Floats, values: Floats | None = None) -> Floats:
+    """The points where a smooth function of one number changes its sign.
+
+    Args:
+        difference: The function.
+        points: Ascending points; a crossing is found between two neighbours.
+        values: The function at these points, if it is known.
+
+    Example:
+        >>> roots(lambda x: (x - 0.3) * (x + 0.5), samples(-1.0, 1.0)).round(9).tolist()
+        [-0.5, 0.3]
+    """
+    from scipy.optimize import brentq  # slow to import
+
+    values = difference(points) if values is None else values
+    signed = np.abs(values) > _ROUNDING  # where it is 0, the neighbours give the sign
+    points, values = points[signed], values[signed]
+    changes = np.flatnonzero(np.sign(values[1:]) != np.sign(values[:-1]))
+    ends = [(float(points[i]), float(points[i + 1])) for i in changes]
+    return np.array([brentq(lambda x: float(difference(np.array([x]))[0]), *end, xtol=1e-14) for end in ends])
 
 
 @dataclass(frozen=True)
-class Weights:
-    """What every query of a run counts.
+class RunWeights:
+    """The weights of the queries of a training run.
 
     Attributes:
         counted: The queries with more than one candidate.
-        log: The log of the weight at beta 1; 0 where the query is not counted.
+        log: The log weight at beta 1; 0 where the query is not counted.
     """
 
     counted: Flags
     log: Floats
 
     @classmethod
-    def of(cls, run: Ranks, popular: bool) -> Weights:
-        """The weights of a run; its popularity is looked at only where beta needs it."""
-        counted, log = run.candidates > 1, np.zeros(len(run))
-        if popular:
-            unpopularity = PopularityWeight(1.0, 1.0)
-            columns = {name: read_column(run, name)[counted] for name in unpopularity.columns}
-            log[counted] = np.log(unpopularity.weights(columns, np.ones(int(counted.sum()))))
-        return cls(counted, log)
+    def of(cls, run: Ranks, popular: bool) -> RunWeights:
+        """The weights of a run; popularity is only read where beta needs it."""
+        factors = PopularityWeight(1.0, 1.0).factors if popular else {}
+        counted = run.candidates > 1
+        return cls(counted, log_weight({name: run.numbers(name) for name in factors}, counted, factors))
 
-    def same_as(self, other: Weights) -> bool:
-        """Whether every query counts the same under both."""
+    def same_as(self, other: RunWeights) -> bool:
         return np.array_equal(self.counted, other.counted) and np.array_equal(self.log, other.log)
 
     def at(self, beta: float) -> Floats:
@@ -137,24 +149,24 @@ class Weights:
 
 @dataclass(frozen=True)
 class _Run:
-    """A training run of the model with that number."""
+    """A training run of the model at that position."""
 
     model: int
-    weights: Weights
+    weights: RunWeights
     ranks: Ranks
 
 
 @dataclass(frozen=True)
 class _Strand:
-    """Runs of one model that share their weights, so that their scores can be averaged query by query."""
+    """Runs of one model with the same weights, so that their scores can be averaged query by query."""
 
     model: int
-    weights: Weights
+    weights: RunWeights
     runs: Sequence[_Run]
     factor: float
 
     def scores(self, alpha: float, tie: Tie) -> Floats:
-        """The score of every query, the mean over the runs; 0 where it is not counted."""
+        """The mean score of every query over the runs; 0 where it is not counted."""
         total = np.zeros(len(self.weights.log))
         for run in self.runs:
             total += tied_score(AffinePower(alpha), run.ranks, tie)
@@ -162,30 +174,20 @@ class _Strand:
 
 
 class Influences:
-    """Influences of the clusters of a line-up on the scores of its models.
+    """The influence of each cluster of a line-up on the scores of its models.
 
     Args:
         lineup: The models.
-        clusters: Which queries stand or fall together.
-        popular: Whether any beta other than 0 will be asked for.
+        clusters: The clusters of queries.
+        popular: Whether any beta other than 0 will be used.
         tie: How ties are scored.
-
-    Example:
-        >>> from kgprobe.comparison.lineup import line_up
-        >>> ranks = Ranks.from_columns(
-        ...     head=[0, 0], relation=[0, 0], tail=[1, 2], side=["tail"] * 2, rank=[1, 3], candidates=[3, 3]
-        ... )
-        >>> lineup = line_up({"mine": ranks})
-        >>> influences = Influences(lineup, lineup.clusters("triple"), popular=False)
-        >>> [table[:, 0, 0].tolist() for _, _, table in influences.tables(np.array([1.0]), np.array([0.0]))]
-        [[0.25, -0.25]]
     """
 
     def __init__(self, lineup: Lineup, clusters: Clusters, *, popular: bool, tie: Tie | str = Tie.mean) -> None:
         self.clusters, self.tie, self.models = clusters, Tie(tie), len(lineup.models)
         strands: list[_Strand] = []
         for model, tables in enumerate(lineup.runs.values()):
-            runs = [_Run(model, Weights.of(ranks, popular), ranks) for ranks in tables]
+            runs = [_Run(model, RunWeights.of(ranks, popular), ranks) for ranks in tables]
             strands += [_Strand(model, own[0].weights, own, len(own) / len(runs)) for own in _by_weights(runs)]
         self._strands = _by_weights(strands)
         self._order = np.argsort(clusters.codes, kind="stable")
@@ -211,21 +213,21 @@ class Influences:
         for strands, own in zip(self._strands, scores, strict=True):
             by_cluster = self._summing(strands[0].weights.at(beta))
             weight = by_cluster @ np.ones(len(self.clusters.codes))
-            moved = by_cluster @ own
-            moved -= np.multiply.outer(weight, moved.sum(axis=0) / weight.sum())
-            moved /= weight.sum()
-            table += moved.reshape(len(weight), alphas, len(strands)) @ self._shares(strands)
+            influence = by_cluster @ own
+            influence -= np.multiply.outer(weight, Sums(weight.sum(), score=influence.sum(axis=0)).mean)
+            influence /= weight.sum()
+            table += influence.reshape(len(weight), alphas, len(strands)) @ self._shares(strands)
         return table
 
     def _shares(self, strands: Sequence[_Strand]) -> Floats:
-        """What every strand counts in every model, [strands, models]."""
+        """The factor of every strand in every model, [strands, models]."""
         shares = np.zeros((len(strands), self.models))
         shares[np.arange(len(strands)), [strand.model for strand in strands]] = [strand.factor for strand in strands]
         return shares
 
     def _summing(self, weights: Floats) -> Any:
-        """The sparse matrix that adds up weighted queries by cluster."""
-        from scipy import sparse  # takes long to import
+        """The sparse matrix that sums weighted queries by cluster."""
+        from scipy import sparse  # slow to import
 
         shape = (self.clusters.count, len(weights))
         return sparse.csr_array((weights[self._order], self._order, self._ends), shape=shape)
@@ -233,14 +235,14 @@ class Influences:
 
 class _Weighted(Protocol):
     @property
-    def weights(self) -> Weights: ...
+    def weights(self) -> RunWeights: ...
 
 
 W = TypeVar("W", bound=_Weighted)
 
 
 def _by_weights(items: Sequence[W]) -> list[list[W]]:
-    """Those whose weights are the same, together."""
+    """Group items with the same weights."""
     groups: list[list[W]] = []
     for item in items:
         alike = next((group for group in groups if group[0].weights.same_as(item.weights)), None)

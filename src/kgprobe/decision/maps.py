@@ -1,118 +1,50 @@
-"""The decision map: which model wins where in the (alpha, beta) plane, and where two models are equal."""
+"""The decision map: which model wins where in the (alpha, beta) plane, and whether its lead is significant."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from kgprobe.aggregate import Tie
+from kgprobe.aggregate.surfaces import grid_axis
 from kgprobe.arrays import Flags, Floats, Ints
 from kgprobe.comparison.intervals import FEWEST_QUERIES
 from kgprobe.comparison.lineup import Lineup, Models, line_up
-from kgprobe.comparison.model_comparison import wrong_numbers
+from kgprobe.comparison.model_comparison import wrong_settings
 from kgprobe.decision.bands import SeedVariance, band_width, covariances, variances_of_differences, widened
-from kgprobe.decision.influence import Influences, ScoreLine, model_surface
+from kgprobe.decision.influence import Influences, ScoreLine, model_surface, roots, samples
 from kgprobe.errors import UsageError
 from kgprobe.graph import KnowledgeGraph
 
-
-def not_dominated(scores: NDArray[np.float64], same: float = 0.0) -> NDArray[np.bool_]:
-    """Which rows no other row is at least as high as everywhere and higher somewhere.
-
-    Args:
-        scores: One row for each model, one column for each perspective.
-        same: Numbers that differ by no more are equal.
-
-    Example:
-        >>> not_dominated(np.array([[1.0, 0.0], [0.0, 1.0], [0.0, 0.5]])).tolist()
-        [True, True, False]
-    """
-    kept = np.ones(len(scores), dtype=bool)
-    for i, own in enumerate(scores):
-        nowhere_worse = (scores >= own - same).all(axis=1)
-        somewhere_better = (scores > own + same).any(axis=1)
-        kept[i] = not (nowhere_worse & somewhere_better).any()
-    return kept
-
-
-_STEPS = 128
-
-"""Pieces of a line; two crossings within one piece may go unseen."""
-
-_ROUNDING = 1e-14
-
-
-def curves(alphas: Floats, betas: Floats, difference: Floats) -> list[Floats]:
-    """The lines along which a difference [alphas, betas] is 0: arrays [points, 2] of alpha and beta.
-
-    Example:
-        >>> alphas, betas = np.array([-1.0, 0.0, 1.0]), np.array([0.0, 0.8])
-        >>> [line.tolist() for line in curves(alphas, betas, np.array([[1.0, 1.0], [1.0, 1.0], [-3.0, -1.0]]))]
-        [[[0.25, 0.0], [0.5, 0.8]]]
-    """
-    try:
-        from contourpy import contour_generator
-    except ImportError:
-        raise UsageError("curves need contourpy", remedy="pip install 'kgprobe[report]'") from None
-    if len(alphas) < 2 or len(betas) < 2 or not difference.any():
-        return []
-    rows, columns = np.argsort(alphas), np.argsort(betas)
-    ordered = difference[np.ix_(rows, columns)]
-    return [np.asarray(line) for line in contour_generator(alphas[rows], betas[columns], ordered.T).lines(0.0)]
-
-
-def samples(low: float, high: float) -> Floats:
-    """Points of a line that are near enough to each other to see every crossing between them, or nearly so."""
-    return np.linspace(low, high, _STEPS + 1)
-
-
-def roots(difference: Callable[[Floats], Floats], points: Floats, values: Floats | None = None) -> Floats:
-    """Where a smooth function of one number changes its sign.
-
-    Args:
-        difference: The function.
-        points: Ascending points, between two of which a crossing is looked for.
-        values: The function there, if it is known.
-
-    Example:
-        >>> roots(lambda x: (x - 0.3) * (x + 0.5), samples(-1.0, 1.0)).round(9).tolist()
-        [-0.5, 0.3]
-    """
-    from scipy.optimize import brentq  # takes long to import
-
-    values = difference(points) if values is None else values
-    told = np.abs(values) > _ROUNDING  # where it is 0, the sign comes from the neighbours
-    points, values = points[told], values[told]
-    changes = np.flatnonzero(np.sign(values[1:]) != np.sign(values[:-1]))
-    ends = [(float(points[i]), float(points[i + 1])) for i in changes]
-    return np.array([brentq(lambda x: float(difference(np.array([x]))[0]), *end, xtol=1e-14) for end in ends])
-
+PAPER_ALPHAS = (1.0, 0.5, 0.0, -0.5, -1.0)
+PAPER_BETAS = (0.0, 0.2, 0.4, 0.6, 0.8)
 
 SAME = 1e-12
+"""Scores that differ by less are equal up to rounding."""
 
-"""Scores that differ by less are equal, and rounding the only difference."""
+_REPLICATES = 2_000
 
 
 @dataclass(frozen=True)
 class DecisionMap:
-    """Scores over a grid of perspectives, and what they decide.
+    """PROBE of every model over a grid of (alpha, beta), with the significance of differences.
 
     Attributes:
         lineup: The models.
-        alphas: Predictive sharpness, in the order in which it was given.
-        betas: Popularity-bias robustness, likewise.
+        alphas: Predictive sharpness, in the given order.
+        betas: Popularity-bias robustness, in the given order.
         scores: PROBE, [models, alphas, betas]; with several seeds the mean over them.
-        std: The standard deviation over the seeds; NaN where there is one seed only.
+        std: The standard deviation over the seeds; NaN for a single seed.
         errors: The standard error of the difference between every two models, [models, models, alphas, betas].
-        bands: How large a difference must be to be beyond noise, likewise: for all pairs of models and the whole plane
-            at once. Infinite where differences do not vary between clusters, so that nothing is known of their noise.
+        bands: The smallest significant difference between every two models, [models, models, alphas, betas]:
+            simultaneous for all pairs of models and the whole plane. Infinite where differences do not vary between
+            clusters, so that their variance is not known.
         effective: The effective number of queries, [models, betas].
-        settings: How noise was reckoned: ``cluster``, ``level``, ``seeds``, ``replicates``, ``seed``, ``tie``.
+        settings: ``cluster``, ``level``, ``seeds``, ``replicates``, ``seed``, ``tie``, and the ``width`` of the band.
     """
 
     lineup: Lineup = field(repr=False)
@@ -127,17 +59,17 @@ class DecisionMap:
 
     @property
     def models(self) -> tuple[str, ...]:
-        """Their names, in the order of the first axis of `scores`."""
+        """The names of the models, in the order of the first axis of `scores`."""
         return self.lineup.models
 
     @cached_property
     def winner(self) -> Ints:
-        """Which model has the highest score, [alphas, betas]; the first of those that share it."""
+        """The model with the highest score, [alphas, betas]; of equal models, the first."""
         return np.asarray(self._order[0])
 
     @cached_property
     def runner_up(self) -> Ints:
-        """Which model comes second, [alphas, betas]; the winner itself where there is no other."""
+        """The second model, [alphas, betas]; the winner itself where there is no other."""
         return np.asarray(self._order[min(1, len(self.models) - 1)])
 
     @cached_property
@@ -147,8 +79,9 @@ class DecisionMap:
 
     @cached_property
     def lead(self) -> Floats:
-        """How far the winner is above the runner-up, [alphas, betas]."""
-        return np.asarray(np.subtract(*_pick(self.scores, self.winner, self.runner_up)))
+        """The difference between the winner and the runner-up, [alphas, betas]."""
+        first, second = (np.take_along_axis(self.scores, at[None], axis=0)[0] for at in (self.winner, self.runner_up))
+        return np.asarray(first - second)
 
     @cached_property
     def lead_error(self) -> Floats:
@@ -158,26 +91,26 @@ class DecisionMap:
 
     @cached_property
     def beats(self) -> Flags:
-        """Whether the first model is above the second beyond noise, [models, models, alphas, betas].
+        """Whether the first model is significantly better than the second, [models, models, alphas, betas].
 
-        No model is, for betas at which there are too few queries to tell noise from more.
+        Nothing is significant at a beta with too few effective queries.
         """
         above = self.scores[:, None] - self.scores[None, :] > np.maximum(self.bands, SAME)
         return np.asarray(above & self.trusted)
 
     @cached_property
     def beyond_noise(self) -> Flags:
-        """Where the winner leads every other model beyond noise, [alphas, betas]; nowhere, if it is alone."""
+        """Where the winner is significantly better than every other model, [alphas, betas]; nowhere for one model."""
         beaten = np.take_along_axis(self.beats, self.winner[None, None], axis=0)[0].sum(axis=0)
         return np.asarray((beaten == len(self.models) - 1) & (len(self.models) > 1))
 
     @property
     def trusted(self) -> Flags:
-        """For which betas there are effective queries enough, of every model, for the level to be true."""
+        """The betas at which every model has enough effective queries for the bands to have their level."""
         return np.asarray(self.effective.min(axis=0) >= FEWEST_QUERIES)
 
     def normalised(self) -> Floats:
-        """Scores on the scale from the worst model (0) to the best (1) of each point; 0.5 where all are equal."""
+        """Scores rescaled from the worst model (0) to the best (1) of each point; 0.5 where all are equal."""
         low, high = self.scores.min(axis=0), self.scores.max(axis=0)
         equal = high - low <= SAME
         return np.where(equal, 0.5, (self.scores - low) / np.where(equal, 1.0, high - low))
@@ -187,21 +120,25 @@ class DecisionMap:
         return np.asarray(1 + (self.scores[None, :] > self.scores[:, None] + SAME).sum(axis=1))
 
     def place_ranges(self) -> tuple[Ints, Ints]:
-        """The best and the worst place that noise leaves to every model: those beyond noise above and below it."""
+        """The best and the worst possible place of every model: those above and below it are significantly so."""
         return 1 + self.beats.sum(axis=0), len(self.models) - self.beats.sum(axis=1)
 
     def share(self, *, beyond_noise: bool = False) -> dict[str, float]:
-        """The share of the points of the map that each model wins; models that win together share the point."""
+        """The share of the points of the map that each model wins; equal winners share a point.
+
+        Args:
+            beyond_noise: Only count points where the winner is significantly better than every other model.
+        """
         first = self.places() == 1
         won = first / first.sum(axis=0)
         kept = won * self.beyond_noise if beyond_noise else won
         return dict(zip(self.models, kept.mean(axis=(1, 2)).tolist(), strict=True))
 
     def pareto(self, *, beyond_noise: bool = False) -> tuple[str, ...]:
-        """The models that no other is at least as good as everywhere and better somewhere.
+        """The Pareto-optimal models: no other model is at least as good everywhere and better somewhere.
 
         Args:
-            beyond_noise: Only rule out a model where another one beats it beyond noise everywhere.
+            beyond_noise: Only exclude a model where another one is significantly better everywhere.
         """
         if beyond_noise:
             kept = np.asarray(~self.beats.all(axis=(2, 3)).any(axis=0))
@@ -215,12 +152,12 @@ class DecisionMap:
         return curves(self.alphas, self.betas, np.where(np.abs(difference) <= SAME, 0.0, difference))
 
     def crossing_alphas(self, first: str, second: str, beta: float) -> Floats:
-        """Every alpha in the range of the map at which two models are equal and change order, to the last digits."""
+        """Every alpha in the range of the map at which two models change order."""
         difference = ScoreLine(self.lineup, self.settings["tie"], beta=beta).difference(*self._names(first, second))
         return roots(difference, samples(self.alphas.min(), self.alphas.max()))
 
     def crossing_betas(self, first: str, second: str, alpha: float) -> Floats:
-        """Every beta in the range of the map at which two models are equal and change order, to the last digits."""
+        """Every beta in the range of the map at which two models change order."""
         difference = ScoreLine(self.lineup, self.settings["tie"], alpha=alpha).difference(*self._names(first, second))
         return roots(difference, samples(self.betas.min(), self.betas.max()))
 
@@ -229,14 +166,14 @@ class DecisionMap:
         rows = [row for row in self.to_rows() if np.isclose(row["alpha"], alpha) and np.isclose(row["beta"], beta)]
         if not rows:
             known = f"alpha {_listed(self.alphas)}; beta {_listed(self.betas)}"
-            raise UsageError(f"alpha {alpha:g}, beta {beta:g} is no point of the map", [known], "use decide()")
+            raise UsageError(f"alpha {alpha:g}, beta {beta:g} is not a point of the map", [known], "use decide()")
         return sorted(rows, key=lambda row: row["place"])
 
     def to_rows(self) -> list[dict[str, Any]]:
         """A flat row for every model at every point.
 
-        ``lead`` is what the winner has before the runner-up, and what another model has before the winner: nothing, or
-        less. ``beyond_noise`` says whether that difference is; of a winner, whether it leads every other model so.
+        ``lead`` is the difference of the winner from the runner-up, and of every other model from the winner.
+        ``beyond_noise`` is whether that difference is significant; for a winner, whether all its leads are.
         """
         places, normalised, (best, worst) = self.places(), self.normalised(), self.place_ranges()
         rows = []
@@ -277,20 +214,9 @@ class DecisionMap:
         return models
 
 
-def _pick(scores: Floats, *which: Ints) -> list[Floats]:
-    return [np.take_along_axis(scores, models[None], axis=0)[0] for models in which]
-
-
 def _listed(axis: Floats) -> str:
     shown = ", ".join(f"{value:g}" for value in axis[:8])
     return shown + (", ..." if len(axis) > 8 else "")
-
-
-PAPER_ALPHAS = (1.0, 0.5, 0.0, -0.5, -1.0)
-
-PAPER_BETAS = (0.0, 0.2, 0.4, 0.6, 0.8)
-
-_REPLICATES = 2_000
 
 
 def decision_map(
@@ -306,24 +232,24 @@ def decision_map(
     seed: int = 0,
     graph: KnowledgeGraph | None = None,
 ) -> DecisionMap:
-    """Evaluate every model at every point of a grid, and tell leads from noise.
+    """Evaluate every model at every point of a grid, with the significance of every difference.
 
-    A lead is beyond noise where it is larger than a band that holds for all pairs of models and the whole plane at
-    once: with probability ``level`` none of the leads so marked is owed to the choice of the test triples (or to that
-    of the training seeds, where ``seeds`` is ``random``).
+    A lead is significant where it is larger than a band that is simultaneous for all pairs of models and the whole
+    plane: with probability ``level``, none of the significant leads is due to the choice of the test triples (or of
+    the training seeds, where ``seeds`` is ``random``).
 
     Args:
-        models: Their ranks by name, or lined up.
+        models: Their ranks by name, or a `Lineup`.
         alphas: Predictive sharpness; by default that of the paper's tables.
-        betas: Popularity-bias robustness, likewise.
-        cluster: Which queries stand or fall together: ``triple``, ``relation``, ``entity`` or ``query``.
-        level: How sure one wants to be.
-        seeds: ``fixed`` speaks of these training runs, ``random`` of the method, to whose noise it adds the variation
-            between runs; by default of the method, where every model has at least two runs.
+        betas: Popularity-bias robustness; by default that of the paper's tables.
+        cluster: What the queries of a cluster share: ``triple``, ``relation``, ``entity`` or ``query``.
+        level: The confidence level.
+        seeds: ``fixed`` compares these training runs, ``random`` the methods, whose variance includes that between
+            runs; the default is ``random`` where every model has at least two runs.
         tie: How ties are scored.
-        replicates: How often the clusters are drawn anew to find the width of the band.
-        seed: Makes the draw repeatable.
-        graph: Where the popularity of the targets comes from, unless they are lined up; without it, from the tables.
+        replicates: The number of bootstrap draws for the width of the band.
+        seed: The seed of the random generator.
+        graph: Gives the popularity of the targets, unless the models are a `Lineup`; without it, the tables' columns.
 
     Example:
         >>> from kgprobe.comparison.lineup import line_up
@@ -341,9 +267,10 @@ def decision_map(
         ([True, True], [0.127])
     """
     lineup = line_up(models, graph=graph)
-    grid = _axis("alpha", alphas), _axis("beta", betas)
+    grid = _axis("alphas", alphas), _axis("betas", betas)
     seeds = seeds or lineup.usual_seeds
-    _check(lineup, seeds, wrong_numbers(level=level, seed=seed, replicates=(replicates, 1)))
+    if problems := list(wrong_settings(lineup, seeds=seeds, level=level, seed=seed, replicates=(replicates, 1))):
+        raise UsageError("invalid arguments of the decision map", problems)
     found = [model_surface(lineup, model, *grid, tie=tie) for model in lineup.models]
     influences = Influences(lineup, lineup.clusters(cluster), popular=bool(grid[1].any()), tie=tie)
     variance = variances_of_differences(covariances(influences, *grid))
@@ -363,7 +290,7 @@ def decision_map(
         scores=np.stack([surface.mean for surface in found]),
         std=std,
         errors=errors,
-        bands=np.where(errors > 0, widths * errors, np.inf),  # what never varies tells nothing of its noise
+        bands=np.where(errors > 0, widths * errors, np.inf),  # without variance, nothing is significant
         effective=np.stack([surface.effective for surface in found]),
         settings={
             "cluster": cluster,
@@ -385,46 +312,50 @@ def map_band(
     level: float = 0.95,
     popular: bool = True,
 ) -> float:
-    """How many standard errors a lead must have to be beyond noise for all models and a whole plane.
+    """The simultaneous critical value of a lead, in standard errors, for all pairs of models and a whole plane.
 
     Args:
         lineup: The models.
-        alphas: Predictive sharpness; the plane reaches from the least to the largest, by default as in the paper.
-        betas: Popularity-bias robustness, likewise.
-        level: How sure one wants to be.
-        popular: Whether popularity is known, without which the plane is the line at beta 0.
-
-    Example:
-        >>> from kgprobe.ranks import Ranks
-        >>> def ranks(rank):
-        ...     n = len(rank)
-        ...     return Ranks.from_columns(
-        ...         head=range(n), relation=[0] * n, tail=[0] * n, side=["tail"] * n, rank=rank, candidates=[100] * n
-        ...     )
-        >>> lineup = line_up({"one": ranks([1, 2, 3, 4] * 50), "other": ranks([3, 1, 4, 1] * 50)})
-        >>> 1.96 < map_band(lineup, popular=False) < 4
-        True
+        alphas: Predictive sharpness, from the smallest to the largest; by default that of the paper's tables.
+        betas: Popularity-bias robustness, in the same way.
+        level: The confidence level.
+        popular: Whether popularity is known; without it, the plane is the line at beta 0.
     """
-    plane = _axis("alpha", alphas), _axis("beta", betas if popular else 0.0)
+    plane = _axis("alphas", alphas), _axis("betas", betas if popular else 0.0)
     influences = Influences(lineup, lineup.clusters(), popular=popular, tie=Tie.mean)
     return band_width(influences, *plane, level=level, replicates=_REPLICATES, seed=0)
 
 
 def _axis(name: str, values: ArrayLike) -> Floats:
-    try:
-        axis = np.atleast_1d(np.asarray(values, dtype=np.float64))
-    except (TypeError, ValueError):
-        axis = np.empty(0)
-    if axis.ndim > 1 or not axis.size or not np.isfinite(axis).all() or len(np.unique(axis)) < len(axis):
+    axis = grid_axis(name, values)
+    if not np.isfinite(axis).all() or len(np.unique(axis)) < len(axis):
         raise UsageError(f"{name} must be a list of different finite numbers")
     return axis
 
 
-def _check(lineup: Lineup, seeds: str, wrong: Iterable[str]) -> None:
-    problems = [*wrong]
-    if seeds not in ("random", "fixed"):
-        problems.append(f"seeds can be fixed or random, not '{seeds}'")
-    if seeds == "random" and lineup.single_runs:
-        problems.append(f"random seeds need two runs of {', '.join(lineup.single_runs)}")
-    if problems:
-        raise UsageError("the noise cannot be reckoned so", problems)
+def not_dominated(scores: Floats, same: float = 0.0) -> Flags:
+    """The Pareto-optimal rows: no other row is at least as high everywhere and higher somewhere.
+
+    Args:
+        scores: One row for each model, one column for each (alpha, beta).
+        same: Numbers that differ by no more are equal.
+    """
+    kept = np.ones(len(scores), dtype=bool)
+    for i, own in enumerate(scores):
+        nowhere_worse = (scores >= own - same).all(axis=1)
+        somewhere_better = (scores > own + same).any(axis=1)
+        kept[i] = not (nowhere_worse & somewhere_better).any()
+    return kept
+
+
+def curves(alphas: Floats, betas: Floats, difference: Floats) -> list[Floats]:
+    """The curves along which a difference [alphas, betas] is 0: arrays [points, 2] of alpha and beta."""
+    try:
+        from contourpy import contour_generator
+    except ImportError:
+        raise UsageError("curves need contourpy", remedy="pip install 'kgprobe[report]'") from None
+    if len(alphas) < 2 or len(betas) < 2 or not difference.any():
+        return []
+    rows, columns = np.argsort(alphas), np.argsort(betas)
+    ordered = difference[np.ix_(rows, columns)]
+    return [np.asarray(line) for line in contour_generator(alphas[rows], betas[columns], ordered.T).lines(0.0)]

@@ -10,64 +10,17 @@ from dataclasses import fields
 from typing import Any
 
 from kgprobe.errors import UsageError
+from kgprobe.metrics import popularity_metrics as popularity
+from kgprobe.metrics import rank_metrics as rank
 from kgprobe.metrics.metric import Metric
-from kgprobe.metrics.popularity_metrics import AdjustedProbe, Probe, RawProbe, StratHits, StratMRR, ZProbe
-from kgprobe.metrics.rank_metrics import (
-    AMR,
-    AMRI,
-    AMRR,
-    GMR,
-    HMR,
-    IGMR,
-    IMR,
-    MR,
-    MRR,
-    PMRR,
-    WMR,
-    ZMR,
-    ZMRR,
-    AdjustedHits,
-    HitsAtK,
-    IMedianRank,
-    LogMRR,
-    MADRank,
-    MedianRank,
-    NormalisedWMR,
-    StdRank,
-    VarRank,
-    ZHits,
-)
 
+# In the order of the reference table: the metrics that are reported most come first.
 METRICS: tuple[type[Metric], ...] = (
-    Probe,
-    RawProbe,
-    AdjustedProbe,
-    ZProbe,
-    MRR,
-    HitsAtK,
-    MR,
-    MedianRank,
-    GMR,
-    HMR,
-    PMRR,
-    LogMRR,
-    StratMRR,
-    StratHits,
-    WMR,
-    NormalisedWMR,
-    AMR,
-    AMRI,
-    AMRR,
-    AdjustedHits,
-    ZMR,
-    ZMRR,
-    ZHits,
-    IMR,
-    IGMR,
-    IMedianRank,
-    VarRank,
-    StdRank,
-    MADRank,
+    *(popularity.PROBE, popularity.rawPROBE, popularity.APROBE, popularity.ZPROBE),
+    *(rank.MRR, rank.Hits, rank.MR, rank.MedianRank, rank.GMR, rank.HMR, rank.pMRR, rank.logMRR),
+    *(popularity.StratMRR, popularity.StratHits, rank.WMR, rank.nWMR),
+    *(rank.AMR, rank.AMRI, rank.AMRR, rank.AHits, rank.ZMR, rank.ZMRR, rank.ZHits),
+    *(rank.IMR, rank.IGMR, rank.IMedianRank, rank.VarRank, rank.StdRank, rank.MADRank),
 )
 
 _FORM = re.compile(r"(?P<name>[^@()=,]+?)_?(?:@(?P<at>[^()]*))?(?:\((?P<inside>[^()]*)\))?")
@@ -81,17 +34,17 @@ _BY_NAME = {_plain(alias): metric for metric in METRICS for alias in (metric.nam
 
 
 def usage(metric: type[Metric]) -> str:
-    """How a metric is written, with its defaults.
+    """The name of a metric with its default parameters.
 
     Example:
-        >>> usage(HitsAtK), usage(PMRR)
+        >>> usage(rank.Hits), usage(rank.pMRR)
         ('Hits@10', 'pMRR(p=1)')
     """
     return str(metric())
 
 
 def parse(text: str | Metric) -> Metric:
-    """The metric of a name; case, spaces, hyphens and underscores do not matter.
+    """The metric with this name; case, spaces, hyphens and underscores are ignored.
 
     Example:
         >>> str(parse("probe( beta=.4, Alpha=0.50 )")), str(parse("mean reciprocal rank")), str(parse("hits@1"))
@@ -115,9 +68,9 @@ def parse(text: str | Metric) -> Metric:
 
 
 def parse_all(texts: str | Metric | Iterable[str | Metric]) -> list[Metric]:
-    """The metrics of one or several names without repeats; all that cannot be read is reported at once.
+    """The metrics with these names, without repeats; all invalid names are reported at once.
 
-    A text may hold several, separated by commas.
+    A text may hold several names, separated by commas.
 
     Example:
         >>> [str(metric) for metric in parse_all(["mrr", "MRR, pMRR(p=2)", "hits@3"])], str(parse_all("mr")[0])
@@ -126,7 +79,7 @@ def parse_all(texts: str | Metric | Iterable[str | Metric]) -> list[Metric]:
     texts = [texts] if isinstance(texts, str | Metric) else texts
     metrics: dict[Metric, None] = {}
     problems: list[UsageError] = []
-    for part in (part for text in texts for part in _apart(text)):
+    for part in (part for text in texts for part in _split(text)):
         try:
             metrics[parse(part)] = None
         except UsageError as error:
@@ -135,14 +88,14 @@ def parse_all(texts: str | Metric | Iterable[str | Metric]) -> list[Metric]:
         raise problems[0]
     if problems:
         lines = [". ".join(filter(None, [e.title, e.remedy])) for e in problems]
-        raise UsageError(f"{len(problems)} metrics cannot be read", lines, "'kgprobe metrics' lists all metrics")
+        raise UsageError(f"{len(problems)} metrics are invalid", lines, "'kgprobe metrics' lists all metrics")
     return list(metrics)
 
 
-def _apart(text: str | Metric) -> list[str | Metric]:
-    """The metrics in a text, cut at the commas outside parentheses."""
+def _split(text: str | Metric) -> list[str | Metric]:
+    """Split a text at the commas outside parentheses."""
     if isinstance(text, Metric) or text.count("(") != text.count(")"):
-        return [text]  # a parenthesis that is missing makes one name that cannot be read, not two
+        return [text]  # with a missing parenthesis, one name is reported as invalid, not two
     return [*re.split(r",(?![^()]*\))", text)]
 
 
@@ -166,7 +119,7 @@ def _find(name: str, at: str | None, text: str) -> tuple[type[Metric], str | Non
 def _nearest(name: str) -> str:
     aliases = difflib.get_close_matches(_plain(name), _BY_NAME, n=12, cutoff=0.5)
     likeness = {alias: difflib.SequenceMatcher(None, _plain(name), alias).ratio() for alias in aliases}
-    # The catalogue begins with what is reported most, so it decides between equally near names.
+    # Between equally near names, the order of METRICS decides.
     nearest = sorted(aliases, key=lambda alias: (-likeness[alias], METRICS.index(_BY_NAME[alias])))
     names = list(dict.fromkeys(usage(_BY_NAME[alias]) for alias in nearest))[:5]
     return f"did you mean {', '.join(names)}? " if names else ""
@@ -218,13 +171,7 @@ CITATIONS = {
 
 
 def reference_row(metric: type[Metric]) -> dict[str, Any]:
-    """What is declared of a metric, as a flat row.
-
-    Example:
-        >>> from kgprobe.metrics.rank_metrics import MRR
-        >>> reference_row(MRR)["range"], reference_row(MRR)["better"]
-        ('[0, 1]', 'higher')
-    """
+    """The declared facts of a metric, as a flat row."""
     example = metric()
     return {
         "metric": usage(metric),
@@ -240,18 +187,13 @@ def reference_row(metric: type[Metric]) -> dict[str, Any]:
 
 
 def reference_page() -> str:
-    """The metric reference of the documentation, in Markdown.
-
-    Example:
-        >>> reference_page().splitlines()[0]
-        '# Metric reference'
-    """
+    """The metric reference of the documentation, in Markdown."""
     columns = ["metric", "meaning", "range", "better", "reference"]
     lines = [
         "# Metric reference",
         "",
-        "Generated from the code by `make docs`; do not edit. A name is written as in the first column; case, spaces,",
-        "hyphens and underscores do not matter, and the parameters shown are the defaults.",
+        "Generated from the code by `make docs`; do not edit. Names are written as in the first column; case, spaces,",
+        "hyphens and underscores are ignored, and the parameters shown are the defaults.",
         "",
         "| " + " | ".join(columns) + " |",
         "|" + " --- |" * len(columns),
@@ -266,7 +208,7 @@ def reference_page() -> str:
         lines += [f"- parameters: {row['parameters']}"] if row["parameters"] else []
         lines += [f"- also written: {row['synonyms']}"] if row["synonyms"] else []
         if row["candidate_aware"]:
-            lines.append("- leaves out queries with a single candidate, and says how many")
+            lines.append("- leaves out queries with a single candidate, and reports how many")
         if not row["monotone"]:
             lines.append("- not monotone in the ranks: has no value and no interval where ranks are intervals")
     lines += ["", "## References", "", *(f"- {short}: {citation}" for short, citation in CITATIONS.items())]

@@ -1,63 +1,34 @@
-"""The Metric base classes: sums over queries, how they become a number, and declared facts."""
+"""Base classes of the metrics: how sums over queries become a value, and the declared facts of a metric."""
 
 from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, fields
-from enum import Enum
 from typing import Any, ClassVar
 
 import numpy as np
 
-from kgprobe.aggregate import Uniform, Weighting
+from kgprobe.aggregate import Statistic, Sums, Uniform, Weighting
 from kgprobe.arrays import Floats
 from kgprobe.errors import UsageError
 from kgprobe.transform import Transformer
-
-
-class Statistic(Enum):
-    """What is summed of a transformer: its score, or the mean or variance of the score of a random rank."""
-
-    score = "score"
-    chance_mean = "chance mean"
-    chance_variance = "chance variance"
-
 
 Term = tuple[Transformer, Statistic]
 
 
 @dataclass(frozen=True)
-class Sums:
-    """Sums over the queries of each slice; w is the weight of a query.
-
-    Attributes:
-        weight: Sum of w.
-        squared_weight: Sum of w squared.
-        score: Sum of w times the score.
-        chance_mean: Sum of w times the mean score of a random rank.
-        chance_variance: Sum of w squared times the variance of the score of a random rank.
-    """
-
-    weight: Floats
-    squared_weight: Floats
-    score: Floats
-    chance_mean: Floats
-    chance_variance: Floats
-
-
-@dataclass(frozen=True)
 class Facts:
-    """What is known of a metric before it sees a rank.
+    """Declared properties of a metric.
 
     Attributes:
         title: Its name in words.
         low: Its smallest possible value.
         high: Its largest possible value.
         higher_is_better: Whether a larger value means a better model.
-        reference: Where it comes from.
-        monotone: Whether a worse rank of any query moves it in one direction only, or not at all: then the values at
-            the best and at the worst ranks are the limits of all between them.
+        reference: The publication it comes from.
+        monotone: Whether a worse rank of any query never moves the value in the better direction. Then the values at
+            the best and at the worst ranks bound all values between them.
     """
 
     title: str
@@ -69,24 +40,25 @@ class Facts:
 
     @property
     def range(self) -> str:
-        """The interval of possible values, closed where the end is reached.
-
-        Example:
-            >>> Facts("Mean rank", 1, math.inf, False, "").range
-            '[1, inf)'
-        """
+        """The interval of possible values, closed where the end is finite."""
         left, right = "(" if math.isinf(self.low) else "[", ")" if math.isinf(self.high) else "]"
         return f"{left}{self.low:g}, {self.high:g}{right}"
 
 
 class Metric(ABC):
-    """Base of all metrics; subclasses are frozen dataclasses whose fields are the parameters in the name."""
+    """Base of all metrics; subclasses are frozen dataclasses whose fields are the parameters in the name.
+
+    Example:
+        >>> from kgprobe.metrics import PROBE, parse
+        >>> PROBE(alpha=0.5, beta=0.4) == parse("PROBE(alpha=0.5,beta=0.4)")
+        True
+    """
 
     name: ClassVar[str]
     synonyms: ClassVar[tuple[str, ...]] = ()
     facts: ClassVar[Facts]
     cutoff: ClassVar[bool] = False
-    """Whether the first parameter is written behind an @, as in Hits@10."""
+    """Whether the first parameter is written after an @, as in Hits@10."""
 
     @property
     @abstractmethod
@@ -100,12 +72,11 @@ class Metric(ABC):
 
     @property
     def needs_alternatives(self) -> bool:
-        """Whether a query with a single candidate says nothing and is left out."""
+        """Whether queries with a single candidate are left out."""
         return False
 
     @property
     def higher_is_better(self) -> bool:
-        """Whether a larger value means a better model."""
         return self.facts.higher_is_better
 
     @property
@@ -131,7 +102,10 @@ def spelled(number: float) -> str:
 
 
 class MeanMetric(Metric):
-    """A weighted mean of transformed ranks, as it is or held against chance."""
+    """A weighted mean of transformed ranks, or a function of it and of its chance level."""
+
+    statistics: ClassVar[tuple[Statistic, ...]] = (Statistic.score,)
+    """What is summed of the transformer."""
 
     @property
     @abstractmethod
@@ -140,71 +114,53 @@ class MeanMetric(Metric):
 
     @property
     def weighting(self) -> Weighting:
-        """Step 3: what each query counts."""
+        """Step 3: the weight of each query."""
         return Uniform()
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """Those of the weighting."""
         return self.weighting.columns
 
     @property
     def needs_alternatives(self) -> bool:
-        """Where the score or the weight takes the candidate count into account."""
         return self.transformer.candidate_aware
 
     @property
-    def statistics(self) -> tuple[Statistic, ...]:
-        """What is summed of the transformer."""
-        return (Statistic.score,)
-
-    @property
     def terms(self) -> tuple[Term, ...]:
-        """The statistics of its transformer."""
         return tuple((self.transformer, statistic) for statistic in self.statistics)
 
     def finish(self, sums: Sums) -> Floats:
         """The value of each slice."""
-        return sums.score / sums.weight
+        return sums.mean
 
 
 class RatioMetric(MeanMetric):
     """The mean score divided by its expectation for random ranks."""
 
-    @property
-    def statistics(self) -> tuple[Statistic, ...]:
-        """Score and chance level."""
-        return (Statistic.score, Statistic.chance_mean)
+    statistics: ClassVar[tuple[Statistic, ...]] = (Statistic.score, Statistic.chance_mean)
 
     @property
     def needs_alternatives(self) -> bool:
-        """Yes: chance depends on the candidate count."""
-        return True
+        return True  # a query with a single candidate has no chance level to compare with
 
     def finish(self, sums: Sums) -> Floats:
-        """The quotient of means."""
         return sums.score / sums.chance_mean
 
 
 class IndexMetric(RatioMetric):
-    """The mean score on the scale on which random ranks are worth 0 and perfect ones 1."""
+    """The mean score rescaled so that random ranks have the value 0 and perfect ranks 1."""
 
     def finish(self, sums: Sums) -> Floats:
-        """(score - chance) / (optimum - chance)."""
         best = self.transformer.optimum * sums.weight
         return (sums.score - sums.chance_mean) / (best - sums.chance_mean)
 
 
 class ZMetric(RatioMetric):
-    """How many standard deviations the mean score lies above that of random ranks; larger is better."""
+    """The number of standard deviations by which the mean score is better than that of random ranks."""
 
-    @property
-    def statistics(self) -> tuple[Statistic, ...]:
-        """Score, chance level and its variance."""
-        return tuple(Statistic)
+    statistics = tuple(Statistic)
 
     def finish(self, sums: Sums) -> Floats:
-        """(score - chance) / standard deviation, turned so that larger is better."""
         sign = 1.0 if self.transformer.higher_is_better else -1.0
         return sign * (sums.score - sums.chance_mean) / np.sqrt(sums.chance_variance)
 
@@ -214,12 +170,11 @@ class DistributionMetric(Metric):
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The rank itself: its distribution is kept."""
         return ("rank",)
 
     @abstractmethod
-    def of_distribution(self, rank: Floats, weight: Floats) -> float:
-        """The value for distinct ranks in ascending order with their weights."""
+    def of_distribution(self, rank: Floats, weight: Floats) -> Floats:
+        """The value for distinct ranks in ascending order with weights [..., ranks]: one or several distributions."""
 
 
 def check_number(metric: str, name: str, value: float, *, finite: bool = True) -> None:

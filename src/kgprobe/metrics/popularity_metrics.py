@@ -9,31 +9,29 @@ from typing import Any, ClassVar
 from kgprobe.aggregate import PopularityWeight, StratumWeight, Weighting
 from kgprobe.errors import UsageError
 from kgprobe.metrics.metric import Facts, IndexMetric, MeanMetric, ZMetric, check_number
-from kgprobe.metrics.rank_metrics import MRR, HitsAtK
+from kgprobe.metrics.rank_metrics import MRR, Hits
 from kgprobe.transform import AffinePower, Power, Transformer
 
 PAPER = "PROBE"
-
 MOHAMED = "Mohamed et al. 2020"
-
 OURS = "kgprobe"
 
 
 @dataclass(frozen=True)
-class Probe(MeanMetric):
-    """The paper's metric: rescaled power of the rank (sharpness alpha), weighted by unpopularity (robustness beta).
+class PROBE(MeanMetric):
+    """The paper's metric: a rescaled power of the rank (sharpness alpha), weighted by unpopularity (robustness beta).
 
-    ``beta`` sets both exponents; ``beta_e`` and ``beta_r`` set that of the entity and of the relation alone.
-    ``eps`` likewise. The weights are normalised to sum 1 and the value is their weighted mean: the 1/n in front of
-    the paper's aggregation equation is not applied again, as in its inner-product form and its published tables.
+    ``beta`` sets both exponents; ``beta_e`` and ``beta_r`` set those of the entity and of the relation, and ``eps``
+    works in the same way. The value is the weighted mean with weights that sum to 1: as in the paper's inner-product
+    form and its published tables, the 1/n of its aggregation equation is not applied again.
 
     Example:
-        >>> str(Probe(alpha=0.5, beta=0.4)), str(Probe(alpha=1, beta_e=0.2))
+        >>> str(PROBE(alpha=0.5, beta=0.4)), str(PROBE(alpha=1, beta_e=0.2))
         ('PROBE(alpha=0.5,beta=0.4)', 'PROBE(alpha=1,beta_e=0.2,beta_r=0)')
     """
 
-    name: ClassVar[str] = "PROBE"
-    facts: ClassVar[Facts] = Facts("PROBE", 0, 1, True, PAPER)
+    name = "PROBE"
+    facts = Facts("PROBE", 0, 1, True, PAPER)
     alpha: float = 1.0
     beta: float | None = None
     beta_e: float | None = None
@@ -54,7 +52,7 @@ class Probe(MeanMetric):
                     raise UsageError(f"{self.name}: {key} must not be negative, not {value}")
 
     def _spread(self, both: str) -> None:
-        """Keep one spelling of every value: equal parts under the common name, else each under its own."""
+        """Store the value for both columns under each column's own name."""
         common, parts = getattr(self, both), [getattr(self, f"{both}_e"), getattr(self, f"{both}_r")]
         if common is not None and any(part is not None for part in parts):
             raise UsageError(f"{self.name}: {both} sets both {both}_e and {both}_r, so give either it or them")
@@ -68,7 +66,6 @@ class Probe(MeanMetric):
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """Alpha and beta, and epsilon where it is given."""
         written: dict[str, Any] = {"alpha": self.alpha}
         for both in ("beta", "eps"):
             entity, relation = getattr(self, f"{both}_e"), getattr(self, f"{both}_r")
@@ -77,96 +74,87 @@ class Probe(MeanMetric):
 
     @property
     def transformer(self) -> Transformer:
-        """The rescaled power."""
         return AffinePower(self.alpha)
 
     @property
     def weighting(self) -> Weighting:
-        """By unpopularity."""
         return PopularityWeight(self.beta_e or 0.0, self.beta_r or 0.0, self.eps_e, self.eps_r)
 
 
 @dataclass(frozen=True)
-class RawProbe(Probe):
+class rawPROBE(PROBE):  # noqa: N801 (the name in the grammar)
     """PROBE without the rescaling: the mean of ``rank ** -alpha``. MRR at alpha 1, MR at alpha -1."""
 
-    name: ClassVar[str] = "rawPROBE"
+    name = "rawPROBE"
     synonyms: ClassVar[tuple[str, ...]] = ("raw probe", "raw_probe")
-    facts: ClassVar[Facts] = Facts("PROBE with the raw transformer", 0, math.inf, True, PAPER)
+    facts = Facts("PROBE with the raw transformer", 0, math.inf, True, PAPER)
 
     @property
     def higher_is_better(self) -> bool:
-        """Only where alpha is not negative."""
         return self.alpha >= 0
 
     @property
     def transformer(self) -> Transformer:
-        """The plain power."""
         return Power(self.alpha)
 
 
 @dataclass(frozen=True)
-class AdjustedProbe(IndexMetric, Probe):
-    """PROBE on the scale on which random ranks are worth 0 and perfect ones 1.
+class APROBE(IndexMetric, PROBE):
+    """PROBE, rescaled so that chance is 0 and perfect ranks are 1.
 
-    The chance level of PROBE depends on alpha and on every query's own candidate count (0.5 at alpha -1, near 0 at
-    alpha 1); the expectation is exact, query by query, under the same weights.
+    The chance level of PROBE depends on alpha and on the candidate count of every query (0.5 at alpha -1, near 0 at
+    alpha 1). It is the exact expectation for random ranks, query by query, with the same weights.
     """
 
-    name: ClassVar[str] = "APROBE"
+    name = "APROBE"
     synonyms: ClassVar[tuple[str, ...]] = ("adjusted probe", "adjusted_probe")
-    facts: ClassVar[Facts] = Facts("Chance-adjusted PROBE", -math.inf, 1, True, OURS)
+    facts = Facts("Chance-adjusted PROBE", -math.inf, 1, True, OURS)
 
 
 @dataclass(frozen=True)
-class ZProbe(ZMetric, Probe):
+class ZPROBE(ZMetric, PROBE):
     """PROBE in standard deviations from chance, with the exact variance of independent random ranks."""
 
-    name: ClassVar[str] = "ZPROBE"
+    name = "ZPROBE"
     synonyms: ClassVar[tuple[str, ...]] = ("z probe", "z_probe")
-    facts: ClassVar[Facts] = Facts("z-scored PROBE", -math.inf, math.inf, True, OURS)
+    facts = Facts("z-scored PROBE", -math.inf, math.inf, True, OURS)
 
 
 @dataclass(frozen=True)
-class StratMRR(MRR):
-    """Stratified MRR: each query weighs ``delta(e)^-beta_e * n(r)^-beta_r``.
+class _Stratified(MeanMetric):
+    beta_e: float = 1.0
+    beta_r: float = 0.0
 
-    The source leaves open which counts make a stratum popular; see `StratumWeight` for the choice and its reason.
-    With both betas 0 it is the MRR; with ``beta_r=1, beta_e=0`` every relation counts the same.
+    def __post_init__(self) -> None:
+        check_number(self.name, "beta_e", self.beta_e)
+        check_number(self.name, "beta_r", self.beta_r)
+
+    @property
+    def weighting(self) -> Weighting:
+        return StratumWeight(self.beta_e, self.beta_r)
+
+
+@dataclass(frozen=True)
+class StratMRR(_Stratified, MRR):
+    """Stratified MRR: the weight of a query is ``delta(e)^-beta_e * n(r)^-beta_r``.
+
+    The publication does not say which counts make a stratum popular; see `StratumWeight` for the choice made here.
+    With both betas 0 it is the MRR; with ``beta_r=1, beta_e=0`` every relation has the same weight.
     """
 
-    name: ClassVar[str] = "StratMRR"
+    name = "StratMRR"
     synonyms: ClassVar[tuple[str, ...]] = ("strat-mrr", "strat_mrr", "stratified mrr")
-    facts: ClassVar[Facts] = Facts("Stratified mean reciprocal rank", 0, 1, True, MOHAMED)
-    beta_e: float = 1.0
-    beta_r: float = 0.0
-
-    def __post_init__(self) -> None:
-        check_number(self.name, "beta_e", self.beta_e)
-        check_number(self.name, "beta_r", self.beta_r)
-
-    @property
-    def weighting(self) -> Weighting:
-        """By stratum."""
-        return StratumWeight(self.beta_e, self.beta_r)
+    facts = Facts("Stratified mean reciprocal rank", 0, 1, True, MOHAMED)
 
 
 @dataclass(frozen=True)
-class StratHits(HitsAtK):
+class StratHits(_Stratified, Hits):
     """Stratified Hits@k: weights as in `StratMRR`."""
 
-    name: ClassVar[str] = "StratHits"
+    name = "StratHits"
     synonyms: ClassVar[tuple[str, ...]] = ("strat-hits", "strat_hits", "stratified hits")
-    facts: ClassVar[Facts] = Facts("Stratified hits at k", 0, 1, True, MOHAMED)
-    beta_e: float = 1.0
-    beta_r: float = 0.0
+    facts = Facts("Stratified hits at k", 0, 1, True, MOHAMED)
 
     def __post_init__(self) -> None:
+        Hits.__post_init__(self)
         super().__post_init__()
-        check_number(self.name, "beta_e", self.beta_e)
-        check_number(self.name, "beta_r", self.beta_r)
-
-    @property
-    def weighting(self) -> Weighting:
-        """By stratum."""
-        return StratumWeight(self.beta_e, self.beta_r)

@@ -28,7 +28,7 @@ from kgprobe.metrics.six_properties import (
     same,
 )
 
-# Ordinary values first: where any member will do as a witness, it is the one that people would use.
+# Usual values first: where any member can serve as a witness, it is one that people would use.
 _NUMBERS = (0.5, 1.0, 2.0, 0.0, -0.5, -1.0)
 
 _WHOLE_NUMBERS = (1, 3, 10, 30)
@@ -36,12 +36,11 @@ _WHOLE_NUMBERS = (1, 3, 10, 30)
 
 @dataclass(frozen=True)
 class MetricFamily:
-    """A metric and its relatives.
+    """A metric and the metrics that differ from it in one parameter.
 
     Attributes:
         metric: The metric itself.
-        by_parameter: For each of its parameters and each of its values, the metric that differs in no other
-            parameter; itself comes first.
+        by_parameter: For each parameter, the metric with each value of it; the metric itself comes first.
         members: All of them once, the metric itself first.
 
     Example:
@@ -56,7 +55,6 @@ class MetricFamily:
 
     @classmethod
     def of(cls, metric: Metric) -> MetricFamily:
-        """Every parameter in turn set to each value that the metric accepts."""
         by_parameter: dict[str, dict[float, Metric]] = {}
         members = {metric: None}
         for key, present in metric.parameters.items():
@@ -69,13 +67,7 @@ class MetricFamily:
 
 
 def changed(metric: Metric, key: str, value: Any) -> Metric | None:
-    """The metric with another value of a parameter; None where the metric refuses it.
-
-    Example:
-        >>> from kgprobe.metrics import parse
-        >>> str(changed(parse("pMRR(p=0.5)"), "p", 2.0)), changed(parse("pMRR(p=0.5)"), "p", -1.0)
-        ('pMRR(p=2)', None)
-    """
+    """The metric with another value of a parameter; None where the value is invalid."""
     try:
         return type(metric)(**(metric.parameters | {key: value}))
     except (UsageError, ValueError):
@@ -83,40 +75,32 @@ def changed(metric: Metric, key: str, value: Any) -> Metric | None:
 
 
 def is_whole(metric: Metric, key: str) -> bool:
-    """Whether a parameter counts something, as the k of Hits@k does, and has no values in between.
-
-    Example:
-        >>> from kgprobe.metrics import parse
-        >>> is_whole(parse("Hits@5"), "k"), is_whole(parse("pMRR"), "p")
-        (True, False)
-    """
+    """Whether a parameter takes whole numbers only, as the k of Hits@k does."""
     return metric.cutoff and key == fields(metric)[0].name  # type: ignore[arg-type]
 
 
-Pair = tuple[Table, Table]
+TablePair = tuple[Table, Table]
 
 SIZES = (2, 3, 5, 10, 11, 100, 1000)
-
-"""Numbers of candidates that are combined with each other; the random cases lie between and beyond."""
+"""Numbers of candidates that are combined with each other; random cases lie between and beyond them."""
 
 _RANDOM_CASES = 100
 
 _LARGEST = 5000
 
 _LARGEST_TOGETHER = 50
-
-"""Of queries that share a table: small, so that what one of them loses is not lost in the rounding of the other."""
+"""For queries that share a table: small, so that a change of one score is not lost in the rounding of the other."""
 
 
 @dataclass(frozen=True)
 class Pool:
-    """Tables, and which of them to hold against each other.
+    """The rank tables of the search, and the pairs of tables to compare.
 
     Attributes:
         tables: Every table once.
-        pairs: For each property but sharpness, places of two tables. The first must have the value of the second for
-            a fixed optimum or pessimum, a lower one for the other properties.
-        literal: What the paper's sentence asks besides of candidate-size awareness.
+        pairs: For each property but sharpness, the positions of two tables. The first must have the value of the second
+            for a fixed optimum or pessimum, and a lower value for the other properties.
+        literal: The additional pairs for the literal sentence on candidate-size awareness.
         inside: Tables of one query with 1 < r < E, for sharpness.
         ends: Tables of one query with r = 1 or r = E, which the literal sentence includes.
     """
@@ -130,20 +114,14 @@ class Pool:
 
 @cache
 def pool() -> Pool:
-    """All tables of the search.
-
-    Example:
-        >>> first, second = pool().pairs[Property.fixed_pessimum][0]
-        >>> [str(query) for place in (first, second) for query in pool().tables[place]]
-        ['2 of 2', '3 of 3']
-    """
+    """All tables of the search."""
     random = np.random.default_rng(0)
     places: dict[Table, int] = {}
 
     def find(tables: Iterable[Table]) -> list[int]:
         return [places.setdefault(table, len(places)) for table in tables]
 
-    def find_pairs(pairs: Iterable[Pair]) -> Ints:
+    def find_pairs(pairs: Iterable[TablePair]) -> Ints:
         return np.array([find(pair) for pair in pairs])
 
     pairs = {
@@ -154,26 +132,26 @@ def pool() -> Pool:
         Property.popularity: find_pairs(_rarer_and_more_popular(random)),
     }
     literal = find_pairs(pairwise((Query(1, size),) for size in SIZES))
-    # Whole ranks come before halves here and below: they make the simpler counterexample.
+    # Whole ranks come before halves here and below: they make simpler counterexamples.
     inside = find((Query(r, size),) for ranks in (_whole, _with_halves) for size in SIZES for r in ranks(size)[1:-1])
     ends = find((Query(rank, size),) for size in SIZES for rank in (1, size))
     return Pool(tuple(places), pairs, literal, np.array(inside), np.array(ends))
 
 
 def _whole(size: int) -> list[float]:
-    """Ranks worth a look, from the worst to the best: the ends, what is near them, the middle."""
-    wanted = {size, size - 1, size // 2, 3, 2, 1}
-    return sorted((rank for rank in wanted if 1 <= rank <= size), reverse=True)
+    """Selected ranks, from the worst to the best: the ends, their neighbours, the middle."""
+    selected = {size, size - 1, size // 2, 3, 2, 1}
+    return sorted((rank for rank in selected if 1 <= rank <= size), reverse=True)
 
 
 def _with_halves(size: int) -> list[float]:
-    """The same, with mean ranks of ties between them."""
+    """The same ranks, with mean ranks of ties between them."""
     whole = _whole(size)
     return sorted({*whole, *(rank + 0.5 for rank in whole if rank < size)}, reverse=True)
 
 
-def _everywhere(place: Callable[[int], int], random: np.random.Generator) -> Iterator[Pair]:
-    """Tables that should all have one value, as a chain of neighbours: what differs must differ from a neighbour."""
+def _everywhere(place: Callable[[int], int], random: np.random.Generator) -> Iterator[TablePair]:
+    """Tables that should all have the same value, as pairs of neighbours."""
 
     def table(sizes: Iterable[int]) -> Table:
         return tuple(Query(place(size), size) for size in sizes)
@@ -189,7 +167,7 @@ def _everywhere(place: Callable[[int], int], random: np.random.Generator) -> Ite
     return pairwise([*alone, *together, *(random_table() for _ in range(_RANDOM_CASES))])
 
 
-def _worse_and_better(random: np.random.Generator) -> Iterator[Pair]:
+def _worse_and_better(random: np.random.Generator) -> Iterator[TablePair]:
     """A target at a worse and at a better rank of the same candidates, alone and beside targets that are first."""
     for ranks, size in product((_whole, _with_halves), SIZES):
         yield from pairwise((Query(rank, size),) for rank in ranks(size))
@@ -201,7 +179,7 @@ def _worse_and_better(random: np.random.Generator) -> Iterator[Pair]:
         yield (Query(worse / 2, size),), (Query(better / 2, size),)
 
 
-def _fewer_and_more(random: np.random.Generator) -> Iterator[Pair]:
+def _fewer_and_more(random: np.random.Generator) -> Iterator[TablePair]:
     """The same rank among fewer and among more candidates, alone and beside the other set, whose target is first."""
     for rank in (2, 3, 5, 10, 100, 1.5, 2.5):
         yield from pairwise((Query(rank, size),) for size in SIZES if size >= rank)
@@ -224,8 +202,8 @@ def _random_sizes(largest: int, random: np.random.Generator) -> Iterator[tuple[f
         yield int(random.integers(3, 2 * few + 1)) / 2, few, many
 
 
-def _rarer_and_more_popular(random: np.random.Generator) -> Iterator[Pair]:
-    """The same two ranks twice: from the first table to the second, the better target gains popularity on the worse."""
+def _rarer_and_more_popular(random: np.random.Generator) -> Iterator[TablePair]:
+    """Two tables with the same two ranks; in the second, the better target is more popular relative to the worse."""
     ranks = [(1, 100, 50, 100), (1, 10, 10, 10), (2, 11, 3, 11), (1, 10, 100, 1000)]
     for _ in range(_RANDOM_CASES // 10):
         few, many = sorted(random.integers(3, _LARGEST, size=2).tolist())
@@ -244,8 +222,8 @@ _FIXED = (Property.fixed_optimum, Property.fixed_pessimum)
 def check_properties(metrics: Iterable[str | Metric] | None = None) -> list[PropertyResult]:
     """Test metrics for the paper's six properties by search for a counterexample.
 
-    A verdict comes from values of the metric on a fixed pool of small rank tables, never from its name: "holds" means
-    that no counterexample is among them. Values that agree to 12 digits count as equal.
+    A verdict comes from values of the metric on a fixed pool of small rank tables: "holds" means that no
+    counterexample is among them. Values that agree to 12 digits count as equal.
 
     Args:
         metrics: Names or metric values; by default every metric of the catalogue with its default parameters.
@@ -263,7 +241,7 @@ def check_properties(metrics: Iterable[str | Metric] | None = None) -> list[Prop
 
 
 class _Search:
-    """The values of a family on the pool, and what they say."""
+    """The values of a family on the pool, and the verdicts."""
 
     def __init__(self, family: MetricFamily) -> None:
         self.family, self.metric, self.pool = family, family.metric, pool()
@@ -271,7 +249,6 @@ class _Search:
         self.row = {member: i for i, member in enumerate(family.members)}
 
     def results(self) -> Iterator[PropertyResult]:
-        """One for each property, in order."""
         for about in Property:
             if about is Property.sharpness:
                 yield self._sharpness()
@@ -281,7 +258,7 @@ class _Search:
                 yield self._for_all(about)
 
     def _for_all(self, about: Property) -> PropertyResult:
-        """A property that every pair of tables must have."""
+        """A property that must hold for every pair of tables."""
         pairs = self.pool.pairs[about]
         broken = self._broken(about, pairs)
         fails: NDArray[np.bool_] = np.asarray(broken.any(axis=1))
@@ -303,7 +280,7 @@ class _Search:
         )
 
     def _broken(self, about: Property, pairs: Ints) -> NDArray[np.bool_]:
-        """Which member [row] breaks the property on which pair [column]; what is undefined breaks it."""
+        """Which member [row] violates the property on which pair [column]; an undefined value violates it."""
         first, second = self.values[:, pairs.T].swapaxes(0, 1)
         return ~same(first, second) if about in _FIXED else same(first, second) | ~(first < second)
 
@@ -311,7 +288,7 @@ class _Search:
         """The first of the chosen pairs, as evidence about a member of the family."""
         if not chosen.any():
             return None
-        # Two numbers say more than one that does not exist.
+        # Prefer a pair with two finite values.
         defined = chosen & np.isfinite(self.values[member, pairs]).all(axis=1)
         pair = pairs[(defined if defined.any() else chosen).argmax()]
         return Evidence.of(self.metric, *(self._observe(member, place) for place in pair))
@@ -320,7 +297,7 @@ class _Search:
         return Observation(self.family.members[member], self.pool.tables[place], float(self.values[member, place]))
 
     def _sharpness(self) -> PropertyResult:
-        """One parameter is enough, so the property fails when each of them has a counterexample."""
+        """One parameter is enough, so the property fails only where each of them has a counterexample."""
         against: list[Evidence] = []
         searched = 0
         for key, members in self.family.by_parameter.items():
@@ -345,7 +322,7 @@ class _Search:
         return None if is_whole(self.metric, key) else self._turning(key, members, places)
 
     def _turning(self, key: str, members: dict[float, Metric], places: Ints) -> Evidence | None:
-        """A score that rises and falls along a parameter takes some value twice: find where."""
+        """Find two values of a parameter with the same score, where the score rises and falls along it."""
         from scipy.optimize import brentq  # slow to import, and seldom needed
 
         at = sorted(value for value in members if math.isfinite(value))
@@ -356,13 +333,13 @@ class _Search:
             return None
         column = int(turns.any(axis=0).argmax())
         turn = int(turns[:, column].argmax())
-        # Of the neighbours of the turning point, the nearer one's score is met again on the way to the farther one.
+        # The score of the neighbour that is closer to the turning point occurs again on the way to the other one.
         near, far = (turn, turn + 2) if abs(steps[turn, column]) < abs(steps[turn + 1, column]) else (turn + 2, turn)
         table, target = self.pool.tables[places[column]], float(values[near, column])
         again = brentq(lambda value: self._value(key, value, table) - target, at[turn + 1], at[far], xtol=1e-15)
         member, value = changed(self.metric, key, again), self._value(key, again, table)
         if member is None or not same(np.array(value), np.array(target)):
-            return None  # it jumps over that score
+            return None  # the score jumps over that value
         return Evidence.of(
             self.metric, Observation(members[at[near]], table, target), Observation(member, table, value)
         )
@@ -372,7 +349,7 @@ class _Search:
         return np.nan if member is None else float(measure([member], [table])[0, 0])
 
     def _popularity(self) -> PropertyResult:
-        """One member of the family and one pair is enough."""
+        """One member of the family and one pair are enough."""
         pairs = self.pool.pairs[Property.popularity]
         first, second = self.values[:, pairs.T].swapaxes(0, 1)
         moved = ~same(first, second)

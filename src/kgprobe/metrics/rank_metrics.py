@@ -8,7 +8,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from kgprobe.aggregate import CandidateWeight, Weighting
+from kgprobe.aggregate import CandidateWeight, Sums
 from kgprobe.arrays import Floats
 from kgprobe.errors import UsageError
 from kgprobe.metrics.metric import (
@@ -17,116 +17,97 @@ from kgprobe.metrics.metric import (
     IndexMetric,
     MeanMetric,
     RatioMetric,
-    Sums,
     ZMetric,
     check_number,
 )
-from kgprobe.transform import AffinePower, Hits, Identity, InverseLog, Log, Power, Transformer
+from kgprobe.transform import AffinePower, Identity, InverseLog, Log, Power, TopK, Transformer
 
+BERRENDORF = "Berrendorf et al. 2020"
 BORDES = "Bordes et al. 2013"
-
 HOYT = "Hoyt et al. 2022"
-
-YANG = "Yang et al. 2022"
-
-VOORHEES = "Voorhees 1999"
-
 PYKEEN = "Ali et al. 2021"
+TIWARI = "Tiwari et al. 2021"
+VOORHEES = "Voorhees 1999"
+YANG = "Yang et al. 2022"
 
 
 @dataclass(frozen=True)
 class MR(MeanMetric):
     """Arithmetic mean of the ranks."""
 
-    name: ClassVar[str] = "MR"
+    name = "MR"
     synonyms: ClassVar[tuple[str, ...]] = ("mean rank", "mean_rank", "arithmetic_mean_rank")
-    facts: ClassVar[Facts] = Facts("Mean rank", 1, math.inf, False, BORDES)
-
-    @property
-    def transformer(self) -> Transformer:
-        """The rank itself."""
-        return Identity()
+    facts = Facts("Mean rank", 1, math.inf, False, BORDES)
+    transformer = Identity()
 
 
 @dataclass(frozen=True)
 class IMR(MR):
     """One over the mean rank."""
 
-    name: ClassVar[str] = "IMR"
+    name = "IMR"
     synonyms: ClassVar[tuple[str, ...]] = ("iamr", "inverse_arithmetic_mean_rank", "inverse mean rank")
-    facts: ClassVar[Facts] = Facts("Inverse mean rank", 0, 1, True, HOYT)
+    facts = Facts("Inverse mean rank", 0, 1, True, HOYT)
 
     def finish(self, sums: Sums) -> Floats:
-        """The reciprocal."""
-        return sums.weight / sums.score
+        return 1 / sums.mean
 
 
 @dataclass(frozen=True)
 class GMR(MeanMetric):
     """Geometric mean of the ranks. Under ``tie="expected"`` it is the exponential of the expected mean log."""
 
-    name: ClassVar[str] = "GMR"
+    name = "GMR"
     synonyms: ClassVar[tuple[str, ...]] = ("geometric mean rank", "geometric_mean_rank")
-    facts: ClassVar[Facts] = Facts("Geometric mean rank", 1, math.inf, False, HOYT)
-
-    @property
-    def transformer(self) -> Transformer:
-        """The logarithm of the rank."""
-        return Log()
+    facts = Facts("Geometric mean rank", 1, math.inf, False, HOYT)
+    transformer = Log()
 
     def finish(self, sums: Sums) -> Floats:
-        """Back from the logarithm."""
-        return np.exp(sums.score / sums.weight)
+        return np.exp(sums.mean)
 
 
 @dataclass(frozen=True)
 class IGMR(GMR):
     """One over the geometric mean rank."""
 
-    name: ClassVar[str] = "IGMR"
+    name = "IGMR"
     synonyms: ClassVar[tuple[str, ...]] = ("inverse geometric mean rank", "inverse_geometric_mean_rank")
-    facts: ClassVar[Facts] = Facts("Inverse geometric mean rank", 0, 1, True, HOYT)
+    facts = Facts("Inverse geometric mean rank", 0, 1, True, HOYT)
 
     def finish(self, sums: Sums) -> Floats:
-        """The reciprocal."""
-        return np.exp(-sums.score / sums.weight)
+        return np.exp(-sums.mean)
 
 
 @dataclass(frozen=True)
 class MRR(MeanMetric):
     """Arithmetic mean of the reciprocal ranks."""
 
-    name: ClassVar[str] = "MRR"
+    name = "MRR"
     synonyms: ClassVar[tuple[str, ...]] = ("mean reciprocal rank", "mean_reciprocal_rank", "inverse_harmonic_mean_rank")
-    facts: ClassVar[Facts] = Facts("Mean reciprocal rank", 0, 1, True, VOORHEES)
-
-    @property
-    def transformer(self) -> Transformer:
-        """The reciprocal of the rank."""
-        return Power(1.0)
+    facts = Facts("Mean reciprocal rank", 0, 1, True, VOORHEES)
+    transformer = Power(1.0)
 
 
 @dataclass(frozen=True)
 class HMR(MRR):
     """Harmonic mean of the ranks: one over the MRR."""
 
-    name: ClassVar[str] = "HMR"
+    name = "HMR"
     synonyms: ClassVar[tuple[str, ...]] = ("harmonic mean rank", "harmonic_mean_rank")
-    facts: ClassVar[Facts] = Facts("Harmonic mean rank", 1, math.inf, False, HOYT)
+    facts = Facts("Harmonic mean rank", 1, math.inf, False, HOYT)
 
     def finish(self, sums: Sums) -> Floats:
-        """The reciprocal."""
-        return sums.weight / sums.score
+        return 1 / sums.mean
 
 
 @dataclass(frozen=True)
-class HitsAtK(MeanMetric):
+class Hits(MeanMetric):
     """Share of the queries whose target is among the first k."""
 
-    name: ClassVar[str] = "Hits"
+    name = "Hits"
     synonyms: ClassVar[tuple[str, ...]] = ("h", "hits_at", "h_at")
-    facts: ClassVar[Facts] = Facts("Hits at k", 0, 1, True, BORDES)
-    cutoff: ClassVar[bool] = True
+    facts = Facts("Hits at k", 0, 1, True, BORDES)
+    cutoff = True
     k: int = 10
 
     def __post_init__(self) -> None:
@@ -136,17 +117,16 @@ class HitsAtK(MeanMetric):
 
     @property
     def transformer(self) -> Transformer:
-        """Inside the first k or not."""
-        return Hits(self.k)
+        return TopK(self.k)
 
 
 @dataclass(frozen=True)
-class PMRR(MeanMetric):
+class pMRR(MeanMetric):  # noqa: N801 (the name in the grammar)
     """Mean of ``rank ** -p``: a less sharp MRR for p below 1."""
 
-    name: ClassVar[str] = "pMRR"
+    name = "pMRR"
     synonyms: ClassVar[tuple[str, ...]] = ("p-mrr", "p_mrr")
-    facts: ClassVar[Facts] = Facts("Power mean reciprocal rank", 0, 1, True, YANG)
+    facts = Facts("Power mean reciprocal rank", 0, 1, True, YANG)
     p: float = 1.0
 
     def __post_init__(self) -> None:
@@ -156,22 +136,17 @@ class PMRR(MeanMetric):
 
     @property
     def transformer(self) -> Transformer:
-        """A power of the reciprocal rank."""
         return Power(self.p)
 
 
 @dataclass(frozen=True)
-class LogMRR(MeanMetric):
+class logMRR(MeanMetric):  # noqa: N801 (the name in the grammar)
     """Mean of ``ln 2 / ln(1 + rank)``."""
 
-    name: ClassVar[str] = "logMRR"
+    name = "logMRR"
     synonyms: ClassVar[tuple[str, ...]] = ("log-mrr", "log_mrr")
-    facts: ClassVar[Facts] = Facts("Logarithmic mean reciprocal rank", 0, 1, True, YANG)
-
-    @property
-    def transformer(self) -> Transformer:
-        """The inverse logarithm."""
-        return InverseLog()
+    facts = Facts("Logarithmic mean reciprocal rank", 0, 1, True, YANG)
+    transformer = InverseLog()
 
 
 @dataclass(frozen=True)
@@ -181,12 +156,11 @@ class MedianRank(DistributionMetric):
     With weights it is the rank at which half of the weight is reached, or the mean of two where it is reached exactly.
     """
 
-    name: ClassVar[str] = "MedianRank"
+    name = "MedianRank"
     synonyms: ClassVar[tuple[str, ...]] = ("median", "median rank", "median_rank")
-    facts: ClassVar[Facts] = Facts("Median rank", 1, math.inf, False, HOYT)
+    facts = Facts("Median rank", 1, math.inf, False, HOYT)
 
-    def of_distribution(self, rank: Floats, weight: Floats) -> float:
-        """Where the cumulative weight crosses one half."""
+    def of_distribution(self, rank: Floats, weight: Floats) -> Floats:
         return weighted_median(rank, weight)
 
 
@@ -194,12 +168,11 @@ class MedianRank(DistributionMetric):
 class IMedianRank(MedianRank):
     """One over the median rank."""
 
-    name: ClassVar[str] = "IMedianRank"
+    name = "IMedianRank"
     synonyms: ClassVar[tuple[str, ...]] = ("inverse_median_rank", "inverse median rank")
-    facts: ClassVar[Facts] = Facts("Inverse median rank", 0, 1, True, HOYT)
+    facts = Facts("Inverse median rank", 0, 1, True, HOYT)
 
-    def of_distribution(self, rank: Floats, weight: Floats) -> float:
-        """The reciprocal."""
+    def of_distribution(self, rank: Floats, weight: Floats) -> Floats:
         return 1 / weighted_median(rank, weight)
 
 
@@ -207,27 +180,26 @@ class IMedianRank(MedianRank):
 class VarRank(DistributionMetric):
     """Variance of the ranks (divided by their number, or by the sum of weights)."""
 
-    name: ClassVar[str] = "VarRank"
+    name = "VarRank"
     synonyms: ClassVar[tuple[str, ...]] = ("variance", "var", "rank_var")
-    facts: ClassVar[Facts] = Facts("Variance of the ranks", 0, math.inf, False, PYKEEN, monotone=False)
+    facts = Facts("Variance of the ranks", 0, math.inf, False, PYKEEN, monotone=False)
 
-    def of_distribution(self, rank: Floats, weight: Floats) -> float:
-        """Mean squared distance from the mean."""
-        mean = np.average(rank, weights=weight)
-        return float(np.average(np.square(rank - mean), weights=weight))
+    def of_distribution(self, rank: Floats, weight: Floats) -> Floats:
+        share = weight / weight.sum(axis=-1, keepdims=True)
+        deviation = rank - (share @ rank)[..., None]
+        return np.asarray((share * np.square(deviation)).sum(axis=-1))
 
 
 @dataclass(frozen=True)
 class StdRank(VarRank):
     """Standard deviation of the ranks: the root of their variance."""
 
-    name: ClassVar[str] = "StdRank"
+    name = "StdRank"
     synonyms: ClassVar[tuple[str, ...]] = ("standard_deviation", "std", "rank_std")
-    facts: ClassVar[Facts] = Facts("Standard deviation of the ranks", 0, math.inf, False, PYKEEN, monotone=False)
+    facts = Facts("Standard deviation of the ranks", 0, math.inf, False, PYKEEN, monotone=False)
 
-    def of_distribution(self, rank: Floats, weight: Floats) -> float:
-        """The root."""
-        return math.sqrt(super().of_distribution(rank, weight))
+    def of_distribution(self, rank: Floats, weight: Floats) -> Floats:
+        return np.sqrt(super().of_distribution(rank, weight))
 
 
 @dataclass(frozen=True)
@@ -235,183 +207,135 @@ class MADRank(DistributionMetric):
     """Median absolute deviation of the ranks from their median, without a scale factor.
 
     PyKEEN multiplies by 1.4826 (the normal distribution's factor) when no weights are given, and not when they are;
-    here the value never depends on whether weights of 1 were spelled out.
+    here weights of 1 give the same value as no weights.
     """
 
-    name: ClassVar[str] = "MADRank"
+    name = "MADRank"
     synonyms: ClassVar[tuple[str, ...]] = ("median_absolute_deviation", "mad", "rank_mad")
-    facts: ClassVar[Facts] = Facts("Median absolute deviation of the ranks", 0, math.inf, False, PYKEEN, monotone=False)
+    facts = Facts("Median absolute deviation of the ranks", 0, math.inf, False, PYKEEN, monotone=False)
 
-    def of_distribution(self, rank: Floats, weight: Floats) -> float:
-        """The median of the distances."""
-        distance = np.abs(rank - weighted_median(rank, weight))
-        order = np.argsort(distance)
-        return weighted_median(distance[order], weight[order])
+    def of_distribution(self, rank: Floats, weight: Floats) -> Floats:
+        median = weighted_median(rank, weight)
+        result = np.empty(median.shape)
+        for centre in np.unique(median):  # bootstrap draws have few distinct medians
+            distance = np.abs(rank - centre)
+            order, own = np.argsort(distance), median == centre
+            result[own] = weighted_median(distance[order], weight[own][..., order])
+        return result
 
 
-def weighted_median(values: Floats, weight: Floats) -> float:
-    """The value at which half of the weight is reached.
+def weighted_median(values: Floats, weight: Floats) -> Floats:
+    """The value at which half of the weight is reached, or the mean of two where it is reached exactly.
 
     Args:
-        values: In ascending order.
-        weight: The weight of each.
+        values: Values in ascending order.
+        weight: Their weights, [..., values]: one or several distributions.
 
     Example:
-        >>> weighted_median(np.array([1.0, 2.0, 9.0]), np.ones(3)), weighted_median(np.array([1.0, 3.0]), np.ones(2))
-        (2.0, 2.0)
+        >>> weighted_median(np.array([1.0, 2.0, 9.0]), np.array([[1.0, 1.0, 1.0], [2.0, 0.0, 2.0]])).tolist()
+        [2.0, 5.0]
     """
-    cumulative = np.cumsum(weight)
-    half = cumulative[-1] / 2
-    lower = int(np.searchsorted(cumulative, half * (1 - 1e-12)))
-    upper = int(np.searchsorted(cumulative, half * (1 + 1e-12), side="right"))
-    return float(values[lower] + values[min(upper, values.size - 1)]) / 2
-
-
-BERRENDORF = "Berrendorf et al. 2020"
-
-TIWARI = "Tiwari et al. 2021"
+    cumulative = np.cumsum(weight, axis=-1)
+    half = cumulative[..., -1:] / 2
+    lower = (cumulative < half * (1 - 1e-12)).sum(axis=-1)
+    upper = (cumulative <= half * (1 + 1e-12)).sum(axis=-1)
+    return np.asarray(values[lower] + values[np.minimum(upper, len(values) - 1)]) / 2
 
 
 @dataclass(frozen=True)
 class AMR(RatioMetric):
     """Mean rank divided by the mean rank expected of random ranks: 1 is chance, lower is better."""
 
-    name: ClassVar[str] = "AMR"
+    name = "AMR"
     synonyms: ClassVar[tuple[str, ...]] = ("aamr", "adjusted mean rank", "adjusted_arithmetic_mean_rank")
-    facts: ClassVar[Facts] = Facts("Adjusted mean rank", 0, 2, False, BERRENDORF)
-
-    @property
-    def transformer(self) -> Transformer:
-        """The rank itself."""
-        return Identity()
+    facts = Facts("Adjusted mean rank", 0, 2, False, BERRENDORF)
+    transformer = Identity()
 
 
 @dataclass(frozen=True)
 class AMRI(IndexMetric):
-    """Mean rank on the scale on which chance is 0 and perfection 1: a quotient of means over all queries."""
+    """Mean rank, rescaled so that chance is 0 and perfect ranks are 1: a quotient of means over all queries."""
 
-    name: ClassVar[str] = "AMRI"
+    name = "AMRI"
     synonyms: ClassVar[tuple[str, ...]] = ("aamri", "adjusted mean rank index", "adjusted_arithmetic_mean_rank_index")
-    facts: ClassVar[Facts] = Facts("Adjusted mean rank index", -1, 1, True, BERRENDORF)
-
-    @property
-    def transformer(self) -> Transformer:
-        """The rank itself."""
-        return Identity()
+    facts = Facts("Adjusted mean rank index", -1, 1, True, BERRENDORF)
+    transformer = Identity()
 
 
 @dataclass(frozen=True)
 class AMRR(IndexMetric):
-    """MRR on the scale on which chance is 0 and perfection 1."""
+    """MRR, rescaled so that chance is 0 and perfect ranks are 1."""
 
-    name: ClassVar[str] = "AMRR"
+    name = "AMRR"
     synonyms: ClassVar[tuple[str, ...]] = (
         "adjusted mrr",
         "adjusted_mean_reciprocal_rank",
         "aihmr",
         "adjusted_inverse_harmonic_mean_rank",
     )
-    facts: ClassVar[Facts] = Facts("Adjusted mean reciprocal rank", -math.inf, 1, True, HOYT)
-
-    @property
-    def transformer(self) -> Transformer:
-        """The reciprocal of the rank."""
-        return Power(1.0)
+    facts = Facts("Adjusted mean reciprocal rank", -math.inf, 1, True, HOYT)
+    transformer = Power(1.0)
 
 
 @dataclass(frozen=True)
-class AdjustedHits(IndexMetric, HitsAtK):
-    """Hits@k on the scale on which chance is 0 and perfection 1."""
+class AHits(IndexMetric, Hits):
+    """Hits@k, rescaled so that chance is 0 and perfect ranks are 1."""
 
-    name: ClassVar[str] = "AHits"
+    name = "AHits"
     synonyms: ClassVar[tuple[str, ...]] = ("ahk", "ah", "ah_at", "ahits_at", "adjusted hits", "adjusted_hits_at")
-    facts: ClassVar[Facts] = Facts("Adjusted hits at k", -math.inf, 1, True, HOYT)
+    facts = Facts("Adjusted hits at k", -math.inf, 1, True, HOYT)
 
 
 @dataclass(frozen=True)
 class ZMR(ZMetric):
-    """Mean rank in standard deviations from chance, turned so that larger is better."""
+    """Mean rank in standard deviations from chance; larger is better."""
 
-    name: ClassVar[str] = "ZMR"
+    name = "ZMR"
     synonyms: ClassVar[tuple[str, ...]] = ("z mean rank", "zamr", "z_arithmetic_mean_rank")
-    facts: ClassVar[Facts] = Facts("z-scored mean rank", -math.inf, math.inf, True, HOYT)
-
-    @property
-    def transformer(self) -> Transformer:
-        """The rank itself."""
-        return Identity()
+    facts = Facts("z-scored mean rank", -math.inf, math.inf, True, HOYT)
+    transformer = Identity()
 
 
 @dataclass(frozen=True)
 class ZMRR(ZMetric):
     """MRR in standard deviations from chance."""
 
-    name: ClassVar[str] = "ZMRR"
+    name = "ZMRR"
     synonyms: ClassVar[tuple[str, ...]] = ("z mrr", "zihmr", "z_inverse_harmonic_mean_rank")
-    facts: ClassVar[Facts] = Facts("z-scored mean reciprocal rank", -math.inf, math.inf, True, HOYT)
-
-    @property
-    def transformer(self) -> Transformer:
-        """The reciprocal of the rank."""
-        return Power(1.0)
+    facts = Facts("z-scored mean reciprocal rank", -math.inf, math.inf, True, HOYT)
+    transformer = Power(1.0)
 
 
 @dataclass(frozen=True)
-class ZHits(ZMetric, HitsAtK):
+class ZHits(ZMetric, Hits):
     """Hits@k in standard deviations from chance."""
 
-    name: ClassVar[str] = "ZHits"
+    name = "ZHits"
     synonyms: ClassVar[tuple[str, ...]] = ("zahk", "z hits", "z_hits_at", "z_hits")
-    facts: ClassVar[Facts] = Facts("z-scored hits at k", -math.inf, math.inf, True, HOYT)
+    facts = Facts("z-scored hits at k", -math.inf, math.inf, True, HOYT)
 
 
 @dataclass(frozen=True)
-class WMR(MeanMetric):
-    """Weighted geometric mean rank: each query counts as much as it has wrong candidates (E - 1)."""
+class WMR(GMR):
+    """Weighted geometric mean rank: the weight of a query is its number of wrong candidates, E - 1."""
 
-    name: ClassVar[str] = "WMR"
+    name = "WMR"
     synonyms: ClassVar[tuple[str, ...]] = ("wgmr", "weighted geometric mean rank")
-    facts: ClassVar[Facts] = Facts("Weighted geometric mean rank", 1, math.inf, False, TIWARI)
-
-    @property
-    def transformer(self) -> Transformer:
-        """The logarithm of the rank."""
-        return Log()
-
-    @property
-    def weighting(self) -> Weighting:
-        """By the number of wrong candidates."""
-        return CandidateWeight()
-
-    @property
-    def needs_alternatives(self) -> bool:
-        """Yes: a single candidate weighs nothing."""
-        return True
-
-    def finish(self, sums: Sums) -> Floats:
-        """Back from the logarithm."""
-        return np.exp(sums.score / sums.weight)
+    facts = Facts("Weighted geometric mean rank", 1, math.inf, False, TIWARI)
+    weighting = CandidateWeight()
+    needs_alternatives = True
 
 
 @dataclass(frozen=True)
-class NormalisedWMR(MeanMetric):
+class nWMR(MeanMetric):  # noqa: N801 (the name in the grammar)
     """``1 - ln WMR / ln WMR_worst``, where WMR_worst has every target last: 1 is perfect, 0 the worst.
 
-    The PROBE paper credits a normalised WMR with a fixed optimum and pessimum but defines none. This one is on the
-    log scale, on which WMR is a mean, so that it stays a weighted mean of per-query scores: of ``1 - ln r / ln E``
-    with weight ``(E - 1) ln E``.
+    The PROBE paper mentions a normalised WMR with a fixed optimum and pessimum but does not define it. This one is on
+    the log scale, on which WMR is a mean: it is the mean of ``1 - ln r / ln E`` with weight ``(E - 1) ln E``.
     """
 
-    name: ClassVar[str] = "nWMR"
+    name = "nWMR"
     synonyms: ClassVar[tuple[str, ...]] = ("normalised wmr", "normalized wmr", "wmr-bar")
-    facts: ClassVar[Facts] = Facts("Normalised weighted geometric mean rank", 0, 1, True, TIWARI)
-
-    @property
-    def transformer(self) -> Transformer:
-        """The rescaled logarithm."""
-        return AffinePower(0.0)
-
-    @property
-    def weighting(self) -> Weighting:
-        """By the number of wrong candidates times the log of their number."""
-        return CandidateWeight(in_log=True)
+    facts = Facts("Normalised weighted geometric mean rank", 0, 1, True, TIWARI)
+    transformer = AffinePower(0.0)
+    weighting = CandidateWeight(in_log=True)

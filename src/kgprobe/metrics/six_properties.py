@@ -14,20 +14,19 @@ from numpy.typing import NDArray
 from kgprobe.arrays import Floats
 from kgprobe.metrics.evaluation import scores
 from kgprobe.metrics.metric import Metric, spelled
-from kgprobe.metrics.popularity_metrics import Probe, StratMRR
-from kgprobe.metrics.rank_metrics import AMRI, MR, MRR, PMRR, HitsAtK, NormalisedWMR
+from kgprobe.metrics.popularity_metrics import PROBE, StratMRR
+from kgprobe.metrics.rank_metrics import AMRI, MR, MRR, Hits, nWMR, pMRR
 from kgprobe.ranks import Ranks
 from kgprobe.ranks.schema import POPULARITY
 
 RARE = 0.1
-
-"""Every table has a query whose target has this popularity, and none has a smaller one. So the default epsilon, the
-smallest popularity that is evaluated, is the same whether tables are evaluated together or each alone."""
+"""The smallest popularity in every table, so that the default epsilon is the same whether tables are evaluated together
+or each alone."""
 
 
 @dataclass(frozen=True)
 class Query:
-    """A row of a rank table, as far as metrics look at it.
+    """A row of a rank table, with the columns that metrics read.
 
     Example:
         >>> str(Query(3, 10)), str(Query(1.5, 1000, entity_popularity=0.4))
@@ -49,12 +48,7 @@ Table = tuple[Query, ...]
 
 
 def as_ranks(tables: Sequence[Table]) -> Ranks:
-    """All tables below each other, told apart by the label column ``table``.
-
-    Example:
-        >>> as_ranks([(Query(1, 2),), (Query(1, 2), Query(3, 5))]).column("table").to_pylist()
-        [0, 1, 1]
-    """
+    """All tables as one, with the label column ``table``."""
     queries = [query for table in tables for query in table]
     ids = np.arange(len(queries))
     return Ranks.from_columns(
@@ -71,13 +65,7 @@ def as_ranks(tables: Sequence[Table]) -> Ranks:
 
 
 def measure(metrics: Sequence[Metric], tables: Sequence[Table]) -> Floats:
-    """The value of each metric (row) on each table (column).
-
-    Example:
-        >>> from kgprobe.metrics import parse
-        >>> measure([parse("MRR"), parse("MR")], [(Query(1, 2), Query(2, 2)), (Query(4, 9),)]).tolist()
-        [[0.75, 0.25], [1.5, 4.0]]
-    """
+    """The value of each metric (row) on each table (column)."""
     row = {metric: i for i, metric in enumerate(metrics)}
     values = np.full((len(metrics), len(tables)), np.nan)
     for score in scores(as_ranks(tables), metrics, by=["table"]):
@@ -86,24 +74,15 @@ def measure(metrics: Sequence[Metric], tables: Sequence[Table]) -> Floats:
 
 
 def same(first: Floats, second: Floats) -> NDArray[np.bool_]:
-    """Where double precision cannot tell two values apart; undefined values are alike.
-
-    Example:
-        >>> same(np.array([0.3, np.nan]), np.array([0.1 + 0.2, 1.0])).tolist()
-        [True, False]
-    """
+    """Where two values agree to 12 digits; undefined values are equal."""
     return np.isclose(first, second, rtol=1e-12, atol=0.0, equal_nan=True)
 
 
 class Property(StrEnum):
     """The six properties in the paper's order, each with the definition that is tested.
 
-    A property speaks of the metric as a user sees it: of the value of small rank tables. Where the paper's sentence
-    contradicts itself or its other properties, the nearest one that does not is tested, and the literal one beside it.
-
-    Example:
-        >>> [str(p) for p in Property][:2]
-        ['fixed optimum', 'fixed pessimum']
+    A property is about the values of a metric on small rank tables. Where the paper's sentence contradicts itself or
+    another property, the nearest consistent definition is tested, and the literal one beside it.
     """
 
     fixed_optimum = "fixed optimum"
@@ -130,22 +109,12 @@ class Property(StrEnum):
 
     @property
     def short(self) -> str:
-        """One word for a column.
-
-        Example:
-            >>> Property.candidate_size.short
-            'size'
-        """
+        """One word, for the head of a column."""
         return _SHORT[self]
 
     @property
     def literally(self) -> str:
-        """How the paper's own sentence goes further than the definition that is tested; empty where it does not.
-
-        Example:
-            >>> Property.candidate_size.literally, Property.fixed_optimum.literally
-            ('for rank 1 too', '')
-        """
+        """What the paper's sentence requires beyond the tested definition; empty where nothing."""
         return _LITERALLY.get(self, "")
 
 
@@ -160,7 +129,7 @@ _LITERALLY = {
 
 @dataclass(frozen=True)
 class Observation:
-    """A metric was evaluated on a table and had this value: anybody can repeat it."""
+    """The value of a metric on a table."""
 
     metric: Metric
     table: Table
@@ -169,11 +138,10 @@ class Observation:
 
 @dataclass(frozen=True)
 class Evidence:
-    """Observations that together settle a question, and how to say so.
+    """Observations that prove or refute a property, and their description.
 
     Example:
         >>> from kgprobe.metrics import parse
-        >>> from kgprobe.metrics.six_properties import Query
         >>> hits = parse("Hits@10")
         >>> Evidence.of(hits, *(Observation(hits, (Query(e, e),), v) for e, v in [(10, 1.0), (11, 0.0)])).text
         'rank 10 of 10 scores 1, rank 11 of 11 scores 0'
@@ -184,33 +152,26 @@ class Evidence:
 
     @classmethod
     def of(cls, metric: Metric, *observations: Observation) -> Evidence:
-        """Observations of a metric or of its family, in words."""
+        """Describe observations of a metric or of its family."""
         clauses = []
-        told: Table = ()
+        previous: Table = ()
         for observation, label in zip(observations, labels(metric, [o.metric for o in observations]), strict=True):
             verb, value = (
                 ("is", "undefined") if math.isnan(observation.value) else ("scores", f"{observation.value:.6g}")
             )
-            clause = value if observation.table == told else f"{_subject(observation.table, verb)} {value}"
+            clause = value if observation.table == previous else f"{_subject(observation.table, verb)} {value}"
             clauses.append(clause + (f" at {label}" if label else ""))
-            told = observation.table
+            previous = observation.table
         return cls(", ".join(clauses), observations)
 
     @classmethod
     def joined(cls, parts: Sequence[Evidence]) -> Evidence:
-        """Several as one."""
         observations = tuple(observation for part in parts for observation in part.observations)
         return cls("; ".join(part.text for part in parts), observations)
 
 
 def labels(metric: Metric, members: Sequence[Metric]) -> list[str]:
-    """What tells members of a metric's family from each other and from the metric: the parameters that differ.
-
-    Example:
-        >>> from kgprobe.metrics import parse
-        >>> labels(parse("PROBE"), [parse("PROBE(alpha=1)"), parse("PROBE(alpha=0)")])
-        ['alpha=1', 'alpha=0']
-    """
+    """The parameters in which members of a metric's family differ from each other and from the metric."""
     written = [member.parameters for member in members]
     common = {item for item in metric.parameters.items() if all(item in p.items() for p in written)}
     return [
@@ -232,23 +193,23 @@ def _subject(table: Table, verb: str) -> str:
     return f"ranks {', '.join(front)} and {last} {plural}" if front else f"rank {last} {verb}"
 
 
-# One line for each column of the table, its rows from top to bottom.
+# The paper's table: one line for each of its columns, with the rows from top to bottom.
 _TABLE: dict[type[Metric], str] = {
     MR: "yes no  no  no  no  no",
     MRR: "yes no  yes no  no  no",
-    HitsAtK: "yes yes no  no  yes no",
-    PMRR: "yes no  yes no  yes no",
+    Hits: "yes yes no  no  yes no",
+    pMRR: "yes no  yes no  yes no",
     StratMRR: "yes no  yes no  no  no",
-    NormalisedWMR: "yes yes yes yes no  no",
+    nWMR: "yes yes yes yes no  no",
     AMRI: "yes yes yes yes no  no",
-    Probe: "yes yes yes yes yes yes",
+    PROBE: "yes yes yes yes yes yes",
 }
 
 _REASONS: dict[tuple[type[Metric], Property], str] = {
-    (HitsAtK, Property.fixed_pessimum): (
+    (Hits, Property.fixed_pessimum): (
         "with at most K candidates even the last one is a hit; the claim needs more than K candidates everywhere"
     ),
-    (HitsAtK, Property.sharpness): (
+    (Hits, Property.sharpness): (
         "K moves only the ranks between the old and the new K, all others score as before; "
         "the paper's text, unlike its table, names p-MRR alone"
     ),
@@ -256,7 +217,7 @@ _REASONS: dict[tuple[type[Metric], Property], str] = {
         "a quotient of two sums over all queries: beside others, a rank costs the same whatever the query's own "
         "candidates. The mean of the single queries' indices, 2 PROBE(alpha=-1) - 1, is size-aware"
     ),
-    (NormalisedWMR, Property.candidate_size): (
+    (nWMR, Property.candidate_size): (
         "its weights grow with E faster than its scores: beside others, a rank costs more in the larger set, not "
         "less. (The paper gives no definition of this metric; here it is 1 - ln WMR / ln WMR_worst)"
     ),
@@ -267,44 +228,32 @@ _REASONS: dict[tuple[type[Metric], Property], str] = {
 
 
 def claim(metric: Metric, about: Property) -> bool | None:
-    """What the paper's table says; None where it has no such column.
-
-    Example:
-        >>> from kgprobe.metrics import parse
-        >>> claim(parse("AMRI"), Property.candidate_size), claim(parse("ZMRR"), Property.candidate_size)
-        (True, None)
-    """
+    """The verdict of the paper's table; None where it has no such column."""
     column = _TABLE.get(type(metric))
     return None if column is None else column.split()[list(Property).index(about)] == "yes"
 
 
 def reason(metric: Metric, about: Property) -> str:
-    """Why a verdict other than the paper's is right.
-
-    Example:
-        >>> from kgprobe.metrics import parse
-        >>> reason(parse("StratMRR"), Property.popularity)
-        "its weights are powers of the target's popularity, as the paper's own related work says"
-    """
-    # Beyond the known reasons, a claim can only fail at extreme parameters: PROBE(alpha=inf) is no longer strict.
+    """Why a verdict differs from the paper's table."""
+    # Otherwise a claim can only fail at extreme parameters: PROBE(alpha=inf) is no longer strict.
     extreme = "at these parameters, scores that should differ agree to 12 digits"
     return _REASONS.get((type(metric), about), extreme)
 
 
 @dataclass(frozen=True)
 class PropertyResult:
-    """What the search found.
+    """The verdict on one property of a metric.
 
     Attributes:
         metric: The metric.
-        about: The property, in the sense of its definition in `Property`.
-        searched: How many comparisons were made.
+        about: The property, as defined in `Property`.
+        searched: The number of comparisons.
         counterexample: What refutes the property; None where it holds.
-        witness: What shows that it holds, where an example can: that popularity does change the value.
-        literal: A counterexample to the paper's sentence taken literally, where only that fails.
-        exceptions: Members of the metric's family for which the verdict is the opposite.
-        alone: It fails, but not for queries that are alone in their table.
-        reversed: Every comparison came out the other way round: the metric is consistent, but lower is better.
+        witness: An example that shows that it holds, where there is one: that popularity changes the value.
+        literal: A counterexample to the paper's literal sentence, where only that fails.
+        exceptions: Members of the metric's family with the opposite verdict.
+        alone: Whether it fails, but holds for queries that are alone in their table.
+        reversed: Whether every comparison is reversed: the metric is consistent, but lower is better.
     """
 
     metric: Metric
@@ -319,27 +268,26 @@ class PropertyResult:
 
     @property
     def holds(self) -> bool:
-        """Whether no counterexample was found."""
         return self.counterexample is None
 
     @property
     def paper(self) -> bool | None:
-        """What the paper's table says; None where it does not have the metric."""
+        """The verdict of the paper's table; None where it does not have the metric."""
         return claim(self.metric, self.about)
 
     @property
     def agrees(self) -> bool | None:
-        """Whether the paper's table says the same; None where it says nothing."""
+        """Whether the paper's table agrees; None where it does not have the metric."""
         return None if self.paper is None else self.paper == self.holds
 
     @property
     def reason(self) -> str:
-        """Why the paper's table is not right here; empty where it is, or says nothing."""
+        """Why the verdict differs from the paper's table; empty where it does not."""
         return reason(self.metric, self.about) if self.agrees is False else ""
 
     @property
     def note(self) -> str:
-        """What else there is to know: an example, the literal reading, exceptions in the family."""
+        """Further remarks: an example, the literal reading, exceptions in the family."""
         remarks = []
         if self.witness and self.witness != self.literal:
             remarks.append(f"for example, {self.witness.text}")
@@ -354,13 +302,7 @@ class PropertyResult:
         return "; ".join(remarks)
 
     def row(self) -> dict[str, Any]:
-        """The result as a flat row.
-
-        Example:
-            >>> from kgprobe.metrics import parse
-            >>> PropertyResult(parse("MRR"), Property.anti_monotone, searched=9).row()["agrees"]
-            True
-        """
+        """The result as a flat row."""
         return {
             "metric": str(self.metric),
             "property": str(self.about),

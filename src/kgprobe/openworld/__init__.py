@@ -1,6 +1,6 @@
-"""The open world: what missing facts do to a score, and what the score would be without them.
+"""Open-world evaluation: the effect of missing triples on scores, and estimates of the scores without them.
 
-Everything here is loaded when it is first asked for: some of it needs scipy, which takes longer than all else.
+Names are imported on first use, because some modules need scipy, which is slow to import.
 """
 
 from importlib import import_module

@@ -1,4 +1,4 @@
-"""The points of a bench: each metric in both worlds, for every model and checkpoint."""
+"""Points of a bench: the values of each metric in both worlds, for every model and checkpoint."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from kgprobe.aggregate import Sums
 from kgprobe.arrays import Floats, Ints
 from kgprobe.errors import DataError
 from kgprobe.metrics import Metric, evaluate, parse, parse_all
-from kgprobe.metrics.metric import MeanMetric, Sums
+from kgprobe.metrics.metric import MeanMetric
 from kgprobe.openworld.world import OPEN_WORLD_METRICS
 
 if TYPE_CHECKING:
@@ -21,27 +22,23 @@ if TYPE_CHECKING:
 
 
 _MRR = parse("MRR")
-
-_DIGITS = 12
-
-"""Sums of the same numbers in another order differ beyond these digits, and would be no tie."""
+_DIGITS = 12  # values are rounded, so that rounding errors do not break ties
 
 
 @dataclass(frozen=True, eq=False)
 class Points:
-    """Values by metric and point; a point is a checkpoint of a model. Lower is better where the metric says so.
+    """Values by metric and point; a point is a checkpoint of a model.
 
     Attributes:
         metrics: The metrics.
         models: The models.
-        model: The number of the model of each point; points of a model stand together, in the order of training.
+        model: Index of the model of each point; points of a model are contiguous, in the order of training.
         checkpoints: The checkpoint of each point.
         open: Values in the open world [metrics, points].
         closed: Values in the closed world.
         mrr: The closed-world MRR of each point.
-        room: For each metric its best value less its value for random ranks, both in the closed world; NaN where
-            nobody knows.
-        queries: How many known answers were ranked.
+        room: Best value of each metric minus its value for random ranks, in the closed world; NaN if unknown.
+        queries: Number of known answers that were ranked.
     """
 
     metrics: tuple[Metric, ...]
@@ -63,7 +60,6 @@ class Points:
         return np.array([np.flatnonzero(self.model == number)[-1] for number in range(len(self.models))])
 
     def to_rows(self) -> list[dict[str, Any]]:
-        """A flat row for each metric and point."""
         return [
             {
                 "metric": str(metric),
@@ -80,7 +76,7 @@ class Points:
     def of(
         cls, pairs: Mapping[str, Mapping[str, RankPair]], metrics: Iterable[str | Metric] = OPEN_WORLD_METRICS
     ) -> Points:
-        """The points of models that were ranked in both worlds: model to checkpoint to its pair of rank tables."""
+        """Evaluate rank tables given by model and checkpoint."""
         collector = Collector(metrics)
         for model, own in pairs.items():
             for checkpoint, pair in own.items():
@@ -89,10 +85,10 @@ class Points:
 
 
 class Collector:
-    """Takes pair after pair and keeps their values alone, so that thousands of pairs need no room.
+    """Evaluates pairs one after another and keeps only their values, so that memory stays small.
 
     Args:
-        metrics: What is computed of every table, always as one mean over all its queries.
+        metrics: The metrics, each a mean over all queries of a table.
     """
 
     def __init__(self, metrics: Iterable[str | Metric] = OPEN_WORLD_METRICS) -> None:
@@ -104,7 +100,6 @@ class Collector:
         self._problems: list[str] = []
 
     def add(self, model: str, checkpoint: str, pair: RankPair) -> None:
-        """Evaluate a checkpoint of a model."""
         queries = _queries(pair.open), _queries(pair.closed)
         if self._queries is None:
             self._queries = queries
@@ -113,7 +108,7 @@ class Collector:
         if not all(map(np.array_equal, queries, self._queries)):
             self._problems.append(f"{model}, {checkpoint}: its queries are not those of the first rank tables")
         elif checkpoint in own:
-            self._problems.append(f"{model}, {checkpoint}: there are two of this name")
+            self._problems.append(f"{model}, {checkpoint}: this name occurs twice")
         else:
             own[checkpoint] = self._evaluated(pair.open), self._evaluated(pair.closed)
             self._problems += [
@@ -123,13 +118,13 @@ class Collector:
             ]
 
     def _evaluated(self, ranks: Ranks) -> Floats:
-        found = evaluate(ranks, self._all)
-        return np.round([found[str(metric)] for metric in self._all], _DIGITS)
+        values = evaluate(ranks, self._all)
+        return np.round([values[str(metric)] for metric in self._all], _DIGITS)
 
     def points(self) -> Points:
-        """All points, or everything that speaks against comparing them."""
+        """All points; a DataError lists why rank tables cannot be compared."""
         names = [(model, checkpoint) for model, own in self._values.items() for checkpoint in own]
-        problems = self._problems or ["there is one point only" if names else "there are no points"] * (len(names) < 2)
+        problems = self._problems or ["there is only one point" if names else "there are no points"] * (len(names) < 2)
         if problems or self._queries is None:
             raise DataError(
                 "these rank tables cannot be compared",
@@ -152,7 +147,7 @@ class Collector:
 
 
 def room(metric: Metric, ranks: Ranks) -> float:
-    """The value of perfect ranks less that of random ones; NaN for metrics that weigh queries or have no mean.
+    """The value of perfect ranks minus that of random ranks; NaN for metrics that weight queries or are no means.
 
     Example:
         >>> from kgprobe.ranks import Ranks
@@ -178,7 +173,7 @@ def room(metric: Metric, ranks: Ranks) -> float:
 
 
 def _queries(ranks: Ranks) -> Ints:
-    """The queries of a table in an order of their own [5, queries]."""
+    """The sorted queries of a table [5, queries]."""
     seed = np.zeros(len(ranks), dtype=np.int64) if ranks.seed is None else ranks.seed
     columns = np.stack([ranks.head, ranks.relation, ranks.tail, ranks.predicts_tail.astype(np.int64), seed])
     return columns[:, np.lexsort(columns)]

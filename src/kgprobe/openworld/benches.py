@@ -1,4 +1,4 @@
-"""Open-world benches: which metrics keep the order of models, with intervals, from folders of rank files."""
+"""Bench: which metrics order models alike in the open and closed world, with confidence intervals."""
 
 from __future__ import annotations
 
@@ -12,28 +12,28 @@ from typing import Any
 
 import numpy as np
 
-from kgprobe.arrays import Floats
+from kgprobe.arrays import Floats, natural
 from kgprobe.errors import DataError, UsageError
 from kgprobe.metrics import Metric
 from kgprobe.metrics.metric import spelled
-from kgprobe.metrics.popularity_metrics import Probe
-from kgprobe.metrics.rank_metrics import PMRR
+from kgprobe.metrics.popularity_metrics import PROBE
+from kgprobe.metrics.rank_metrics import pMRR
 from kgprobe.openworld.bench_points import Collector, Points
 from kgprobe.openworld.consistency import Consistency, PairCounts, consistency
-from kgprobe.openworld.world import OPEN_WORLD_METRICS, natural
-from kgprobe.openworld.world_ranks import RankPair
+from kgprobe.openworld.world import OPEN_WORLD_METRICS
+from kgprobe.openworld.world_ranks import RankPair, joined_error
 from kgprobe.resources import Progress
 
 
 @dataclass(frozen=True)
 class BenchSettings:
-    """How a bench is made.
+    """Settings of a bench.
 
     Attributes:
         late: Points with a larger closed-world MRR are late.
-        replicates: How often models are drawn for the intervals.
-        level: Confidence of the intervals.
-        seed: Repeats the same draws.
+        replicates: Number of bootstrap replicates, each a resample of models.
+        level: Confidence level of the intervals.
+        seed: Random seed of the bootstrap.
     """
 
     late: float = 0.5
@@ -49,28 +49,25 @@ class BenchSettings:
             f"seed must be at least 0, not {self.seed}": self.seed >= 0,
         }
         if wrong := [problem for problem, met in problems.items() if not met]:
-            raise UsageError("a bench cannot be made like this", wrong)
+            raise UsageError("invalid settings of a bench", wrong)
 
 
 _SAME = "pMRR of the same exponent"
-
-_TINY = 1e-12
-
-"""Differences of this size come from the order of summation."""
+_TINY = 1e-12  # smaller differences are rounding errors
 
 
 @dataclass(frozen=True)
 class TauDifference:
-    """Kendall's tau between both worlds by one metric less that by another.
+    """Difference of two metrics in Kendall's tau between open-world and closed-world values.
 
     Attributes:
-        first: The one metric.
-        second: The other.
-        against: What the second stands for in a sentence.
-        late: Whether it is over the late points alone.
-        value: The difference.
-        low: Where its interval over samples of models begins.
-        high: Where it ends.
+        first: The first metric.
+        second: The second metric.
+        against: Description of the second metric in sentences.
+        late: Whether only late points count.
+        value: Tau of the first metric minus tau of the second.
+        low: Lower end of the bootstrap confidence interval.
+        high: Upper end.
     """
 
     first: Metric
@@ -83,13 +80,12 @@ class TauDifference:
 
     @property
     def verdict(self) -> str:
-        """Whether the first is ``more`` or ``less`` consistent, ``equal`` in every sample, or it is ``undecided``."""
+        """``more`` or ``less`` consistent, ``equal`` in every replicate, or ``undecided``."""
         if max(abs(self.value), abs(self.low), abs(self.high)) < _TINY:
             return "equal"
         return "more" if self.low > 0 else "less" if self.high < 0 else "undecided"
 
     def to_row(self) -> dict[str, Any]:
-        """A flat row."""
         return {
             "first": str(self.first),
             "second": str(self.second),
@@ -102,7 +98,7 @@ class TauDifference:
 
 
 def comparisons(metrics: Sequence[Metric]) -> Iterator[tuple[Metric, Metric, str]]:
-    """Every PROBE against the pMRR of the smallest exponent, and against that of its own exponent where there is one.
+    """Compare every PROBE with the pMRR of the smallest exponent, and with that of its own exponent if there is one.
 
     Example:
         >>> from kgprobe.metrics import parse_all
@@ -111,41 +107,40 @@ def comparisons(metrics: Sequence[Metric]) -> Iterator[tuple[Metric, Metric, str
         [('PROBE(alpha=1,beta=0)', 'pMRR(p=0.25)'), ('PROBE(alpha=0,beta=0)', 'pMRR(p=0.25)'), \
 ('PROBE(alpha=1,beta=0)', 'pMRR of the same exponent')]
     """
-    exponents = {metric.p: metric for metric in metrics if isinstance(metric, PMRR)}
-    probes = [metric for metric in metrics if type(metric) is Probe]
+    exponents = {metric.p: metric for metric in metrics if isinstance(metric, pMRR)}
+    probes = [metric for metric in metrics if type(metric) is PROBE]
     if exponents:
-        gentlest = exponents[min(exponents)]
-        yield from ((probe, gentlest, str(gentlest)) for probe in probes)
+        flattest = exponents[min(exponents)]
+        yield from ((probe, flattest, str(flattest)) for probe in probes)
     yield from ((probe, exponents[probe.alpha], _SAME) for probe in probes if probe.alpha in exponents)
 
 
 def tau_differences(points: Points, settings: BenchSettings, *, late: bool = False) -> list[TauDifference]:
-    """The differences that `comparisons` names, with percentile intervals over samples of whole models.
+    """The tau differences of `comparisons`, with percentile bootstrap intervals.
 
-    Checkpoints of a model are alike, so that models are drawn and never points. A sample in which a tau has no value
-    says nothing.
+    Checkpoints of a model are dependent, so models are resampled, not points. Replicates without a tau are ignored.
 
     Args:
         points: The points.
-        settings: How often models are drawn, and which points are late.
-        late: Whether late points alone count.
+        settings: Settings of the bootstrap, and which points are late.
+        late: Whether only late points count.
     """
     kept = points.mrr > settings.late if late else np.full(len(points), True)
     present, model = np.unique(points.model[kept], return_inverse=True)
     models = len(present)
-    wanted = list(comparisons(points.metrics))
-    if models < 2 or not wanted:
+    pairs = list(comparisons(points.metrics))
+    if models < 2 or not pairs:
         return []
     rng = np.random.default_rng(settings.seed)
     drawn = rng.multinomial(models, np.full(models, 1 / models), size=settings.replicates)
     weights = np.concatenate([np.ones((1, models)), drawn])
     taus: dict[Metric, Floats] = {}
-    for metric in dict.fromkeys(metric for first, second, _ in wanted for metric in (first, second)):
+    for metric in dict.fromkeys(metric for first, second, _ in pairs for metric in (first, second)):
         own = points.metrics.index(metric)
         counts = PairCounts.of(points.open[own, kept], points.closed[own, kept], model, models)
         taus[metric] = counts.tau(weights)
     found = []
-    for first, second, against in wanted:
+    for first, second, against in pairs:
         value, *others = taus[first] - taus[second]
         if np.isfinite(value) and np.isfinite(others).any():
             low, high = np.nanquantile(others, [(1 - settings.level) / 2, (1 + settings.level) / 2])
@@ -157,12 +152,12 @@ _CLAUSES = {"less": "less at {}", "equal": "equally at {}", "undecided": "undeci
 
 
 def sentences(differences: Sequence[TauDifference]) -> list[str]:
-    """What the differences say, in one sentence for each rival.
+    """Summarise the differences in one sentence for each metric that PROBE is compared with.
 
     Example:
         >>> from kgprobe.metrics import parse
         >>> found = [
-        ...     TauDifference(Probe(alpha=alpha), parse("pMRR(p=0.25)"), "pMRR(p=0.25)", False, value, low, high)
+        ...     TauDifference(PROBE(alpha=alpha), parse("pMRR(p=0.25)"), "pMRR(p=0.25)", False, value, low, high)
         ...     for alpha, value, low, high in [(1, -0.1, -0.2, -0.05), (0, 0.02, -0.01, 0.05), (-1, 0.1, 0.05, 0.2)]
         ... ]
         >>> print(*sentences(found))
@@ -172,7 +167,7 @@ def sentences(differences: Sequence[TauDifference]) -> list[str]:
     for (late, against), group in groupby(differences, key=lambda one: (one.late, one.against)):
         alphas: dict[str, list[str]] = {}
         for one in group:
-            assert isinstance(one.first, Probe)
+            assert isinstance(one.first, PROBE)
             alphas.setdefault(one.verdict, []).append(spelled(one.first.alpha))
         more = f"alpha = {', '.join(alphas['more'])}" if "more" in alphas else "no alpha"
         opening = f"Over {'late' if late else 'all'} points PROBE is more consistent than {against} at {more}"
@@ -181,21 +176,19 @@ def sentences(differences: Sequence[TauDifference]) -> list[str]:
     return texts
 
 
-FEW_LATE, FEW_MODELS = 10, 5
-
-"""Fewer late points or models than this call for a remark."""
+FEW_LATE, FEW_MODELS = 10, 5  # fewer late points or models than this are mentioned in the notes
 
 
 @dataclass(frozen=True, eq=False)
 class Bench:
-    """Models and checkpoints in an open and in a closed world, metric by metric.
+    """Metrics of models and checkpoints in an open and a closed world.
 
     Attributes:
-        world: The name of the world.
+        world: Name of the world.
         points: All values.
-        consistency: The statistics of every metric.
-        differences: PROBE against pMRR: differences of Kendall's tau with intervals.
-        settings: How it was made.
+        consistency: Statistics of every metric.
+        differences: Differences of Kendall's tau between PROBE and pMRR, with confidence intervals.
+        settings: Settings of the bench.
     """
 
     world: str
@@ -206,7 +199,6 @@ class Bench:
 
     @classmethod
     def of(cls, points: Points, world: str = "", settings: BenchSettings | None = None) -> Bench:
-        """All statistics of points."""
         chosen = settings or BenchSettings()
         return cls(
             world=world,
@@ -218,27 +210,26 @@ class Bench:
 
     @property
     def verdict(self) -> list[str]:
-        """At which alpha PROBE is more consistent than pMRR, and at which it is not."""
+        """Sentences: at which alpha PROBE is more consistent than pMRR, and at which it is not."""
         return sentences(self.differences)
 
     @property
     def notes(self) -> list[str]:
-        """What limits the statistics, one sentence each."""
+        """Limitations of the statistics, one sentence each."""
         models, points = len(self.points.models), len(self.points)
         late = int((self.points.mrr > self.settings.late).sum())
         above = f"have a closed-world MRR above {self.settings.late:g}"
         remarks = {
-            "There is one model only: its checkpoints are compared, and there are no intervals.": models == 1,
-            f"Intervals over {models} models are rough: every one of them counts much.": 1 < models < FEW_MODELS,
+            "There is only one model: its checkpoints are compared, without confidence intervals.": models == 1,
+            f"Intervals over {models} models are rough: each model has a large influence.": 1 < models < FEW_MODELS,
             f"No point is late: none of the {points:,} {above}.": late == 0,
-            f"Only {late} of {points:,} points are late ({above}): their statistics say little.": 0 < late < FEW_LATE,
-            "No model has two late checkpoints, so that there is no spread at equal closed-world value.": late > 0
+            f"Only {late} of {points:,} points are late ({above}): the statistics are rough.": 0 < late < FEW_LATE,
+            "No model has two late checkpoints, so there is no spread at equal closed-world value.": late > 0
             and len(set(self.points.model[self.points.mrr > self.settings.late].tolist())) == late,
         }
         return [remark for remark, holds in remarks.items() if holds]
 
     def to_rows(self) -> list[dict[str, Any]]:
-        """One flat row for each metric."""
         return [{"world": self.world} | one.to_row() for one in self.consistency]
 
     def __repr__(self) -> str:
@@ -256,10 +247,10 @@ def bench(
     """Compare how metrics order models and checkpoints in the open and in the closed world.
 
     Args:
-        pairs: Model to checkpoint, in the order of training, to its rank tables of both worlds.
-        metrics: The metrics; every one is a mean over all queries of a table, ties by their mean rank.
-        world: A name.
-        settings: What counts as late, and how intervals are drawn.
+        pairs: For each model, its checkpoints in the order of training with their rank tables of both worlds.
+        metrics: The metrics, each a mean over all queries of a table, with the mean rank of ties.
+        world: Name of the world.
+        settings: Which points are late, and settings of the bootstrap.
     """
     return Bench.of(Points.of(pairs, metrics), world, settings)
 
@@ -268,57 +259,44 @@ _OPEN, _CLOSED = ".open.parquet", ".closed.parquet"
 
 
 @dataclass(frozen=True)
-class Found:
-    """A pair of rank tables on disk: one checkpoint of the model that its folder is named after."""
+class StoredPair:
+    """A pair of rank files: one checkpoint of the model that its folder is named after."""
 
     folder: Path
     checkpoint: str
 
     @property
     def model(self) -> str:
-        """The name of the model."""
         return self.folder.resolve().name
 
     def read(self) -> RankPair:
-        """Both tables."""
         return RankPair.read(self.folder, self.checkpoint)
 
 
-def find_pairs(folders: Iterable[str | PathLike[str]]) -> list[Found]:
-    """All pairs of rank tables below the folders, by folder and in the order of training.
-
-    Example:
-        >>> find_pairs(["nowhere"])
-        Traceback (most recent call last):
-        ...
-        kgprobe.errors.DataError: there is nothing to compare
-          - nowhere: there is no such folder
-        Remedy: give folders that 'kgprobe openworld evaluate' wrote
-    """
+def find_pairs(folders: Iterable[str | PathLike[str]]) -> list[StoredPair]:
+    """All pairs of rank files below the folders, by folder and in the order of training."""
     found, problems = [], []
     for root in dict.fromkeys(map(Path, folders)):
         names = {ending: _names(root, ending) for ending in (_OPEN, _CLOSED)}
         if not root.is_dir():
-            problems.append(f"{root}: there is no such folder")
+            problems.append(f"{root}: no such folder")
         elif not any(names.values()):
             problems.append(f"{root}: no rank tables named NAME{_OPEN} and NAME{_CLOSED} in it")
         for own, other in ((_OPEN, _CLOSED), (_CLOSED, _OPEN)):
-            lonely = sorted(names[own] - names[other], key=_place)
-            problems += [f"{one.folder / one.checkpoint}{own}: its {other} is missing" for one in lonely]
-        found += sorted(names[_OPEN] & names[_CLOSED], key=_place)
+            single = sorted(names[own] - names[other], key=_order)
+            problems += [f"{one.folder / one.checkpoint}{own}: its {other} is missing" for one in single]
+        found += sorted(names[_OPEN] & names[_CLOSED], key=_order)
     if problems:
-        remedy = "give folders that 'kgprobe openworld evaluate' wrote"
-        raise DataError(
-            "there is nothing to compare" if not found else "some rank tables are missing", problems, remedy
-        )
+        title = "some rank tables are missing" if found else "there are no rank tables to compare"
+        raise DataError(title, problems, "give folders that 'kgprobe openworld evaluate' wrote")
     return list(dict.fromkeys(found))
 
 
-def _names(root: Path, ending: str) -> set[Found]:
-    return {Found(path.parent, path.name.removesuffix(ending)) for path in root.rglob(f"*{ending}")}
+def _names(root: Path, ending: str) -> set[StoredPair]:
+    return {StoredPair(path.parent, path.name.removesuffix(ending)) for path in root.rglob(f"*{ending}")}
 
 
-def _place(one: Found) -> tuple[Any, Any]:
+def _order(one: StoredPair) -> tuple[Any, Any]:
     return natural(str(one.folder)), natural(one.checkpoint)
 
 
@@ -329,15 +307,15 @@ def read_bench(
     settings: BenchSettings | None = None,
     progress: Progress | None = None,
 ) -> dict[str, Bench]:
-    """A bench for each world: rank tables of other splits or tasks are never compared with each other.
+    """Read rank files and make one bench for each world; different splits or tasks are different worlds.
 
     Args:
-        folders: Each holds the rank tables of one model, or folders that do, however deep.
+        folders: Folders with the rank files of one model each, or their parents at any depth.
         metrics: The metrics.
-        settings: What counts as late, and how intervals are drawn.
-        progress: Is told how many more pairs have been read.
+        settings: Which points are late, and settings of the bootstrap.
+        progress: Called with the number of pairs read since the last call.
     """
-    wanted = list(metrics)
+    metrics = list(metrics)
     collectors: dict[str, Collector] = {}
     worlds: dict[str, dict[str, Any]] = {}
     errors: list[DataError] = []
@@ -350,12 +328,11 @@ def read_bench(
         world = _world(pair)
         key = json.dumps(world, sort_keys=True)
         worlds[key] = world
-        collectors.setdefault(key, Collector(wanted)).add(one.model, one.checkpoint, pair)
+        collectors.setdefault(key, Collector(metrics)).add(one.model, one.checkpoint, pair)
         if progress:
             progress(1)
     if errors:
-        lines = [line for error in errors for line in (error.title, *(f"  {problem}" for problem in error.problems))]
-        raise DataError("some rank tables cannot be used", lines, errors[0].remedy)
+        raise joined_error("some rank tables cannot be used", errors)
     names = world_names(list(worlds.values()))
     return {
         name: Bench.of(collector.points(), name, settings)
@@ -364,7 +341,7 @@ def read_bench(
 
 
 def _world(pair: RankPair) -> dict[str, Any]:
-    """What must be equal for two rank tables to be of the same world."""
+    """The split and task settings; rank tables with equal ones are of the same world."""
     info = pair.open.info
     split = {"name": info.graph or "world", **_section(info.settings, "split")}
     return split | {f"task {key}": value for key, value in _section(info.settings, "task").items()}
@@ -376,7 +353,7 @@ def _section(settings: Mapping[str, Any], name: str) -> dict[str, Any]:
 
 
 def world_names(worlds: Sequence[Mapping[str, Any]]) -> list[str]:
-    """A name for each world; those of equal names have a setting behind it that tells them apart, or all that do.
+    """A name for each world; worlds of equal names get a distinguishing setting, or all that differ, as a suffix.
 
     Example:
         >>> world_names([{"name": "tree", "seed": 0, "density": 0.65}, {"name": "tree", "seed": 0, "density": 0.75}])

@@ -1,10 +1,10 @@
-"""The paper's claims about the open world, each tested on a grid of settings."""
+"""`check_claims`: the paper's claims about the open world, each tested numerically on a grid of settings."""
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import cache, partial
 from typing import Any
 
@@ -13,25 +13,24 @@ import numpy as np
 from kgprobe.arrays import Floats
 from kgprobe.openworld.expected_scores import Removed, Unlearned, chance_level, expected, expected_where_candidates_vary
 from kgprobe.openworld.lemmas import alpha_derivative, paper_alpha_derivative, paper_derivative, sign_term
-from kgprobe.transform import AffinePower, Hits, Identity, InverseLog, Log, Power, Transformer
+from kgprobe.transform import AffinePower, Identity, InverseLog, Log, Power, TopK, Transformer
 
-Place = tuple[int, ...]
+Place = tuple[int, ...]  # index of a setting in an array
 
 EXACT = 1e-8
-
 ROUNDING = 1e-12
 
 
 @dataclass(frozen=True)
 class Claim:
-    """What was found about a claim.
+    """The result of testing a claim.
 
     Attributes:
         claim: The claim.
-        holds: "yes", "no", or "in its model" where it fails once unlearned answers score as they do.
-        settings: How many settings were tried.
-        violations: How many of them contradict it.
-        worst: The setting that contradicts it most, or comes closest to.
+        holds: "yes", "no", or "in its model" if it holds only while unlearned answers score nothing.
+        settings: Number of settings tested.
+        violations: Number of settings that contradict the claim.
+        worst: The setting with the largest violation, or the smallest margin.
     """
 
     claim: str
@@ -41,24 +40,17 @@ class Claim:
     worst: str
 
     def to_row(self) -> dict[str, Any]:
-        """The claim as a row of a table."""
-        return {
-            "claim": self.claim,
-            "holds": self.holds,
-            "settings": self.settings,
-            "violations": self.violations,
-            "worst case": self.worst,
-        }
+        return {name.replace("worst", "worst case"): value for name, value in asdict(self).items()}
 
 
 def judged(claim: str, measure: Floats, limit: Floats | float, where: Callable[[Place], str]) -> Claim:
-    """A claim that a measure is nowhere above a limit.
+    """Test a claim that a measure is nowhere above a limit.
 
     Args:
         claim: The claim.
         measure: One number for each setting, in an array of any shape.
-        limit: The limit of each, or of all.
-        where: What the setting at a place of the array is called.
+        limit: The limit of each setting, or of all.
+        where: Describes the setting at an index of the array.
 
     Example:
         >>> judged("small", np.array([0.5, 2.0]), 1.0, lambda place: f"number {place[0]}")
@@ -76,7 +68,7 @@ RATES, STRENGTHS = (0.05, 0.25, 0.5, 0.9), (0.1, 0.3, 0.6, 0.9, 1.0)
 
 @dataclass(frozen=True, eq=False)
 class ClaimGrid:
-    """Queries and models of the theory: other true answers, candidates, missing rate and strength of each.
+    """Settings of the theory: other true answers, candidates, missing rate and model strength of each.
 
     Example:
         >>> few = ClaimGrid.grid((100,), (0.02, 0.09), (0.25,), (0.5, 0.9))
@@ -93,7 +85,7 @@ class ClaimGrid:
     def grid(
         cls, sizes: Sequence[int], shares: Sequence[float], rates: Sequence[float], strengths: Sequence[float]
     ) -> ClaimGrid:
-        """All combinations, with the other true answers as shares of the candidates."""
+        """All combinations; the numbers of other true answers are given as shares of the candidates."""
         rows = itertools.product(sizes, shares, rates, strengths)
         return cls(*np.array([(np.ceil(share * size), size, rate, strength) for size, share, rate, strength in rows]).T)
 
@@ -102,54 +94,47 @@ class ClaimGrid:
 
     @property
     def hidden(self) -> Removed:
-        """The distribution of the missing answers."""
         return Removed(self.others, self.rate)
 
     def text(self, row: int) -> str:
-        """One setting in words."""
         n, size, rate, strength = (column[row] for column in (self.others, self.candidates, self.rate, self.strength))
         return f"N={n:.0f}, E={size:.0f}, gamma={rate:g}, l={strength:g}"
 
 
+# In FEW_ANSWERS true answers are fewer than 10 % of the candidates, as the paper assumes.
 FEW_ANSWERS = ClaimGrid.grid((100, 1000, 14541), (0.01, 0.03, 0.06, 0.09), RATES, STRENGTHS)
-
-"""True answers are fewer than 10 % of the candidates, as the paper assumes."""
-
 MANY_ANSWERS = ClaimGrid.grid((14, 104, 135), (0.2, 0.3, 0.4), RATES, STRENGTHS)
 
 
 @cache
-def slopes(settings: ClaimGrid, transformer: Transformer, unlearned: Unlearned) -> Floats:
-    """The slope in each setting; several claims are about the same."""
-    return expected(transformer, settings.hidden, settings.candidates, settings.strength, unlearned).slope
+def derivatives(settings: ClaimGrid, transformer: Transformer, unlearned: Unlearned) -> Floats:
+    """The derivative of the expected score by the strength in each setting; cached, since several claims need it."""
+    return expected(transformer, settings.hidden, settings.candidates, settings.strength, unlearned).derivative
 
 
 def shown(settings: ClaimGrid, transformer: Transformer, unlearned: Unlearned) -> Floats:
-    """The slope in each setting over that of the closed world; see `normalised_slope`."""
+    """The derivative in each setting divided by that of the closed world; see `normalised_derivative`."""
     closed = transformer.optimum - chance_level(transformer, settings.candidates)
-    return slopes(settings, transformer, unlearned) / closed
+    return derivatives(settings, transformer, unlearned) / closed
 
 
 TRANSFORMERS: tuple[Transformer, ...] = (
     *map(Power, (2.0, 1.0, 0.5, -0.5)),
     *map(AffinePower, (2.0, 1.0, 0.5, 0.0, -0.5, -1.0)),
-    *map(Hits, (1, 3, 10)),
+    *map(TopK, (1, 3, 10)),
     InverseLog(),
     Log(),
     Identity(),
 )
 
 _SIZES = np.array([2.0, 14.0, 135.0, 1000.0, 6004.0, 40943.0])[:, None]
-
 _ALPHAS = np.linspace(-5, 5, 201)
-
+# Ranks from 1 to each size, evenly spaced in their logarithm: [ranks, sizes, 1].
 _RANKS = np.maximum(np.rint(_SIZES ** np.linspace(0, 1, 41)[:, None, None]), 1.0)
-
-"""From 1 to each size, evenly by their logarithm: [ranks, sizes, 1]."""
 
 
 def central_difference(function: Callable[[Floats], Floats], at: Floats, step: float = 1e-3) -> Floats:
-    """The derivative of a function of one variable, to the eighth order of the step.
+    """The derivative of a function of one variable by an eighth-order central difference.
 
     Example:
         >>> central_difference(np.exp, np.array([0.0])).round(10).tolist()
@@ -160,8 +145,8 @@ def central_difference(function: Callable[[Floats], Floats], at: Floats, step: f
     return np.asarray(np.sum(parts, axis=0) / step)
 
 
-def slope_equation() -> list[Claim]:
-    """Whether the paper's equation is the derivative of what is expected, for every kind of transformer."""
+def derivative_equation() -> list[Claim]:
+    """Is the paper's equation the derivative of the expected metric, for every kind of transformer?"""
     settings = ClaimGrid.grid((100, 6004), (0.001, 0.005, 0.09), (0.05, 0.25, 0.5), (0.1, 0.3, 0.6, 0.9))
     size = settings.candidates
     queries = settings.others, size, settings.rate, settings.strength
@@ -173,15 +158,15 @@ def slope_equation() -> list[Claim]:
         scale.append(np.maximum(np.abs(f(size, size)), 1.0))
     mrr = Power(1.0)
     counted = np.abs(paper_derivative(mrr, *queries, at_zero=1.0) - paper_derivative(mrr, *queries))
-    equation = "Eq. cor4.1 is the slope of the expected metric"
+    equation = "Eq. cor4.1 is the derivative of the expected metric"
     return [
         judged(
-            f"{equation}, g(0) being 0",
+            f"{equation} if g(0) = 0",
             np.array(off) / np.array(scale),
             EXACT,
             lambda place: f"{TRANSFORMERS[place[0]]}, {settings.text(place[1])}",
         ),
-        judged(f"{equation}, g(0) being 1 as g is for MRR", counted, EXACT, lambda place: settings.text(place[0])),
+        judged(f"{equation} if g(0) = 1, as g is for MRR", counted, EXACT, lambda place: settings.text(place[0])),
     ]
 
 
@@ -190,13 +175,13 @@ def _value(transformer: Transformer, settings: ClaimGrid, strength: Floats) -> F
 
 
 def signs() -> list[Claim]:
-    """Whether F has the sign that the lemma needs, and is what it is said to be."""
+    """Does F have the sign that the lemma needs, and does it give the derivative of f* by alpha?"""
     a, b = np.log(_RANKS), np.log(_SIZES)
     found = sign_term(_ALPHAS, _RANKS, _SIZES)
     rounding = ROUNDING * np.maximum(np.abs(np.expm1(_ALPHAS * a) * b) + np.abs(np.expm1(_ALPHAS * b) * a), 1.0)
     zero = (_RANKS == 1) | (_RANKS == _SIZES) | (np.abs(_ALPHAS) < ROUNDING)
     beyond = _SIZES + _RANKS
-    # Near alpha 0 the printed quotient is 0 over 0, and only its limit can be compared.
+    # Near alpha = 0 the printed quotient is 0 / 0, so only its limit can be compared.
     far = np.abs(_ALPHAS) > 0.04
     printed = paper_alpha_derivative(_ALPHAS[far], _RANKS, _SIZES)
     at_zero = alpha_derivative(0.0, _RANKS, _SIZES)
@@ -209,7 +194,7 @@ def signs() -> list[Claim]:
         ),
         judged("F(r) <= 0 for 1 <= r <= E and every alpha", found, rounding, partial(_place, _RANKS, _ALPHAS)),
         judged(
-            "F(r) = 0 for r = 1, r = E and alpha = 0 alone",
+            "F(r) = 0 only for r = 1, r = E and alpha = 0",
             np.where(zero, np.abs(found), found),
             np.where(zero, rounding, -rounding),
             partial(_place, _RANKS, _ALPHAS),
@@ -230,7 +215,7 @@ def _place(ranks: Floats, alphas: Floats, place: Place) -> str:
 
 
 def fixed_candidates() -> Claim:
-    """Whether it matters that the number of candidates varies with the number of missing answers."""
+    """Does it matter that the number of candidates varies with the number of missing answers?"""
     settings = ClaimGrid.grid((100, 1000), (0.01, 0.05, 0.09), RATES, STRENGTHS)
     false = settings.candidates - settings.others
     mean = np.rint(false + 1 + settings.others * settings.rate)
@@ -238,9 +223,9 @@ def fixed_candidates() -> Claim:
     gaps = []
     for f in map(AffinePower, alphas):
         varying = expected_where_candidates_vary(f, settings.others, false, settings.rate, settings.strength)
-        gaps.append(np.abs(varying.slope - expected(f, settings.hidden, mean, settings.strength).slope))
+        gaps.append(np.abs(varying.derivative - expected(f, settings.hidden, mean, settings.strength).derivative))
     return judged(
-        "A mean number of candidates for a varying one moves no slope by 0.001",
+        "Replacing a varying number of candidates by its mean changes no derivative by 0.001",
         np.array(gaps),
         1e-3,
         lambda place: f"{settings.text(place[1])}, alpha={alphas[place[0]]:g}",
@@ -253,22 +238,22 @@ _USUAL, _SHARP, _ALL = np.linspace(-3, 1, 17), np.linspace(1, 6, 21), np.linspac
 
 
 def lemma() -> list[Claim]:
-    """Lemma 1, under each reading of what an unlearned answer scores."""
-    found = [_falls("Lemma 1: the slope falls with alpha", slopes, _ALL, unlearned) for unlearned in Unlearned]
-    paper, *others = found
+    """Lemma 1, for each definition of the score of an unlearned answer."""
+    name = "Lemma 1: the derivative decreases with alpha"
+    paper, *others = (_decreases(name, derivatives, _ALL, unlearned) for unlearned in Unlearned)
     inside = paper.holds == "yes" and any(other.holds == "no" for other in others)
     return [replace(paper, holds="in its model") if inside else paper, *others]
 
 
 def better_models() -> list[Claim]:
-    """Whether a better model expects a better score, also where true answers are many."""
+    """Does a better model have a better expected score, also if there are many true answers?"""
     grids = (FEW_ANSWERS, MANY_ANSWERS)
     names = [grid.text(row) for grid in grids for row in range(len(grid))]
     return [
         judged(
-            f"A better model expects no lower score (unlearned: {unlearned})",
+            f"A better model has no lower expected score (unlearned: {unlearned})",
             -np.stack(
-                [np.concatenate([slopes(grid, AffinePower(float(a)), unlearned) for grid in grids]) for a in _ALL]
+                [np.concatenate([derivatives(grid, AffinePower(float(a)), unlearned) for grid in grids]) for a in _ALL]
             ),
             ROUNDING,
             lambda place: f"{names[place[1]]}, alpha={_ALL[place[0]]:g}",
@@ -278,14 +263,10 @@ def better_models() -> list[Claim]:
 
 
 def over_closed() -> list[Claim]:
-    """What holds in place of the lemma."""
+    """What holds instead of the lemma."""
+    name = "The derivative divided by the closed-world derivative"
     claims = [
-        _falls(
-            f"The slope over the closed one falls with alpha in [{alphas[0]:g}, {alphas[-1]:g}]",
-            shown,
-            alphas,
-            reading,
-        )
+        _decreases(f"{name} decreases with alpha in [{alphas[0]:g}, {alphas[-1]:g}]", shown, alphas, reading)
         for reading in (Unlearned.anywhere, Unlearned.below)
         for alphas in (_USUAL, _SHARP)
     ]
@@ -295,7 +276,7 @@ def over_closed() -> list[Claim]:
         for a in raw
     ]
     same = judged(
-        "The slope over the closed one is equal for r^-alpha and f*: rescaling shows no more",
+        f"{name} is equal for r^-alpha and f*: rescaling has no effect",
         np.stack(gaps),
         EXACT,
         lambda place: f"{FEW_ANSWERS.text(place[1])}, alpha={raw[place[0]]:g}",
@@ -303,8 +284,8 @@ def over_closed() -> list[Claim]:
     return [*claims, same]
 
 
-def _falls(claim: str, measure: Measure, alphas: Floats, unlearned: Unlearned) -> Claim:
-    """The claim that a measure falls with alpha in every setting; one in which it ever rises contradicts it."""
+def _decreases(claim: str, measure: Measure, alphas: Floats, unlearned: Unlearned) -> Claim:
+    """Test that a measure decreases with alpha in every setting; any increase is a violation."""
     values = np.stack([measure(FEW_ANSWERS, AffinePower(float(alpha)), unlearned) for alpha in alphas])
     rises = np.diff(values, axis=0)
     step = rises.argmax(axis=0)
@@ -317,10 +298,10 @@ def _falls(claim: str, measure: Measure, alphas: Floats, unlearned: Unlearned) -
 
 
 def check_claims() -> list[Claim]:
-    """Try every claim, now.
+    """Test every claim.
 
     Example:
         >>> sorted({claim.holds for claim in check_claims()})
         ['in its model', 'no', 'yes']
     """
-    return [*slope_equation(), *signs(), fixed_candidates(), *lemma(), *better_models(), *over_closed()]
+    return [*derivative_equation(), *signs(), fixed_candidates(), *lemma(), *better_models(), *over_closed()]

@@ -1,10 +1,10 @@
-"""Closed-world scores estimated from open-world ranks, with intervals and the order of models."""
+"""`estimate_closed`: closed-world metrics estimated from open-world ranks, with intervals and the order of models."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from itertools import combinations
 from typing import Any
@@ -22,21 +22,26 @@ from kgprobe.openworld.missing_answers import HeldOut
 from kgprobe.ranks import Ranks
 from kgprobe.resources import Progress, Resources
 
+DEFAULT_METRICS = (*(f"PROBE(alpha={alpha},beta=0)" for alpha in (1, 0, -1)), "MRR", "Hits@1", "Hits@10")
+
+CAUTION = 1.3  # intervals are widened by this factor: in simulations, draws spread less than estimates around the truth
+_CURVE = (0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5)  # missing rates at which the order of models is estimated
+
 
 @dataclass(frozen=True)
 class ClosedEstimate:
-    """A metric of a model, as it is and as it would be without missing facts.
+    """A metric of a model in the open world, and its estimate in the closed world.
 
     Attributes:
         model: The model.
         metric: The metric.
-        open: Its value on the ranks as they are.
-        closed: The estimate of its value if no fact were missing.
-        low: Where the interval of the estimate begins; over all missing rates, if they are a range.
-        high: Where it ends.
-        most: Its value if as many answers as may well be missing all stood before every target: the most that they
-            explain, as long as the missing ones are ranked no better than others (odds of at least 1).
-        queries: How many ranks it rests on.
+        open: Its value on the given ranks.
+        closed: Its estimated value without missing triples.
+        low: Lower end of the confidence interval of the estimate; over all missing rates, if they are a range.
+        high: Upper end.
+        most: Its value if an unusually large number of missing answers all stood before every target: an upper bound,
+            if missing answers are ranked no better than others (odds of at least 1).
+        queries: Number of ranks.
     """
 
     model: str
@@ -51,20 +56,20 @@ class ClosedEstimate:
 
 @dataclass(frozen=True)
 class ClosedOrder:
-    """Two models, the one that is better in the open world first, and whether it would be so in the closed world.
+    """Whether the better of two models in the open world would also be better in the closed world.
 
     Attributes:
-        first: The model that is better as the ranks are.
-        second: The other one.
+        first: The model that is better in the open world.
+        second: The other model.
         metric: The metric.
-        open: By how much the first is better.
-        closed: By how much it would be better if no fact were missing, as estimated; negative where it would be worse.
-        low: Where the interval of that begins.
-        high: Where it ends.
-        probability: The probability that the first would be better.
-        holds_up_to: The missing rate up to which the first is estimated to be better; None where it was not asked.
-        surely_up_to: The missing rate up to which the probability of that is at least the level.
-        tried_up_to: The largest missing rate that was tried.
+        open: By how much the first is better in the open world.
+        closed: By how much it is estimated to be better in the closed world; negative if it would be worse.
+        low: Lower end of the confidence interval of that.
+        high: Upper end.
+        probability: Probability that the first would be better.
+        holds_up_to: Missing rate up to which the first is estimated to be better; None if not computed.
+        surely_up_to: Missing rate up to which the probability of that is at least the level.
+        tried_up_to: The largest missing rate tried.
     """
 
     first: str
@@ -91,13 +96,13 @@ class ClosedOrder:
 
 @dataclass(frozen=True)
 class Estimation:
-    """All that an estimation finds.
+    """The result of `estimate_closed`.
 
     Attributes:
         estimates: For every model and metric.
         orders: For every pair of models and metric.
-        assumptions: What is assumed.
-        remarks: What to bear in mind, one sentence each.
+        assumptions: The assumptions about missing triples.
+        remarks: Notes on the assumptions and their limits, one sentence each.
     """
 
     estimates: list[ClosedEstimate]
@@ -106,49 +111,28 @@ class Estimation:
     remarks: list[str] = field(default_factory=list)
 
     def estimate_rows(self) -> list[dict[str, Any]]:
-        """The estimates as flat rows."""
-        return [_row(found) for found in self.estimates]
+        return [_row(estimate) for estimate in self.estimates]
 
     def order_rows(self) -> list[dict[str, Any]]:
-        """The orders as flat rows."""
-        return [_row(found) for found in self.orders]
+        return [_row(order) for order in self.orders]
 
     def to_rows(self) -> list[dict[str, Any]]:
-        """All of it as flat rows of kind ``estimate`` and ``order``, with what is assumed."""
-        given = {
+        """Estimates and orders as flat rows of kind ``estimate`` and ``order``, with the assumptions."""
+        assumed = {
             "missing": self.assumptions.rates[0],
             "missing_high": self.assumptions.rates[-1],
             "odds": self.assumptions.odds,
             "held_out": self.assumptions.held_out,
         }
         return [
-            {"kind": kind, **row, **given}
+            {"kind": kind, **row, **assumed}
             for kind, rows in (("estimate", self.estimate_rows()), ("order", self.order_rows()))
             for row in rows
         ]
 
 
-def _row(found: ClosedEstimate | ClosedOrder) -> dict[str, Any]:
-    values = {name: getattr(found, name) for name in found.__dataclass_fields__}
-    return values | {"metric": str(found.metric)}
-
-
-DEFAULT_METRICS = (
-    "PROBE(alpha=1,beta=0)",
-    "PROBE(alpha=0,beta=0)",
-    "PROBE(alpha=-1,beta=0)",
-    "MRR",
-    "Hits@1",
-    "Hits@10",
-)
-
-CAUTION = 1.3
-
-"""Draws spread less than estimates do around the truth, by this factor in simulations where the truth is known."""
-
-_CURVE = (0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5)
-
-"""Missing rates at which it is tried how long an order holds, each with half as many draws."""
+def _row(result: ClosedEstimate | ClosedOrder) -> dict[str, Any]:
+    return {one.name: getattr(result, one.name) for one in fields(result)} | {"metric": str(result.metric)}
 
 
 def estimate_closed(
@@ -166,23 +150,23 @@ def estimate_closed(
     seed: int = 0,
     progress: Progress | None = None,
 ) -> Estimation:
-    """Estimate what metrics of models would be if no fact were missing.
+    """Estimate the metrics of models without missing triples.
 
     Args:
-        tables: The open ranks of every model by its name: a table, a file or its path; filtered by all known facts.
+        tables: The open-world ranks of every model by name: a table, a file or its path; filtered by all known triples.
         metrics: Names or metric values.
-        missing: The share of all true facts that the graph lacks, or the lowest and the highest that it may be.
-        graph: Counts the known answers of every query.
-        entities: The number of entities, where there is no graph: filtered candidates tell the same.
-        odds: How much likelier the answer that a model ranks last is missing than the one that it ranks first; 1 where
-            missing answers are like any others.
-        held_out: The share of the known facts that is held out, to be given where queries were chosen for the number
-            of their held-out answers; without it, the ranks' own record of how they were made is asked.
-        level: Confidence of the intervals.
-        draws: How often the world is completed anew.
-        curve: Whether it is found out up to which missing rate the order of two models holds.
-        seed: Repeats the same draws.
-        progress: Is told how many draws have been made since it was last told, of `draws_needed` in all.
+        missing: The missing rate (share of all true triples that the graph lacks), or its lowest and highest value.
+        graph: The graph that was ranked, which gives the number of known answers of every query.
+        entities: Number of entities, if there is no graph; then the candidate counts give the known answers.
+        odds: Odds of being missing of the answer that a model ranks last, over those of the one that it ranks first; 1
+            if missing answers are like any others.
+        held_out: Share of the known triples that is held out. Needed if queries were chosen by the number of their
+            held-out answers; by default it is read from the metadata of the ranks.
+        level: Confidence level of the intervals.
+        draws: Number of random completions of the world.
+        curve: Whether to estimate up to which missing rate the order of two models holds.
+        seed: Random seed.
+        progress: Called with the number of draws made since the last call, of `draws_needed` in all.
 
     Example:
         >>> rng = np.random.default_rng(0)
@@ -191,43 +175,37 @@ def estimate_closed(
         ...     head=np.repeat(np.arange(50), 4), relation=[0] * 200, tail=np.tile(np.arange(4), 50),
         ...     side=["tail"] * 200, rank=rank, candidates=[490] * 200,
         ... )
-        >>> (found,) = estimate_closed({"mine": ranks}, "MRR", missing=0.25, entities=500).estimates
-        >>> found.open < found.low < found.closed < found.high
+        >>> (estimate,) = estimate_closed({"mine": ranks}, "MRR", missing=0.25, entities=500).estimates
+        >>> estimate.open < estimate.low < estimate.closed < estimate.high
         True
     """
     rates = _rates(missing)
-    wanted = parse_all(metrics)
-    if draws < 4 or not 0 < level < 1:
-        raise UsageError(f"an interval at level {level} of {draws} draws is none", remedy="ask for 0.95 and 48 draws")
-    if seed < 0:
-        raise UsageError(f"seed is {seed}", remedy="give 0 or more")
+    parsed = parse_all(metrics)
+    valid = {
+        f"draws is {draws}; it must be at least 4": draws >= 4,
+        f"level is {level}; it must be between 0 and 1": 0 < level < 1,
+        f"seed is {seed}; it must be at least 0": seed >= 0,
+    }
+    if problems := [problem for problem, met in valid.items() if not met]:
+        raise UsageError("invalid settings of the estimation", problems, "use for example level=0.95 and draws=48")
     lineup = line_up(tables, graph=graph)
-    given = Assumptions.of(lineup.first, rates, odds, held_out)
+    assumptions = Assumptions.of(lineup.first, rates, odds, held_out)
     answers = {model: [HeldOut.of(run, graph, entities) for run in runs] for model, runs in lineup.runs.items()}
-    worlds = _Worlds(answers, wanted, given, seed, progress or (lambda done: None))
-    at_rates = [worlds.at(rate, draws) for rate in rates]
-    width = float(ndtri((1 + level) / 2)) * CAUTION
+    estimator = _Estimator(answers, parsed, assumptions, level, seed, progress or (lambda done: None))
+    at_rates = [estimator.at(rate, draws) for rate in rates]
     pairs = list(combinations(answers, 2))
-    points = worlds.along(draws // 2) if curve and pairs else []
-    most = {model: worlds.most(model, rates[-1]) for model in answers}
+    along = [estimator.open, *(estimator.at(rate, draws // 2) for rate in _CURVE)] if curve and pairs else []
+    numbers = range(len(parsed))
     return Estimation(
-        estimates=[
-            _estimate(model, metric, number, worlds, at_rates, most[model], width)
-            for model in answers
-            for number, metric in enumerate(wanted)
-        ],
-        orders=[
-            _order(pair, metric, number, worlds, at_rates, points, width, level)
-            for pair in pairs
-            for number, metric in enumerate(wanted)
-        ],
-        assumptions=given,
-        remarks=given.remarks(next(iter(answers.values()))[0]),
+        [estimate for model in answers for estimate in estimator.estimates(model, at_rates)],
+        [estimator.order(pair, number, at_rates, along) for pair in pairs for number in numbers],
+        assumptions,
+        assumptions.remarks(next(iter(answers.values()))[0]),
     )
 
 
 def draws_needed(models: int, missing: float | tuple[float, float], draws: int, curve: bool) -> int:
-    """How many draws `estimate_closed` makes.
+    """The number of draws that `estimate_closed` makes.
 
     Example:
         >>> draws_needed(2, (0.1, 0.3), 48, curve=False)
@@ -245,52 +223,55 @@ def _rates(missing: float | tuple[float, float]) -> tuple[float, ...]:
 
 @dataclass(frozen=True, eq=False)
 class _Point:
-    """What is estimated at one missing rate: for each model the value, and the draws, of every metric."""
+    """Estimates at one missing rate: for each model the values [metrics], and the draws [draws, metrics]."""
 
     rate: float
     values: Mapping[str, Floats]
     draws: Mapping[str, Floats]
 
+    def gain(self, first: str, second: str, number: int, sign: float) -> tuple[float, float]:
+        """By how much the first model is better, and the standard deviation of that over the draws."""
+        value = sign * (self.values[first][number] - self.values[second][number])
+        if not self.draws:
+            return float(value), 0.0
+        return float(value), float((self.draws[first][:, number] - self.draws[second][:, number]).std(ddof=1))
 
-class _Worlds:
-    """Completes the tables of all models, at any missing rate."""
+
+class _Estimator:
+    """Completes the tables of all models at any missing rate, and evaluates the metrics on them."""
 
     def __init__(
         self,
         answers: Mapping[str, Sequence[HeldOut]],
         metrics: Sequence[Metric],
-        given: Assumptions,
+        assumptions: Assumptions,
+        level: float,
         seed: int,
         progress: Progress,
     ) -> None:
-        self.answers, self.metrics, self.given = answers, metrics, given
-        self._seed, self._progress = seed, progress
-        self.open = {
+        self._answers, self._metrics, self._assumptions = answers, metrics, assumptions
+        self._level, self._seed, self._progress = level, seed, progress
+        self._width = float(ndtri((1 + level) / 2)) * CAUTION
+        values = {
             model: np.mean([self._evaluated([run.ranks]) for run in runs], axis=0) for model, runs in answers.items()
         }
-
-    def completions(self, model: str, rate: float) -> list[Completion]:
-        return [Completion(run, rate, self.given.odds, self.given.held_out) for run in self.answers[model]]
-
-    def most(self, model: str, rate: float) -> Floats:
-        tables = ([one.at_most()] for one in self.completions(model, rate))
-        return np.asarray(np.mean([self._evaluated(table, WEIGHT) for table in tables], axis=0))
-
-    def along(self, draws: int) -> list[_Point]:
-        """From no missing fact, where nothing is left to chance, to many."""
-        return [_Point(0.0, self.open, {}), *(self.at(rate, draws) for rate in _CURVE)]
+        self.open = _Point(0.0, values, {})
 
     def at(self, rate: float, draws: int) -> _Point:
         values, drawn = {}, {}
-        for number, model in enumerate(self.answers):
-            runs = self.completions(model, rate)
+        for number, model in enumerate(self._answers):
+            runs = self._completions(model, rate)
             values[model] = np.mean([self._evaluated(run.layers(), WEIGHT) for run in runs], axis=0)
             with ThreadPoolExecutor(Resources().workers) as threads:
                 drawn[model] = np.array(list(threads.map(partial(self._draw, runs, number), range(draws))))
         return _Point(rate, values, drawn)
 
+    def _completions(self, model: str, rate: float) -> list[Completion]:
+        assumed = self._assumptions
+        return [Completion(run, rate, assumed.odds, assumed.held_out) for run in self._answers[model]]
+
     def _draw(self, runs: Sequence[Completion], model: int, draw: int) -> Floats:
-        """One draw: the same queries and answers for all models and runs, and for each where it ranks the missing."""
+        """One draw: queries and answers are shared by all models and runs, the ranks of missing answers are not."""
         tables = (
             run.draw(
                 np.random.default_rng([self._seed, draw]), np.random.default_rng([self._seed, draw, model, number])
@@ -302,91 +283,71 @@ class _Worlds:
         return np.asarray(value)
 
     def _evaluated(self, tables: Iterable[Ranks], weight: str | None = None) -> Floats:
-        accumulator = RankAccumulator(self.metrics, weight=weight)
+        accumulator = RankAccumulator(self._metrics, weight=weight)
         for table in tables:
             accumulator.update(table)
         return np.array(list(accumulator.compute().values()))
 
+    def estimates(self, model: str, at_rates: Sequence[_Point]) -> list[ClosedEstimate]:
+        """The estimates of all metrics of a model."""
+        highest = self._completions(model, at_rates[-1].rate)
+        most = np.mean([self._evaluated([one.at_most()], WEIGHT) for one in highest], axis=0)
+        result = []
+        for number, metric in enumerate(self._metrics):
+            values = np.array([point.values[model][number] for point in at_rates])
+            spread = self._width * np.array([point.draws[model][:, number].std(ddof=1) for point in at_rates])
+            estimate = ClosedEstimate(
+                model=model,
+                metric=metric,
+                open=float(self.open.values[model][number]),
+                closed=float(values[len(values) // 2]),
+                low=float(max((values - spread).min(), metric.facts.low)),
+                high=float(min((values + spread).max(), metric.facts.high)),
+                most=float(most[number]),
+                queries=len(self._answers[model][0].ranks),
+            )
+            result.append(estimate)
+        return result
 
-def _estimate(
-    model: str,
-    metric: Metric,
-    number: int,
-    worlds: _Worlds,
-    at_rates: Sequence[_Point],
-    most: Floats,
-    width: float,
-) -> ClosedEstimate:
-    values = np.array([point.values[model][number] for point in at_rates])
-    spread = width * np.array([point.draws[model][:, number].std(ddof=1) for point in at_rates])
-    low, high = max((values - spread).min(), metric.facts.low), min((values + spread).max(), metric.facts.high)
-    return ClosedEstimate(
-        model=model,
-        metric=metric,
-        open=float(worlds.open[model][number]),
-        closed=float(values[len(values) // 2]),
-        low=float(low),
-        high=float(high),
-        most=float(most[number]),
-        queries=len(worlds.answers[model][0].ranks),
-    )
-
-
-def _order(
-    pair: tuple[str, str],
-    metric: Metric,
-    number: int,
-    worlds: _Worlds,
-    at_rates: Sequence[_Point],
-    points: Sequence[_Point],
-    width: float,
-    level: float,
-) -> ClosedOrder:
-    """The two models, the one that is better in the open world first."""
-    sign = 1.0 if metric.higher_is_better else -1.0
-    lead = sign * (worlds.open[pair[0]][number] - worlds.open[pair[1]][number])
-    first, second = pair if lead >= 0 else pair[::-1]
-    gains = [_gain(point, first, second, number, sign) for point in at_rates]
-    gain = np.array([value for value, _ in gains])
-    spread = width * np.array([error for _, error in gains])
-    found = ClosedOrder(
-        first=first,
-        second=second,
-        metric=metric,
-        open=abs(float(lead)),
-        closed=float(gain[len(gain) // 2]),
-        low=float((gain - spread).min()),
-        high=float((gain + spread).max()),
-        probability=float(np.mean([_surely(value, CAUTION * error) for value, error in gains])),
-    )
-    if not points:
-        return found
-    along = [_gain(point, first, second, number, sign) for point in points]
-    rates = np.array([point.rate for point in points])
-    sure = np.array([_surely(value, CAUTION * error) for value, error in along])
-    return replace(
-        found,
-        holds_up_to=_crossing(rates, np.array([value for value, _ in along])),
-        surely_up_to=_crossing(rates, sure - level),
-        tried_up_to=float(rates[-1]),
-    )
+    def order(
+        self, pair: tuple[str, str], number: int, at_rates: Sequence[_Point], along: Sequence[_Point]
+    ) -> ClosedOrder:
+        """The order of two models by one metric at the given missing rates, and along the curve of rates."""
+        metric = self._metrics[number]
+        sign = 1.0 if metric.higher_is_better else -1.0
+        lead, _ = self.open.gain(*pair, number, sign)
+        first, second = pair if lead >= 0 else pair[::-1]
+        gain, error = np.array([point.gain(first, second, number, sign) for point in at_rates]).T
+        order = ClosedOrder(
+            first=first,
+            second=second,
+            metric=metric,
+            open=abs(lead),
+            closed=float(gain[len(gain) // 2]),
+            low=float((gain - self._width * error).min()),
+            high=float((gain + self._width * error).max()),
+            probability=float(np.mean(_probability(gain, error))),
+        )
+        if not along:
+            return order
+        rates = np.array([point.rate for point in along])
+        gain, error = np.array([point.gain(first, second, number, sign) for point in along]).T
+        return replace(
+            order,
+            holds_up_to=_crossing(rates, gain),
+            surely_up_to=_crossing(rates, _probability(gain, error) - self._level),
+            tried_up_to=float(rates[-1]),
+        )
 
 
-def _gain(point: _Point, first: str, second: str, number: int, sign: float) -> tuple[float, float]:
-    """By how much the first model is better, and the spread of that over the draws."""
-    value = sign * (point.values[first][number] - point.values[second][number])
-    if not point.draws:
-        return float(value), 0.0
-    return float(value), float((point.draws[first][:, number] - point.draws[second][:, number]).std(ddof=1))
-
-
-def _surely(gain: float, error: float) -> float:
-    """The probability that a gain with this standard error is one."""
-    return float(ndtr(gain / error)) if error > 0 else 0.5 + 0.5 * float(np.sign(gain))
+def _probability(gain: Floats, error: Floats) -> Floats:
+    """The probability that gains with these standard errors are positive, with some caution."""
+    certain = 0.5 + 0.5 * np.sign(gain)
+    return np.where(error > 0, ndtr(gain / np.where(error > 0, CAUTION * error, 1.0)), certain)
 
 
 def _crossing(rates: Floats, values: Floats) -> float:
-    """The first rate at which values that are positive fall to 0, between two rates on a line; the last, if none do."""
+    """The first rate at which values fall to 0, by linear interpolation; the last rate if they stay positive."""
     below = np.flatnonzero(values <= 0)
     if not len(below):
         return float(rates[-1])

@@ -1,4 +1,4 @@
-"""Closed-world ranks behind open-world ranks, drawn from their estimated distribution."""
+"""Distribution of the closed-world ranks given open-world ranks, and random completions of a rank table."""
 
 from __future__ import annotations
 
@@ -15,65 +15,47 @@ from kgprobe.errors import UsageError
 from kgprobe.openworld.missing_answers import HeldOut, MissingCounts, MissingSelection, check_odds, check_rate
 from kgprobe.ranks import Ranks
 
-_PLACES, _NODES = 6, 4
-
-"""Places of an answer among those of its query that have a law of their own, and points at which each is evaluated."""
-
+_POSITIONS, _NODES = 6, 4  # bins of the position of an answer among those of its query, and quadrature nodes of each
+# Numbers of missing and of false answers are distinguished up to here, then binned with widths growing by the factor.
 _WHOLE_MISSING, _MISSING_STEP = 24, 1.15
-
 _WHOLE_FALSE, _FALSE_STEP = 24, 1.25
-
-"""Up to here numbers of missing and of false answers are kept apart, then they are taken together in growing steps."""
-
 _NEGLIGIBLE = 1e-6
-
-_BORROWED = 1.0
-
-"""So many answers' worth of the law of all places goes into the law of each."""
-
-_DISCOUNT = 0.6
-
-"""So many answers in a class may be there by chance; without the discount, a law with one sharp peak leaks from it."""
-
+_BORROWED = 1.0  # weight of the pooled distribution in the distribution of each position bin, in answers
+_DISCOUNT = 0.6  # subtracted from the answers of each bin; without it, the mass of a sharp peak leaks into other bins
 _FEWEST = 1e-9
-
-_STEPS = 100
-
-"""Steps of expectation and maximisation."""
-
+_STEPS = 100  # EM steps
 _CELLS_AT_ONCE = 4096
 
 
 @dataclass(frozen=True, eq=False)
 class ClosedRanks:
-    """All that may lie behind the open ranks of a table, and how likely it is before the ranks are looked at.
+    """Possible explanations of the open-world ranks of a table, with their prior probabilities.
 
-    A target at open rank r has r - 1 candidates before it. j of them are missing answers, and the others are false. The
-    answers of a query are in random order: which of them are held out, and which are missing, is independent of where
-    they stand (or depends on it as `Selection` says). So if the target stands at place u among the answers, u has a
-    beta law given the held-out answers before it, and j is a binomial share of the missing ones. The number of false
-    answers before the target may depend on u in any way, but not on how many answers the query has, and that law is
-    estimated from all rows by expectation and maximisation.
+    A target at open-world rank r has r - 1 candidates before it: j missing answers, and false ones. Which answers of a
+    query are held out or missing is independent of their position (or depends on it as `MissingSelection` says). So the
+    position u of the target among the answers has a beta distribution given the held-out answers before it, and j is a
+    binomial share of the missing answers. The number of false answers before the target may depend on u, but not on the
+    number of answers; its distribution is estimated from all rows by expectation maximisation (EM).
 
-    Rows that have everything in common are one cell. Entries are the numbers j, and places, that a cell may have.
+    Rows with equal data form a cell. The entries of a cell are the possible pairs of j and a position bin.
 
     Attributes:
-        rank: The open rank of each row.
+        rank: The open-world rank of each row.
         cell: The cell of each row.
         starts: The first entry of each cell.
         missing: For each entry, the number of missing answers before the target.
-        place: For each entry, the part of the places.
-        likely: For each entry, its probability before the rank is looked at.
-        outcome: For each entry, number of the pair of place and class of false answers.
-        width: How many numbers of false answers a class holds.
-        weight: For each place, what a known answer there stands for.
+        position: For each entry, the position bin.
+        likely: For each entry, its prior probability.
+        outcome: For each entry, the index of its pair of position bin and bin of the number of false answers.
+        width: For each outcome, how many numbers of false answers its bin holds.
+        weight: For each position bin, the weight of a known answer there.
     """
 
     rank: Floats
     cell: Ints
     starts: Ints
     missing: Floats
-    place: Ints
+    position: Ints
     likely: Floats
     outcome: Ints
     width: Floats
@@ -81,101 +63,83 @@ class ClosedRanks:
 
     @classmethod
     def of(cls, answers: HeldOut, counts: MissingCounts, selection: MissingSelection) -> ClosedRanks:
-        """Lay out what is possible for each row."""
-        nodes = (np.arange(_PLACES * _NODES) + 0.5) / (_PLACES * _NODES)
+        nodes = (np.arange(_POSITIONS * _NODES) + 0.5) / (_POSITIONS * _NODES)
         half_rank = np.round(2 * answers.ranks.rank).astype(np.int64)
         _, first, which_known = np.unique(answers.known, return_index=True, return_inverse=True)
         pairs, which_pair = np.unique(np.stack([answers.above, answers.held_out]), axis=1, return_inverse=True)
-        cells, cell = np.unique(
-            np.stack([which_known.ravel(), which_pair.ravel(), half_rank]), axis=1, return_inverse=True
-        )
-        low, middle, size = _classes_of_missing(counts)
-        before = _missing_before(
-            counts.mean[first], counts.variance[first], middle, size, selection.missing_before(nodes)
-        )
-        places = _place_given_held_out(pairs[0], pairs[1], selection, nodes)
-        return cls._of_cells(cells, cell.ravel(), before, places, low, middle, answers, selection.weight(nodes))
-
-    @classmethod
-    def _of_cells(
-        cls,
-        cells: Ints,
-        cell: Ints,
-        before: Floats,
-        places: Floats,
-        low: Floats,
-        middle: Floats,
-        answers: HeldOut,
-        weight: Floats,
-    ) -> ClosedRanks:
-        first_false, width = _classes_of_false(float(answers.ranks.candidates.max()))
+        data = np.stack([which_known.ravel(), which_pair.ravel(), half_rank])
+        cells, cell = np.unique(data, axis=1, return_inverse=True)
+        low, middle, size = _bins_of_missing(counts)
+        missing_before = selection.missing_before(nodes)
+        before = _missing_before(counts.mean[first], counts.variance[first], middle, size, missing_before)
+        positions = _position_given_held_out(pairs[0], pairs[1], selection, nodes)
+        first_false, width = _bins_of_false(float(answers.ranks.candidates.max()))
         parts = []
         for start in range(0, cells.shape[1], _CELLS_AT_ONCE):
             some = cells[:, start : start + _CELLS_AT_ONCE]
-            joint = before[some[0]] * places[some[1]][:, None, :]
-            likely = joint.reshape(*joint.shape[:2], _PLACES, _NODES).sum(axis=3)
+            joint = before[some[0]] * positions[some[1]][:, None, :]
+            likely = joint.reshape(*joint.shape[:2], _POSITIONS, _NODES).sum(axis=3)
             left = some[2][:, None] / 2 - 1
             likely *= (low <= left)[:, :, None]
             likely /= np.maximum(likely.sum(axis=(1, 2), keepdims=True), 1e-300)
-            own, j, place = np.nonzero(likely > _NEGLIGIBLE)
+            own, j, position = np.nonzero(likely > _NEGLIGIBLE)
             number = np.minimum(middle[j], np.floor(left[own, 0]))
             false = np.searchsorted(first_false, np.floor(left[own, 0] - number), side="right") - 1
-            parts.append((own + start, number, place, likely[own, j, place], false * _PLACES + place))
-        own, number, place, likely, outcome = (np.concatenate(column) for column in zip(*parts, strict=True))
+            parts.append((own + start, number, position, likely[own, j, position], false * _POSITIONS + position))
+        own, number, position, likely, outcome = (np.concatenate(column) for column in zip(*parts, strict=True))
         return cls(
             rank=answers.ranks.rank,
-            cell=cell,
+            cell=cell.ravel(),
             starts=np.searchsorted(own, np.arange(cells.shape[1])),
             missing=number,
-            place=place,
+            position=position,
             likely=likely,
             outcome=outcome,
-            width=np.repeat(width, _PLACES).astype(float),
-            weight=weight.reshape(_PLACES, _NODES).mean(axis=1),
+            width=np.repeat(width, _POSITIONS).astype(float),
+            weight=selection.weight(nodes).reshape(_POSITIONS, _NODES).mean(axis=1),
         )
 
     @property
     def _entries(self) -> Ints:
-        """How many entries each cell has."""
         return np.diff(self.starts, append=len(self.likely))
 
-    def posterior(self, law: Floats) -> Floats:
-        """The probability of every entry of a cell, once the rank is looked at."""
-        joint = self.likely * (law / self.width)[self.outcome]
+    def posterior(self, distribution: Floats) -> Floats:
+        """The posterior probability of every entry of a cell, given the distribution of outcomes."""
+        joint = self.likely * (distribution / self.width)[self.outcome]
         total = np.add.reduceat(joint, self.starts)
         return np.asarray(joint / np.repeat(np.maximum(total, 1e-300), self._entries))
 
-    def law(self, rows: Floats) -> Floats:
-        """The law of outcomes, found by expectation and maximisation.
+    def distribution(self, rows: Floats) -> Floats:
+        """The distribution of outcomes, estimated by EM.
 
         Args:
-            rows: The weight of each row; as many in all as there are rows.
+            rows: The weight of each row; the weights sum to the number of rows.
         """
         cells = np.repeat(np.bincount(self.cell, weights=rows, minlength=len(self.starts)), self._entries)
-        law = self._law(self.likely * cells)  # as if the rank said nothing about the missing answers before a target
+        distribution = self._distribution(self.likely * cells)  # the prior as a first guess
         for _ in range(_STEPS):
-            law = self._law(self.posterior(law) * cells)
-        return law
+            distribution = self._distribution(self.posterior(distribution) * cells)
+        return distribution
 
-    def _law(self, weight: Floats) -> Floats:
-        """For each place the law of false answers, with a little of what all places have in common."""
-        found = np.bincount(self.outcome, weights=weight, minlength=len(self.width)).reshape(-1, _PLACES)
-        common = np.maximum(found.sum(axis=1, keepdims=True) - _DISCOUNT * _PLACES / 2, _FEWEST)
+    def _distribution(self, weight: Floats) -> Floats:
+        """For each position bin the distribution of false answers, smoothed with the pooled distribution."""
+        found = np.bincount(self.outcome, weights=weight, minlength=len(self.width)).reshape(-1, _POSITIONS)
+        common = np.maximum(found.sum(axis=1, keepdims=True) - _DISCOUNT * _POSITIONS / 2, _FEWEST)
         found = np.maximum(found - _DISCOUNT, 0)
-        law = (found + _BORROWED * common / common.sum()) / (found.sum(axis=0) + _BORROWED)
-        return np.asarray(law.ravel())
+        distribution = (found + _BORROWED * common / common.sum()) / (found.sum(axis=0) + _BORROWED)
+        return np.asarray(distribution.ravel())
 
 
-def _classes_of_missing(counts: MissingCounts) -> tuple[Floats, Floats, Floats]:
-    """Lowest, middle and size of the classes of numbers of missing answers."""
+def _bins_of_missing(counts: MissingCounts) -> tuple[Floats, Floats, Floats]:
+    """Lowest number, middle and size of the bins of numbers of missing answers."""
     most = float((counts.mean + 6 * np.sqrt(counts.variance) + 3).max(initial=0))
     low = _steps(_WHOLE_MISSING, _MISSING_STEP, most)
     size = np.diff(low, append=low[-1] + 1)
     return low, low + (size - 1) / 2, size
 
 
-def _classes_of_false(candidates: float) -> tuple[Floats, Floats]:
-    """Lowest and size of the classes of numbers of false answers."""
+def _bins_of_false(candidates: float) -> tuple[Floats, Floats]:
+    """Lowest number and size of the bins of numbers of false answers."""
     low = _steps(_WHOLE_FALSE, _FALSE_STEP, candidates)
     return low, np.diff(low, append=low[-1] * _FALSE_STEP + 1)
 
@@ -188,10 +152,10 @@ def _steps(whole: int, factor: float, most: float) -> Floats:
 
 
 def _missing_before(mean: Floats, variance: Floats, number: Floats, size: Floats, share: Floats) -> Floats:
-    """The law of the number of missing answers before a target: [count, number, place].
+    """The distribution of the number of missing answers before a target: [count, number, position].
 
-    The missing answers of a query have a negative binomial law of this mean and variance, or a Poisson law where that
-    is as narrow; a share of them is of the same kind.
+    The missing answers of a query are negative binomial with this mean and variance (Poisson if the variance is no
+    larger than the mean), and so is a random share of them.
     """
     mean = np.maximum(mean, _FEWEST)
     shape = (mean**2 / np.maximum(variance - mean, 1e-6 * mean))[:, None, None]
@@ -200,48 +164,36 @@ def _missing_before(mean: Floats, variance: Floats, number: Floats, size: Floats
     log = (
         gammaln(shape + j) - gammaln(shape) - gammaln(j + 1) + j * np.log(ratio / (1 + ratio)) - shape * np.log1p(ratio)
     )
-    law = np.exp(log) * size[None, :, None]
-    return np.asarray(law / law.sum(axis=1, keepdims=True))
+    distribution = np.exp(log) * size[None, :, None]
+    return np.asarray(distribution / distribution.sum(axis=1, keepdims=True))
 
 
-def _place_given_held_out(above: Ints, held_out: Ints, selection: MissingSelection, nodes: Floats) -> Floats:
-    """The law of the place of a target with so many held-out answers before it, of so many in all: [pair, place]."""
+def _position_given_held_out(above: Ints, held_out: Ints, selection: MissingSelection, nodes: Floats) -> Floats:
+    """The distribution of the position of a target given the held-out answers before it and in all [pair, position]."""
     before, below = np.log(selection.known_before(nodes)), np.log1p(-selection.known_before(nodes))
     log = above[:, None] * before + (held_out - 1 - above)[:, None] * below - np.log(selection.weight(nodes))
-    law = np.exp(log - log.max(axis=1, keepdims=True))
-    return np.asarray(law / law.sum(axis=1, keepdims=True))
+    distribution = np.exp(log - log.max(axis=1, keepdims=True))
+    return np.asarray(distribution / distribution.sum(axis=1, keepdims=True))
 
 
-WEIGHT = "stands_for"
-
-"""The column of a completed table that says what a row stands for."""
-
-_LAYERS = 32
-
-"""So many ranks of each row, evenly spread over what is likely, stand for the whole of its law."""
-
-_MANY = 2.0
-
-"""So many standard deviations above their mean, missing answers are many."""
-
-_ROWS_OF_A_LAW, _MOST_LAWS = 2_000, 8
-
-"""So many rows are needed for a law of false answers, and so many laws are told apart at most."""
-
+WEIGHT = "stands_for"  # weight column of a completed table
+_LAYERS = 32  # number of quantiles of the posterior of each row that represent its distribution
+_MANY = 2.0  # standard deviations above the mean of an unusually large number of missing answers
+_ROWS_PER_GROUP, _MOST_GROUPS = 2_000, 8  # rows per separate distribution of false answers, and their largest number
 _GOLDEN = (np.sqrt(5) - 1) / 2
 
 
 @dataclass(frozen=True, eq=False)
 class Completion:
-    """What is known of the closed ranks of a table, for one missing rate.
+    """Closed-world versions of a rank table at one missing rate.
 
     Attributes:
         answers: The held-out answers.
-        rate: The share of all true facts that is missing.
-        odds: How much likelier the last of a query's answers is missing than the first; see `Selection`.
-        held_out: Which share of the known facts is held out. Where it is given, the answers that training has not seen
-            tell alone how many of them are missing; else all known answers of a query do, which tells more, but not
-            where queries were chosen for the number of their held-out answers.
+        rate: Share of all true triples that is missing.
+        odds: Odds of being missing of the last answer of a query over those of the first; see `MissingSelection`.
+        held_out: Share of the known triples that is held out. If given, the number of missing answers is estimated from
+            the held-out answers alone; otherwise from all known answers of a query, which is more precise, but biased
+            if queries were chosen by the number of their held-out answers.
 
     Example:
         >>> ranks = Ranks.from_columns(
@@ -259,7 +211,7 @@ class Completion:
 
     @cached_property
     def counts(self) -> MissingCounts:
-        """How many answers of each row's query are missing."""
+        """Estimated numbers of missing answers of each row's query."""
         return self._counts(np.ones(len(self.answers.ranks)))
 
     def _counts(self, weight: Floats) -> MissingCounts:
@@ -270,73 +222,75 @@ class Completion:
 
     @cached_property
     def missing_share(self) -> float:
-        """The share of the answers that training has not seen which are missing."""
+        """Share of the answers outside train that are missing."""
         behind_each = 1 + self.counts.mean / self.answers.held_out
         return float(1 - 1 / behind_each.mean())
 
     def layers(self) -> Iterator[Ranks]:
-        """Tables that together hold the likely closed ranks of every row."""
+        """Tables that together represent the posterior distribution of the closed-world rank of every row."""
         rows = len(self.answers.ranks)
         if not self.missing_share:
             yield self._completed(self.counts, np.zeros(rows), np.ones(rows))
             return
-        found = self._found(self.counts, np.ones(rows))
-        # Rows that are alike are not drawn alike: their places within a layer differ by the golden ratio.
+        fitted = self._fitted(self.counts, np.ones(rows))
+        # Equal rows get different quantiles within a layer, spaced by the golden ratio.
         offset = np.arange(rows) * _GOLDEN % 1
         for layer in range(_LAYERS):
-            yield self._completed(self.counts, *found((layer + offset) / _LAYERS))
+            yield self._completed(self.counts, *fitted((layer + offset) / _LAYERS))
 
     def draw(self, shared: np.random.Generator, own: np.random.Generator) -> Ranks:
-        """A table as it might be: other queries to learn from, other answers missing.
+        """A random completed table: resampled queries and answers, and random ranks of the missing answers.
 
         Args:
-            shared: Draws what all models have in common: which queries, and which answers, there are.
-            own: Draws what is this model's own: where it puts the missing answers.
+            shared: Random generator of the queries and answers, which all models have in common.
+            own: Random generator of the ranks of the missing answers of this model.
         """
         answers = self.answers
         queries = shared.exponential(size=answers.queries)[answers.query]
         if not self.missing_share:
             return self._completed(self.counts, np.zeros(len(queries)), np.ones(len(queries)))
-        # The held-out answers are a sample without replacement of all: what it leaves to chance is this share.
+        # The held-out answers are a sample without replacement; this is the remaining sampling variance.
         sampled = shared.gamma(1 / self.missing_share, self.missing_share, len(queries))
         counts = self._counts(queries)
-        # The missing answers before one target are mostly those before the next: one number for a query.
-        missing, weight = self._found(counts, queries)(own.random(answers.queries)[answers.query])
+        # The missing answers before one target are mostly those before the next, so a query has one quantile.
+        missing, weight = self._fitted(counts, queries)(own.random(answers.queries)[answers.query])
         return self._completed(counts, missing, weight * sampled)
 
     def at_most(self) -> Ranks:
-        """The table if as many answers as may well be missing all stood before every target: the most they explain."""
+        """The table if an unusually large number of missing answers all stood before every target."""
         many = np.floor(self.counts.mean + _MANY * np.sqrt(self.counts.variance))
         missing = np.minimum(many, np.ceil(self.answers.ranks.rank) - 1)
         return self._completed(self.counts, missing, np.ones(len(missing)))
 
     @property
-    def laws(self) -> int:
-        """How many sizes of queries are told apart: there must be many rows for each."""
-        return min(max(len(self.answers.ranks) // _ROWS_OF_A_LAW, 1), _MOST_LAWS)
+    def num_groups(self) -> int:
+        """Number of groups of queries, by known answers, with separate distributions of false answers."""
+        return min(max(len(self.answers.ranks) // _ROWS_PER_GROUP, 1), _MOST_GROUPS)
 
     @cached_property
     def _groups(self) -> list[tuple[Ints, HeldOut]]:
-        """Rows whose queries have about as many known answers, by number and as a part of the table."""
-        number = self.laws
+        """Rows grouped by the number of known answers of their queries."""
+        number = self.num_groups
         known = self.answers.known
         group = np.searchsorted(np.quantile(known, np.arange(1, number) / number), known, side="left")
         return [(rows, self.answers.take(rows)) for rows in map(np.flatnonzero, group == np.unique(group)[:, None])]
 
-    def _found(self, counts: MissingCounts, weight: Floats) -> Callable[[Floats], tuple[Floats, Floats]]:
-        """Whence the closed ranks of rows of these weights are drawn.
+    def _fitted(self, counts: MissingCounts, weight: Floats) -> Callable[[Floats], tuple[Floats, Floats]]:
+        """Fit the distributions to weighted rows; return a function from quantiles to missing answers and weights.
 
-        A model may do worse where answers are many, which is also where many are missing. So rows whose queries have
-        different numbers of answers have laws of their own, as far as there are enough of them.
+        A model may do worse on queries with many answers, of which also many are missing. So groups of queries with
+        different numbers of answers have separate distributions, if there are enough rows.
         """
         selection = MissingSelection(self.missing_share, self.odds)
-        drawings = [(rows, _drawing(part, counts.take(rows), selection, weight[rows])) for rows, part in self._groups]
+        posteriors = [
+            (rows, _Posterior(part, counts.take(rows), selection, weight[rows])) for rows, part in self._groups
+        ]
 
-        def drawn(chance: Floats) -> tuple[Floats, Floats]:
-            missing, stands_for = np.empty_like(chance), np.empty_like(chance)
-            for rows, drawing in drawings:
-                missing[rows], stands_for[rows] = drawing(chance[rows])
-            return missing, stands_for
+        def drawn(quantile: Floats) -> tuple[Floats, Floats]:
+            missing, weight = np.empty_like(quantile), np.empty_like(quantile)
+            for rows, posterior in posteriors:
+                missing[rows], weight[rows] = posterior(quantile[rows])
+            return missing, weight
 
         return drawn
 
@@ -350,45 +304,38 @@ class Completion:
         return Ranks(table.append_column(WEIGHT, pa.array(weight)), ranks.info, validate=False)
 
 
-def _drawing(answers: HeldOut, counts: MissingCounts, selection: MissingSelection, weight: Floats) -> Drawing:
-    possible = ClosedRanks.of(answers, counts, selection)
-    # Answers of one query go wrong together, so that many of them say less than as many queries would.
-    spread = weight / np.sqrt(answers.held_out)
-    return Drawing(possible, possible.law(spread * len(spread) / spread.sum()))
+class _Posterior:
+    """Turns one quantile per row into the number of missing answers before its target and its weight."""
 
-
-class Drawing:
-    """Turns numbers from 0 to 1, one for each row, into missing answers before its target and what it stands for."""
-
-    def __init__(self, possible: ClosedRanks, law: Floats) -> None:
-        self._possible = possible
-        self._cumulative = np.cumsum(possible.posterior(law))
+    def __init__(self, answers: HeldOut, counts: MissingCounts, selection: MissingSelection, weight: Floats) -> None:
+        self._possible = possible = ClosedRanks.of(answers, counts, selection)
+        # Answers of one query are dependent, so they count less than as many queries would.
+        share = weight / np.sqrt(answers.held_out)
+        distribution = possible.distribution(share * len(share) / share.sum())
+        self._cumulative = np.cumsum(possible.posterior(distribution))
         self._before = np.concatenate([[0.0], self._cumulative])[possible.starts]
         self._last = np.append(possible.starts[1:], len(self._cumulative)) - 1
 
-    def __call__(self, chance: Floats) -> tuple[Floats, Floats]:
-        """The larger the number, the more missing answers stand before the target."""
+    def __call__(self, quantile: Floats) -> tuple[Floats, Floats]:
         possible, cell = self._possible, self._possible.cell
-        entry = np.searchsorted(self._cumulative, self._before[cell] + chance, side="right")
+        entry = np.searchsorted(self._cumulative, self._before[cell] + quantile, side="right")
         entry = np.clip(entry, possible.starts[cell], self._last[cell])
-        return possible.missing[entry], possible.weight[possible.place[entry]]
+        return possible.missing[entry], possible.weight[possible.position[entry]]
 
 
 _FEW_KNOWN = 0.25
-
 _FEW_TOGETHER = 0.2
-
 _FEW_ROWS = 300
 
 
 @dataclass(frozen=True)
 class Assumptions:
-    """What is assumed about missing facts.
+    """Assumptions about missing triples.
 
     Attributes:
-        rates: The share of all true facts that is missing, or the lowest, a middle and the highest that it may be.
-        odds: How much likelier the last of a query's answers is missing than the first.
-        held_out: The share of the known facts that is held out, where it tells how many answers are missing.
+        rates: The missing rate, or its lowest, middle and highest value.
+        odds: Odds of being missing of the last answer of a query over those of the first.
+        held_out: Share of the known triples that is held out, if it is used to estimate the missing answers.
     """
 
     rates: tuple[float, ...]
@@ -397,10 +344,10 @@ class Assumptions:
 
     @classmethod
     def of(cls, ranks: Ranks, rates: tuple[float, ...], odds: float, held_out: float | None) -> Assumptions:
-        """Check them, and read off a rank table what is not given.
+        """Check the arguments; by default, read ``held_out`` from the metadata of the ranks.
 
         Raises:
-            UsageError: A number is impossible.
+            UsageError: A number is out of range.
         """
         for rate in rates:
             check_rate(rate)
@@ -408,47 +355,42 @@ class Assumptions:
             raise UsageError(f"missing rates from {rates[0]} to {rates[-1]}", remedy="give the lowest first")
         check_odds(odds)
         if held_out is not None and not 0 < held_out <= 1:
-            raise UsageError(
-                f"the held-out share is {held_out}", remedy="it is a share of the known facts: above 0, at most 1"
-            )
+            remedy = "it is a share of the known triples: above 0, at most 1"
+            raise UsageError(f"the held-out share is {held_out}", remedy=remedy)
         return cls(rates, odds, _held_out(ranks) if held_out is None else held_out)
 
     @property
     def _how(self) -> str:
         if self.odds == 1:
-            return "whatever a model says of it"
-        return f"but the odds of the answer that a model ranks last are {self.odds:g} times those of its first"
+            return "independently of its rank"
+        return f"with {self.odds:g} times the odds for the answer that a model ranks last as for its first"
 
     def remarks(self, answers: HeldOut) -> list[str]:
-        """What to bear in mind, one sentence each."""
+        """The assumptions and their limits, one sentence each."""
         middle = Completion(answers, self.rates[len(self.rates) // 2], self.odds, self.held_out)
         known = 1 - middle.missing_share
         together = float((answers.held_out > 1).mean())
         said = [
-            f"each true fact is missing with probability {_span(self.rates)}, {self._how}",
-            f"so {middle.missing_share:.0%} of the answers that training has not seen are missing, "
-            f"{middle.counts.mean.mean():.1f} for a target",
+            f"each true triple is missing with probability {_span(self.rates)}, {self._how}",
+            f"so {middle.missing_share:.0%} of the answers that are not in train are missing, "
+            f"{middle.counts.mean.mean():.1f} per target",
         ]
-        if middle.laws == 1:
-            said.append("a model is taken to rank answers of queries with many and with few answers equally well")
+        if middle.num_groups == 1:
+            said.append("models are assumed to rank answers of queries with many and with few answers equally well")
         if known < _FEW_KNOWN:
-            said.append(
-                "few of the unseen answers are known: the estimate rests more on its assumptions than on the ranks"
-            )
+            said.append("few of the unseen answers are known: the estimate depends more on assumptions than on ranks")
         if len(answers.ranks) < _FEW_ROWS and middle.missing_share:
-            said.append(
-                f"{len(answers.ranks)} ranks are few to learn from: the estimate is rough, and so is its interval"
-            )
+            said.append(f"with only {len(answers.ranks)} ranks, the estimate and its interval are rough")
         if together < _FEW_TOGETHER and middle.missing_share:
             said.append(
-                f"only {together:.0%} of the targets have another held-out answer beside them, "
-                "which tells where a model puts missing ones"
+                f"only {together:.0%} of the targets have another held-out answer of the same query, "
+                "from which the ranks of missing answers are inferred"
             )
         return said
 
 
 def _held_out(ranks: Ranks) -> float | None:
-    """The share of known facts that is held out, where queries were chosen for how many of their answers are."""
+    """The recorded share of known triples that is held out, if queries were chosen by their held-out answers."""
     settings = ranks.info.settings
     task, split = settings.get("task"), settings.get("split")
     if not isinstance(task, dict) or not isinstance(split, dict) or task.get("kind") != "tail":

@@ -1,4 +1,4 @@
-"""The paper's equation and Lemma 1: derivatives of the expected score with respect to alpha."""
+"""The paper's equation and Lemma 1: derivatives of the expected score by the strength of the model and by alpha."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ def paper_derivative(
     strength: ArrayLike,
     at_zero: float = 0.0,
 ) -> Floats:
-    """``E[g(R)] / (l gamma (N + 1))`` with g(r) = r f(r) and R binomial of N + 1 trials of probability l gamma.
+    """The paper's ``E[g(R)] / (l gamma (N + 1))`` with g(r) = r f(r) and R binomial(N + 1, l gamma).
 
-    R may be 0, which is no rank: the equation is the slope of an expected metric only where g(0) is taken as 0. That
-    R is no predicted rank either: it is a number of learned missing answers plus one, counted in proportion to itself.
+    R may be 0, which is no rank: the equation is the derivative of an expected metric only if g(0) is taken as 0. R is
+    not a predicted rank either: it is a size-biased number of learned missing answers plus one.
 
     Args:
         transformer: The f of the metric.
-        answers: N, the true answers of each query. The proof counts them besides the target.
-        candidates: The candidates of each query.
+        answers: N, the number of true answers of each query besides the target.
+        candidates: The number of candidates of each query.
         rate: gamma, the missing rate, above 0.
         strength: l, the strength of the model, above 0.
         at_zero: g(0).
@@ -37,26 +37,24 @@ def paper_derivative(
         >>> round(right, 4), round(wrong - right, 4)
         (0.4118, 0.0479)
     """
-    asked = np.broadcast_arrays(answers, candidates, rate, strength)
-    count, size, missing, share = (column.ravel().astype(np.float64) for column in asked)
-    slope = np.empty_like(count)
+    arrays = np.broadcast_arrays(answers, candidates, rate, strength)
+    count, size, missing, share = (column.ravel().astype(np.float64) for column in arrays)
+    derivative = np.empty_like(count)
     trials = Removed(count + 1, missing)
     for rows, r in blocks(*trials.window(share)):
         some = Removed(trials.count[rows], missing[rows])
         score = transformer(np.clip(r, 1.0, size[rows, None]), np.broadcast_to(size[rows, None], r.shape))
         g = np.where(r == 0, at_zero, r * score)
         mean = (some.probability(r, share[rows]) * g).sum(axis=1)
-        slope[rows] = mean / (share[rows] * missing[rows] * some.count)
-    return slope.reshape(asked[0].shape)
+        derivative[rows] = mean / (share[rows] * missing[rows] * some.count)
+    return derivative.reshape(arrays[0].shape)
 
 
-_SMALL = 0.02
-
-"""Below this, four terms of the series are exact to the last digit, and the closed form loses digits."""
+_SMALL = 0.02  # below this, four terms of the series are exact to machine precision, and the closed form is not
 
 
 def sign_term(alpha: ArrayLike, rank: ArrayLike, candidates: ArrayLike) -> Floats:
-    """``F(r) = (r^alpha - 1) ln E + (1 - E^alpha) ln r``, which has the sign of the derivative of f* by alpha.
+    """``F(r) = (r^alpha - 1) ln E + (1 - E^alpha) ln r``, whose sign is that of the derivative of f* by alpha.
 
     It is 0 for r = 1, r = E and alpha = 0, negative between 1 and E, and positive beyond E.
 
@@ -69,9 +67,9 @@ def sign_term(alpha: ArrayLike, rank: ArrayLike, candidates: ArrayLike) -> Float
 
 
 def paper_alpha_derivative(alpha: ArrayLike, rank: ArrayLike, candidates: ArrayLike) -> Floats:
-    """The derivative of f*(r) by alpha as the paper has it, ``(E / r)^alpha F(r)``, over ``(E^alpha - 1)^2``.
+    """The derivative of f*(r) by alpha as in the paper, ``(E / r)^alpha F(r)``, divided by ``(E^alpha - 1)^2``.
 
-    The paper leaves the divisor out, being positive. It is 0 at alpha 0, and the quotient loses digits near it.
+    The paper omits the positive divisor. It is 0 at alpha = 0, and the quotient is inaccurate near it.
 
     Example:
         >>> paper_alpha_derivative(1.0, 2.0, 4.0).round(6).item()
@@ -82,10 +80,10 @@ def paper_alpha_derivative(alpha: ArrayLike, rank: ArrayLike, candidates: ArrayL
 
 
 def alpha_derivative(alpha: ArrayLike, rank: ArrayLike, candidates: ArrayLike) -> Floats:
-    """The derivative of f*(r) by alpha, for all alpha and 0 among them.
+    """The derivative of f*(r) by alpha, accurate for all alpha including 0.
 
     As 1 - f* is (1 - r^-alpha) / (1 - E^-alpha), the derivative is (1 - f*) (h(alpha ln E) - h(alpha ln r)) / alpha
-    with h(x) = x / (e^x - 1). This h falls everywhere, which proves that the derivative is negative for 1 < r < E.
+    with h(x) = x / (e^x - 1). Since h is decreasing, the derivative is negative for 1 < r < E.
 
     Example:
         >>> alpha_derivative(np.array([0.0, 1.0]), 2.0, 4.0).round(6).tolist()
@@ -94,18 +92,17 @@ def alpha_derivative(alpha: ArrayLike, rank: ArrayLike, candidates: ArrayLike) -
     power, a, b = np.broadcast_arrays(np.asarray(alpha, dtype=np.float64), np.log(rank), np.log(candidates))
     with np.errstate(divide="ignore", invalid="ignore"):
         share = np.where(power == 0, a / b, np.expm1(-power * a) / np.expm1(-power * b))
-    return np.asarray(share * (b * _logarithmic_slope(power * b) - a * _logarithmic_slope(power * a)))
+    return np.asarray(share * (b * _log_derivative(power * b) - a * _log_derivative(power * a)))
 
 
 def normalised_derivative(
     transformer: Transformer, hidden: Hidden, candidates: ArrayLike, strength: ArrayLike, unlearned: Unlearned
 ) -> Floats:
-    """The slope over that of the closed world, f(1) less the chance level: how much of an improvement shows.
+    """The derivative divided by that of the closed world, f(1) minus the chance level: the share of a gain that shows.
 
-    A transformer and any rescaling of it, such as r^-alpha and f*, have the same, as both slopes are rescaled alike.
+    It is the same for any affine rescaling of a transformer, such as r^-alpha and f*.
 
     Example:
-        >>> from kgprobe.openworld.expected_scores import Removed
         >>> from kgprobe.transform import AffinePower
         >>> hidden = Removed(np.array(28.0), np.array(0.25))
         >>> [round(normalised_derivative(AffinePower(a), hidden, 5976, 0.9, Unlearned.anywhere).item(), 3)
@@ -114,11 +111,11 @@ def normalised_derivative(
     """
     size = np.asarray(candidates, dtype=np.float64)
     best = transformer(np.ones_like(size), size)
-    slope = expected(transformer, hidden, size, strength, unlearned).slope
-    return np.asarray(slope / (best - chance_level(transformer, size)))
+    derivative = expected(transformer, hidden, size, strength, unlearned).derivative
+    return np.asarray(derivative / (best - chance_level(transformer, size)))
 
 
-def _logarithmic_slope(x: Floats) -> Floats:
+def _log_derivative(x: Floats) -> Floats:
     """(h(x) - 1) / x = 1 / (e^x - 1) - 1 / x: the derivative of ln((1 - e^-x) / x)."""
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         direct = 1 / np.expm1(x) - 1 / x

@@ -1,4 +1,4 @@
-"""Held-out and missing answers of each query: how many, and which."""
+"""Held-out and missing answers of each query: their numbers, and how being missing depends on the rank."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from kgprobe.ranks import Ranks, refuse_intervals
 
 @dataclass(frozen=True, eq=False)
 class HeldOut:
-    """The held-out answers of the queries of a rank table, one for each row.
+    """The held-out answers of a rank table of one training run; each row is one.
 
     Attributes:
-        ranks: The table; all its answers of a query are ranked against the same candidates.
-        query: The query of each row, from 0.
-        held_out: How many answers its query has in the table.
-        above: How many of them the model puts before this one.
-        known: How many answers of the query the graph knows in all its splits, this one included.
+        ranks: The table; all answers of a query are ranked against the same candidates.
+        query: Index of the query of each row.
+        held_out: Number of answers of the query in the table.
+        above: Number of them with a better rank than this one.
+        known: Number of answers of the query in all splits of the graph, this one included.
 
     Example:
         >>> queries = dict(head=[0, 0, 1], relation=[0] * 3, tail=[2, 3, 2], side=["tail"] * 3)
@@ -44,12 +44,12 @@ class HeldOut:
 
     @classmethod
     def of(cls, ranks: Ranks, graph: KnowledgeGraph | None = None, entities: int | None = None) -> HeldOut:
-        """Read them off a table of one training run.
+        """Group the rows of a table of one training run by query.
 
         Args:
-            ranks: The table, filtered by all that is known.
-            graph: Counts the known answers of every query.
-            entities: The number of entities, from which the filtered candidates tell the same where there is no graph.
+            ranks: The table, filtered by all known triples.
+            graph: Gives the number of known answers of every query.
+            entities: Number of entities; without a graph, the known answers are counted as filtered candidates.
 
         Raises:
             DataError: The table is not filtered, has intervals or no rows, or does not fit the graph.
@@ -72,22 +72,22 @@ class HeldOut:
         return cls(ranks, query, held_out, above, known)
 
     def take(self, rows: Ints) -> HeldOut:
-        """Some of the rows, which still know of the answers that are left out."""
+        """Some of the rows; their counts still include the rows left out."""
         return HeldOut(self.ranks.take(rows), self.query[rows], self.held_out[rows], self.above[rows], self.known[rows])
 
     @property
     def queries(self) -> int:
-        """How many queries there are."""
+        """Number of queries."""
         return int(self.query.max()) + 1
 
 
 def _require_filtered(ranks: Ranks) -> None:
     if not len(ranks):
-        raise DataError("there is no held-out answer to estimate from", remedy="rank facts that training did not see")
+        raise DataError("there is no held-out answer to estimate from", remedy="rank triples that are not in train")
     filtered = ranks.info.filtered
     if filtered is not None and (not filtered or (ranks.info.split and ranks.info.split not in filtered)):
         raise DataError(
-            "the ranks are not filtered, so that known answers stand among the candidates",
+            "the ranks are not filtered, so known answers are among the candidates",
             [f"filtered: {', '.join(filtered) or 'nothing'}"],
             "rank again with the default filter",
         )
@@ -100,8 +100,8 @@ def _known(ranks: Ranks, graph: KnowledgeGraph | None, entities: int | None) -> 
     size = graph.num_entities if graph is not None else entities
     if size is None:
         raise UsageError(
-            "how many answers of a query are known cannot be told from ranks alone",
-            remedy="give the graph (--graph), or the number of its entities (--entities)",
+            "the number of known answers of a query cannot be determined from ranks alone",
+            remedy="give the graph, or the number of its entities",
         )
     return (size - ranks.candidates + 1).astype(np.int64)
 
@@ -110,33 +110,22 @@ def _require_consistent(ranks: Ranks, graph: KnowledgeGraph | None, known: Ints,
     problems = []
     few = np.flatnonzero(known < held_out)
     if len(few):
-        problems.append(
-            f"rows {spans((few + 1).tolist())}: the table has more answers of the query than the graph knows, "
-            f"such as {held_out[few[0]]} and {known[few[0]]}"
-        )
+        example = f"such as {held_out[few[0]]} and {known[few[0]]}"
+        rows = spans((few + 1).tolist())
+        problems.append(f"rows {rows}: the table has more answers of the query than the graph, {example}")
     left = np.inf if graph is None else graph.num_entities - known + 1
     more = np.flatnonzero(ranks.candidates > left)
     if len(more):
         problems.append(
-            f"rows {spans((more + 1).tolist())}: there are more candidates than filtering by all that the graph knows "
-            "leaves"
+            f"rows {spans((more + 1).tolist())}: there are more candidates than the filter of the graph leaves"
         )
     if problems:
-        raise DataError(
-            "the ranks do not fit the graph",
-            problems,
-            "give the graph, or the number of entities, that was ranked, with all its splits",
-        )
+        remedy = "give the graph that was ranked with all its splits, or its number of entities"
+        raise DataError("the ranks do not fit the graph", problems, remedy)
 
 
-_STEPS = 40
-
-"""Steps of expectation and maximisation: enough for the shape of the law, too few for spikes."""
-
-_WHOLE = 64
-
-"""Up to here every number of answers is considered, further on those that thinning can tell apart."""
-
+_STEPS = 40  # EM steps: enough for the shape of the distribution, too few for overfitted spikes
+_WHOLE = 64  # up to here every number of answers is considered, beyond that a grid of numbers
 _SPACING = 0.1
 
 
@@ -154,20 +143,20 @@ class MissingCounts:
     variance: Floats
 
     def take(self, rows: Ints) -> MissingCounts:
-        """Those of some of the rows."""
         return MissingCounts(self.mean[rows], self.variance[rows])
 
     @classmethod
     def of(cls, known: Ints, rate: float, weight: Floats | None = None) -> MissingCounts:
-        """What is missing, if every true answer is missing with the same probability.
+        """Estimate them, if every true answer is missing with the same probability.
 
-        The answer of a row is known, for it is ranked; each of the others of its query is known with probability
-        ``1 - rate``. The law of their number is estimated from all rows, and gives that of the missing ones.
+        The answer of a row is known, since it is ranked; each of the other answers of its query is known with
+        probability ``1 - rate``. The distribution of the number of answers is estimated from all rows by EM, and gives
+        that of the missing answers.
 
         Args:
-            known: For each row, how many answers of its query are known, its own included.
-            rate: The share of all true facts that is missing.
-            weight: What each row counts; 1 where it is not given.
+            known: Number of known answers of the query of each row, its own included.
+            rate: Share of all true triples that is missing.
+            weight: Weight of each row; 1 by default.
         """
         values, row = np.unique(known, return_inverse=True)
         rows = np.bincount(row.ravel(), weights=weight)
@@ -176,34 +165,24 @@ class MissingCounts:
         others = values - 1
         total = _totals(int(others.max()), rate)
         likelihood = binom.pmf(others[:, None], total, 1 - rate)
-        law = np.gradient(total.astype(float))  # every number alike, at first
+        distribution = np.gradient(total.astype(float))  # uniform at first
         for _ in range(_STEPS):
-            law = (rows / rows.sum()) @ _normal(likelihood * law)
-        missing, chance = total - others[:, None], _normal(likelihood * law)
+            distribution = (rows / rows.sum()) @ _normal(likelihood * distribution)
+        missing, chance = total - others[:, None], _normal(likelihood * distribution)
         mean = (chance * missing).sum(axis=1)
         variance = (chance * (missing - mean[:, None]) ** 2).sum(axis=1)
         return cls(mean[row.ravel()], variance[row.ravel()])
 
 
 def check_rate(rate: float) -> None:
-    """Refuse a missing rate that is none.
-
-    Example:
-        >>> check_rate(1.0)
-        Traceback (most recent call last):
-        ...
-        kgprobe.errors.UsageError: the missing rate is 1.0
-        Remedy: it is the share of all true facts that the graph lacks: from 0 to less than 1
-    """
+    """Raise a UsageError for an invalid missing rate."""
     if not 0 <= rate < 1:
-        raise UsageError(
-            f"the missing rate is {rate}",
-            remedy="it is the share of all true facts that the graph lacks: from 0 to less than 1",
-        )
+        remedy = "it is the share of all true triples that the graph lacks: at least 0 and below 1"
+        raise UsageError(f"the missing rate is {rate}", remedy=remedy)
 
 
 def _totals(most: int, rate: float) -> Ints:
-    """Numbers of answers to consider: so many that what is known leaves no doubt beyond them."""
+    """Numbers of answers to consider; larger ones have negligible probability given the known answers."""
     last = (most + 1) / (1 - rate) + 8 * np.sqrt(most + 1) / (1 - rate) + 8
     roots = np.arange(1, np.sqrt(last) / _SPACING + 1) * _SPACING
     return np.unique(np.concatenate([np.arange(min(_WHOLE, int(last))), np.square(roots).astype(np.int64)]))
@@ -214,22 +193,19 @@ def _normal(rows: Floats) -> Floats:
 
 
 _NEARLY_ALIKE = 1e-9
-
-_LEAST = 1e-12
-
-"""Extreme odds leave next to no known answers at some places: never quite none, so that there are logarithms."""
+_LEAST = 1e-12  # least share of known answers before a position, so that logarithms stay finite
 
 
 @dataclass(frozen=True)
 class MissingSelection:
-    """How the chance to be missing depends on the place of an answer among the answers of its query.
+    """How the probability of being missing depends on the position of an answer among the answers of its query.
 
-    The place u runs from 0, the answer that the model ranks first, to 1, the one that it ranks last. The logarithm of
-    the odds of being missing is linear in u.
+    The position u runs from 0, the answer that the model ranks first, to 1, the one that it ranks last. The log-odds of
+    being missing are linear in u.
 
     Attributes:
-        missing: The share of the answers that are missing.
-        odds: The odds of being missing at the last place, over those at the first; 1 where places play no part.
+        missing: Share of the answers that are missing.
+        odds: Odds of being missing at the last position over those at the first; 1 if the position does not matter.
 
     Example:
         >>> MissingSelection(0.5, odds=1.0).chance(np.array([0.0, 1.0])).tolist()
@@ -242,55 +218,45 @@ class MissingSelection:
     odds: float = 1.0
 
     @property
-    def _slope(self) -> float:
+    def _log_odds(self) -> float:
         return math.log(self.odds)
 
     @cached_property
     def _start(self) -> float:
-        """The logarithm of the odds at place 0 that makes the share come out."""
+        """The log-odds at position 0, such that the mean probability is ``missing``."""
         level = math.log(self.missing / (1 - self.missing))
-        if abs(self._slope) < _NEARLY_ALIKE:
+        if abs(self._log_odds) < _NEARLY_ALIKE:
             return level
-        reach = abs(self._slope) + 1
+        reach = abs(self._log_odds) + 1
         return float(brentq(lambda start: float(self._below(start, 1.0)) - self.missing, level - reach, level + reach))
 
-    def _below(self, start: float, place: Floats | float) -> Floats:
-        """The integral of the chance to be missing from 0 to a place."""
-        softplus = np.logaddexp(0, start + self._slope * np.asarray(place)) - np.logaddexp(0, start)
-        return np.asarray(softplus / self._slope)
+    def _below(self, start: float, position: Floats | float) -> Floats:
+        """The integral of the probability of being missing from 0 to a position."""
+        softplus = np.logaddexp(0, start + self._log_odds * np.asarray(position)) - np.logaddexp(0, start)
+        return np.asarray(softplus / self._log_odds)
 
-    def chance(self, place: Floats) -> Floats:
-        """The chance that the answer at a place is missing."""
-        return np.asarray(expit(self._start + self._slope * place))
+    def chance(self, position: Floats) -> Floats:
+        """The probability that the answer at a position is missing."""
+        return np.asarray(expit(self._start + self._log_odds * position))
 
-    def missing_before(self, place: Floats) -> Floats:
-        """The share of the missing answers that stand before a place."""
-        if abs(self._slope) < _NEARLY_ALIKE:
-            return place
-        return self._below(self._start, place) / self.missing
+    def missing_before(self, position: Floats) -> Floats:
+        """The share of the missing answers before a position."""
+        if abs(self._log_odds) < _NEARLY_ALIKE:
+            return position
+        return self._below(self._start, position) / self.missing
 
-    def known_before(self, place: Floats) -> Floats:
-        """The share of the known answers that stand before a place."""
-        share = (place - self.missing * self.missing_before(place)) / (1 - self.missing)
+    def known_before(self, position: Floats) -> Floats:
+        """The share of the known answers before a position."""
+        share = (position - self.missing * self.missing_before(position)) / (1 - self.missing)
         return np.clip(share, _LEAST, 1 - _LEAST)
 
-    def weight(self, place: Floats) -> Floats:
-        """How many answers a known one at a place stands for, in proportion: 1 where places play no part."""
-        return np.asarray((1 - self.missing) / np.maximum(expit(-self._start - self._slope * place), _LEAST))
+    def weight(self, position: Floats) -> Floats:
+        """Inverse-probability weight of a known answer at a position; 1 if the position does not matter."""
+        return np.asarray((1 - self.missing) / np.maximum(expit(-self._start - self._log_odds * position), _LEAST))
 
 
 def check_odds(odds: float) -> None:
-    """Refuse odds that are none.
-
-    Example:
-        >>> check_odds(0)
-        Traceback (most recent call last):
-        ...
-        kgprobe.errors.UsageError: the odds of missing answers are 0
-        Remedy: give a number above 0; 1 where it plays no part how an answer is ranked
-    """
+    """Raise a UsageError for invalid odds."""
     if not 0 < odds < math.inf:
-        raise UsageError(
-            f"the odds of missing answers are {odds}",
-            remedy="give a number above 0; 1 where it plays no part how an answer is ranked",
-        )
+        remedy = "give a finite number above 0; 1 if being missing does not depend on the rank"
+        raise UsageError(f"the odds of missing answers are {odds}", remedy=remedy)

@@ -1,4 +1,4 @@
-"""How much of a true improvement each metric would show on an incomplete graph."""
+"""`sensitivity`: the share of a true improvement that each metric is expected to show on an incomplete graph."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from kgprobe.aggregate import Statistic, Sums
 from kgprobe.arrays import Floats, Ints, distinct, sum_by
 from kgprobe.errors import DataError, UsageError
 from kgprobe.graph import KnowledgeGraph
 from kgprobe.metrics import Metric, parse_all
-from kgprobe.metrics.metric import MeanMetric, Statistic, Sums
+from kgprobe.metrics.metric import MeanMetric
 from kgprobe.openworld.expected_scores import (
     Expectation,
     Unknown,
@@ -27,9 +28,8 @@ from kgprobe.openworld.expected_scores import (
     expected_closed,
 )
 from kgprobe.openworld.world import OPEN_WORLD_METRICS
-from kgprobe.predict.filters import KnownFilter
-from kgprobe.predict.queries import RankedTriples
-from kgprobe.transform import Hits, Transformer
+from kgprobe.predict.queries import KnownFilter, RankedTriples
+from kgprobe.transform import TopK, Transformer
 
 _COLUMNS: Mapping[str, Callable[[KnowledgeGraph, Ints, Ints], npt.NDArray[np.generic]]] = {
     "entity_popularity": lambda graph, target, relation: graph.popularity.entity(target),
@@ -40,13 +40,13 @@ _COLUMNS: Mapping[str, Callable[[KnowledgeGraph, Ints, Ints], npt.NDArray[np.gen
 
 @dataclass(frozen=True, eq=False)
 class AnswerCounts:
-    """Test queries, each by its number of known answers and of candidates.
+    """Numbers of known answers and of candidates of test queries.
 
     Attributes:
-        name: The graph.
-        known: The known answers of each query, the target among them.
-        candidates: What the filter leaves: the target, false entities, and true ones that are missing.
-        columns: What the weights of metrics depend on, by the name of the column of a rank table.
+        name: Name of the graph.
+        known: Number of known answers of each query, the target included.
+        candidates: Number of candidates: the target, false entities, and missing answers.
+        columns: Columns of a rank table that the weights of metrics depend on, by name.
 
     Example:
         >>> graph = KnowledgeGraph.from_triples(train=[[0, 0, 1]], test=[[0, 0, 2]], num_entities=5)
@@ -64,8 +64,8 @@ class AnswerCounts:
         problems = [] if self.known.size else ["there is no query"]
         if self.known.shape != self.candidates.shape:
             problems.append(f"{self.known.size:,} numbers of answers, but {self.candidates.size:,} of candidates")
-        too_few = {"known answers": self.known, "candidates": self.candidates}
-        problems += [f"{name}: some queries have less than 1" for name, n in too_few.items() if not (n >= 1).all()]
+        counts = {"known answers": self.known, "candidates": self.candidates}
+        problems += [f"{name}: some queries have fewer than 1" for name, n in counts.items() if not (n >= 1).all()]
         if problems:
             raise DataError(f"{self.name}: these are not the counts of test queries", problems)
 
@@ -73,35 +73,35 @@ class AnswerCounts:
     def of_graph(
         cls, graph: KnowledgeGraph, split: str = "test", sides: str = "both", columns: Iterable[str] = ()
     ) -> AnswerCounts:
-        """Count the answers that the usual filter knows for the facts of a split.
+        """Count the known answers of the queries of a split with the usual filter.
 
         Args:
             graph: The graph.
             split: The split.
             sides: "both", "head" or "tail".
-            columns: The columns that are wanted.
+            columns: Names of the columns to compute.
 
         Raises:
-            DataError: The split has no facts, or the training triples are absent.
+            DataError: The split has no triples, or the graph has no training triples.
         """
-        facts = RankedTriples.build(graph, split, sides)
+        ranked = RankedTriples.build(graph, split, sides)
         if graph.train_counts is not None:
             raise DataError(
                 f"{graph.name}: the known answers cannot be counted",
-                ["only counts of the training triples are here, not the triples"],
-                "use a graph that has its training triples, or give AnswerCounts of your own",
+                ["the graph has only counts of its training triples"],
+                "use a graph with its training triples, or give AnswerCounts",
             )
         known = KnownFilter.build(graph, None, split).known
         assert known is not None  # it has at least the split itself
-        head, relation, tail = np.tile(facts.triples, (len(facts.sides), 1)).T
-        on_tail = np.repeat(np.array(facts.sides) == "tail", len(facts.triples))
+        head, relation, tail = np.tile(ranked.triples, (len(ranked.sides), 1)).T
+        on_tail = np.repeat(np.array(ranked.sides) == "tail", len(ranked.triples))
         others = known.others(head, relation, tail, on_tail).astype(np.float64)
         target = np.where(on_tail, tail, head)
-        wanted = {name: np.asarray(_COLUMNS[name](graph, target, relation), dtype=np.float64) for name in columns}
-        return cls(graph.name, others + 1, graph.num_entities - others, wanted)
+        own = {name: np.asarray(_COLUMNS[name](graph, target, relation), dtype=np.float64) for name in columns}
+        return cls(graph.name, others + 1, graph.num_entities - others, own)
 
     def crowded(self, rate: float, share: float = 0.1) -> float:
-        """The share of the queries whose true answers are expected to be this share of the candidates, or more.
+        """The share of the queries whose true answers are expected to be at least this share of the candidates.
 
         Example:
             >>> AnswerCounts("tiny", np.array([1.0, 9.0]), np.array([100.0, 92.0])).crowded(rate=0.1)
@@ -110,30 +110,27 @@ class AnswerCounts:
         return float(np.mean(self.known / (1 - rate) >= share * self.candidates))
 
 
-_ENOUGH = 1.0
-
-"""From this many expected missing answers per query on, rank 1 is often taken by one of them."""
+_ENOUGH = 1.0  # with more expected missing answers per query, rank 1 is often taken by one of them
 
 
 def remarks(counts: AnswerCounts, readings: Sequence[MetricSensitivity]) -> Iterator[str]:
-    """Sentences about the counts at every missing rate, and about the metrics that suffer from them.
+    """Warnings about the queries at every missing rate, and about the metrics that are affected.
 
     Args:
         counts: The queries.
-        readings: What is expected of the metrics, by missing rate.
+        readings: The sensitivities of the metrics, sorted by missing rate.
 
     Example:
-        >>> from kgprobe.openworld.sensitivities import sensitivity
         >>> counts = AnswerCounts("tiny", np.array([1.0, 30.0]), np.array([100.0, 71.0]))
         >>> for warning in sensitivity(counts, 0.25, ["MRR", "Hits@80"]).warnings:
         ...     print(warning)
         Hits@80: every rank is a hit in 50.0 % of the queries, which have at most 80 candidates
         missing 0.25: true answers are expected to be at least 10 % of the candidates in 50.0 % of the queries
-        missing 0.25: 5.2 missing answers per query are expected, which weigh most where rank 1 counts most: MRR
-        missing 0.25: nothing of an improvement shows in 50.0 % of the queries: Hits@80
+        missing 0.25: 5.2 missing answers per query are expected, which affect metrics dominated by rank 1: MRR
+        missing 0.25: no improvement is visible in 50.0 % of the queries: Hits@80
     """
     for transformer in dict.fromkeys(reading.metric.transformer for reading in readings):
-        if isinstance(transformer, Hits) and (share := float(np.mean(counts.candidates <= transformer.k))):
+        if isinstance(transformer, TopK) and (share := float(np.mean(counts.candidates <= transformer.k))):
             named = _named([reading for reading in readings if reading.metric.transformer == transformer])
             yield f"{named}: every rank is a hit in {_percent(share)}, which have at most {transformer.k} candidates"
     for rate, own in groupby(readings, lambda reading: reading.missing):
@@ -149,13 +146,13 @@ def _at_rate(counts: AnswerCounts, rate: float, readings: Sequence[MetricSensiti
         yield f"the rate cannot hold in {_percent(share)}: more answers would be missing than there are candidates"
     sharp = [reading for reading in readings if _is_sharp(reading.metric.transformer, float(counts.candidates.max()))]
     if sharp and (mean := float(missing.mean())) >= _ENOUGH:
-        most = "missing answers per query are expected, which weigh most where rank 1 counts most"
-        yield f"{mean:.1f} {most}: {_named(sharp)}"
+        affected = f"which affect metrics dominated by rank 1: {_named(sharp)}"
+        yield f"{mean:.1f} missing answers per query are expected, {affected}"
     for share in sorted({reading.flat for reading in readings} - {0.0}, reverse=True):
         named = _named([reading for reading in readings if reading.flat == share], readings)
-        yield f"nothing of an improvement shows in {_percent(share)}: {named}"
-    if falling := [reading for reading in readings if not reading.slope * np.sign(reading.closed_slope) > 0]:
-        yield f"a better model does not expect a better score: {_named(falling)}"
+        yield f"no improvement is visible in {_percent(share)}: {named}"
+    if falling := [one for one in readings if not one.derivative * np.sign(one.closed_derivative) > 0]:
+        yield f"a better model does not have a better expected score: {_named(falling)}"
 
 
 def _is_sharp(transformer: Transformer, candidates: float) -> bool:
@@ -169,7 +166,7 @@ def _percent(share: float) -> str:
 
 
 def _named(readings: Sequence[MetricSensitivity], among: Sequence[MetricSensitivity] = ()) -> str:
-    """The metrics of readings; where these are most of some, the others are named."""
+    """The names of the metrics; if they are most of ``among``, the names of the exceptions."""
     names, every = (list(dict.fromkeys(str(reading.metric) for reading in part)) for part in (readings, among))
     others = [name for name in every if name not in names]
     if 1 < len(every) < 2 * len(names):
@@ -178,34 +175,31 @@ def _named(readings: Sequence[MetricSensitivity], among: Sequence[MetricSensitiv
 
 
 _TINY = 1e-40
-
-_VISIBLE = 1e-6
-
-"""Of less than this share of an improvement nothing is seen."""
+_VISIBLE = 1e-6  # an improvement is visible if at least this share of it shows
 
 
 @dataclass(frozen=True)
 class MetricSensitivity:
-    """What is expected of one metric at one missing rate.
+    """Expected value of one metric at one missing rate, and its derivative by the model strength.
 
     Attributes:
         metric: The metric.
         missing: The missing rate.
         strength: The share of the answers that the model has learned.
-        slope: How much the expected value gains per unit of strength in the open world.
-        closed_slope: The same in the closed world.
+        derivative: Derivative of the expected value by the strength in the open world.
+        closed_derivative: The same in the closed world.
         value: The expected value in the open world.
         closed_value: In the closed world.
-        chance: The value expected of random ranks in the open world.
-        flat: The share of the queries in which not a millionth of an improvement shows.
-        queries: How many queries count.
+        chance: The expected value of random ranks in the open world.
+        flat: Share of the queries in which no improvement is visible (less than a millionth of it).
+        queries: Number of queries.
     """
 
     metric: MeanMetric
     missing: float
     strength: float
-    slope: float
-    closed_slope: float
+    derivative: float
+    closed_derivative: float
     value: float
     closed_value: float
     chance: float
@@ -214,18 +208,17 @@ class MetricSensitivity:
 
     @property
     def shown(self) -> float:
-        """The share of a true improvement that shows; NaN where there is none in the closed world either."""
-        return self.slope / self.closed_slope if self.closed_slope else float("nan")
+        """The share of a true improvement that shows; NaN if there is none in the closed world either."""
+        return self.derivative / self.closed_derivative if self.closed_derivative else float("nan")
 
     def to_row(self) -> dict[str, Any]:
-        """The reading as a row of a table."""
         return {
             "metric": str(self.metric),
             "missing": self.missing,
             "strength": self.strength,
             "shown": self.shown,
-            "slope": self.slope,
-            "closed_slope": self.closed_slope,
+            "slope": self.derivative,
+            "closed_slope": self.closed_derivative,
             "open": self.value,
             "closed": self.closed_value,
             "chance": self.chance,
@@ -236,12 +229,12 @@ class MetricSensitivity:
 
 @dataclass(frozen=True)
 class Sensitivity:
-    """What is expected of every metric, and what to beware of.
+    """The result of `sensitivity`.
 
     Attributes:
-        graph: The graph.
-        readings: One for each missing rate and metric.
-        warnings: Sentences.
+        graph: Name of the graph.
+        readings: The sensitivity of each metric at each missing rate.
+        warnings: Warnings, one sentence each.
     """
 
     graph: str
@@ -249,7 +242,6 @@ class Sensitivity:
     warnings: tuple[str, ...]
 
     def to_rows(self) -> list[dict[str, Any]]:
-        """The readings as rows of a table."""
         return [{"graph": self.graph} | reading.to_row() for reading in self.readings]
 
 
@@ -262,24 +254,24 @@ def sensitivity(
     sides: str = "both",
     unlearned: Unlearned = Unlearned.below,
 ) -> Sensitivity:
-    """How much of a true improvement would show, where facts are missing at random.
+    """Expected share of a true improvement that metrics show if triples are missing at random.
 
-    The number of missing answers of a query is a random one given its known answers; see `Unknown`. Values of metrics
-    that are no plain means, such as the geometric mean rank, are those of the expected mean, which they are near to
-    when there are many queries.
+    The number of missing answers of a query is random given its known answers; see `Unknown`. For metrics that are a
+    function of a mean, such as the geometric mean rank, the value is the function of the expected mean, which is
+    accurate if there are many queries.
 
     Args:
-        source: A graph, or the counts of its test queries where that is all there is.
-        missing: Missing rates: the share of all true facts that the graph lacks.
+        source: A graph, or the counts of its test queries.
+        missing: Missing rates: shares of all true triples that the graph lacks.
         metrics: Names or values of metrics that average scores.
         strength: The share of the true answers that the model has learned.
-        split: The split whose facts are ranked.
+        split: The split whose triples are ranked.
         sides: "both", "head" or "tail".
-        unlearned: What an unlearned answer scores.
+        unlearned: The score of an unlearned answer.
 
     Raises:
-        UsageError: A rate, the strength or a metric makes no sense here.
-        DataError: The graph has no facts in the split, or its answers cannot be counted.
+        UsageError: A rate, the strength or a metric is invalid.
+        DataError: The split has no triples, or the known answers cannot be counted.
 
     Example:
         >>> graph = KnowledgeGraph.from_triples(train=[[0, 0, 1]], test=[[0, 0, 2]], num_entities=50)
@@ -300,20 +292,24 @@ def _checked(rates: Sequence[float], metrics: Sequence[Metric], strength: float)
     problems += [] if rates else ["there is no missing rate"]
     problems += [] if 0 < strength <= 1 else [f"the strength must be above 0 and at most 1, not {strength:g}"]
     means = [metric for metric in metrics if isinstance(metric, MeanMetric)]
-    problems += [
-        f"{metric} is no mean of scores, so nothing follows for it from its queries one by one"
-        for metric in metrics
-        if metric not in means
-    ]
+    problems += [f"{metric} is no mean of scores over queries" for metric in metrics if metric not in means]
     if problems:
-        remedy = "ask for example for a missing rate of 0.25, a strength of 0.9, and MRR"
-        raise UsageError("the sensitivity cannot be told", problems, remedy)
+        remedy = "use for example missing=0.25, strength=0.9 and the metric MRR"
+        raise UsageError("the sensitivity cannot be computed", problems, remedy)
     return means
 
 
 @dataclass(frozen=True, eq=False)
 class _World:
-    """Expected scores by group of queries, the chance level and its variance, and the weights of the groups."""
+    """One world (open or closed), by group of queries with equal counts.
+
+    Attributes:
+        at: Expected scores and derivatives.
+        chance: Chance levels.
+        variance: Variances of the score of a random rank.
+        weight: Sums of the weights of the queries.
+        squared: Sums of the squared weights.
+    """
 
     at: Expectation
     chance: Floats
@@ -322,7 +318,7 @@ class _World:
     squared: Floats
 
     def sums(self, score: Floats) -> Sums:
-        """What a metric sums, for this score of each group."""
+        """The sums from which a metric is computed, for this score of each group."""
         return Sums(
             weight=self.weight.sum(keepdims=True),
             squared_weight=self.squared.sum(keepdims=True),
@@ -332,13 +328,12 @@ class _World:
         )
 
     def value(self, metric: MeanMetric) -> float:
-        """The expected value of the metric."""
         return float(metric.finish(self.sums(self.at.value))[0])
 
-    def slope(self, metric: MeanMetric) -> float:
-        """Its derivative: a step into the imaginary, which cancels nothing, so exact however the sums are used."""
+    def derivative(self, metric: MeanMetric) -> float:
+        """The derivative by complex-step differentiation, which is exact to machine precision for any metric."""
         sums = self.sums(self.at.value)
-        step = _TINY * self.sums(self.at.slope).score
+        step = _TINY * self.sums(self.at.derivative).score
         moved: Any = metric.finish(replace(sums, score=np.asarray(sums.score + 1j * step)))
         return float(moved[0].imag / _TINY)
 
@@ -353,7 +348,6 @@ def _read(
     f = metric.transformer
     hidden = Unknown(answers, np.full_like(answers, rate))
     fewer = np.maximum(candidates - hidden.mean(np.ones_like(answers)), 2.0)
-
     varies, zeros = Statistic.chance_variance in metric.statistics, np.zeros_like(candidates)
 
     def weights(sizes: Floats) -> tuple[Floats, Floats]:
@@ -373,14 +367,14 @@ def _read(
         closed_mean(partial(_variance, f), hidden, candidates, 2.0) if varies else zeros,
         *weights(fewer),
     )
-    gains = open_world.at.slope * np.sign(closed_world.at.slope)
-    least = _VISIBLE * np.abs(closed_world.at.slope)
+    gains = open_world.at.derivative * np.sign(closed_world.at.derivative)
+    least = _VISIBLE * np.abs(closed_world.at.derivative)
     return MetricSensitivity(
         metric=metric,
         missing=rate,
         strength=strength,
-        slope=open_world.slope(metric),
-        closed_slope=closed_world.slope(metric),
+        derivative=open_world.derivative(metric),
+        closed_derivative=closed_world.derivative(metric),
         value=open_world.value(metric),
         closed_value=closed_world.value(metric),
         chance=float(metric.finish(open_world.sums(open_world.chance))[0]),

@@ -1,8 +1,7 @@
-"""OpenWorld: a graph that is taken as complete, and the part of it that an evaluator sees."""
+"""OpenWorld: a graph that is taken as complete, and which of its triples are trained on, known and missing."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -17,61 +16,38 @@ from kgprobe.errors import DataError
 from kgprobe.graph import KnowledgeGraph, KnownAnswers
 from kgprobe.graph.knowledge_graph import Labels
 from kgprobe.metrics import parse_all
-from kgprobe.predict.filters import KnownFilter
+from kgprobe.predict.queries import KnownFilter
 
+# The metrics that are compared by default.
+_PMRR = [f"pMRR(p={p})" for p in (1, 0.67, 0.5, 0.33, 0.25)]
+_PROBE = [f"PROBE(alpha={alpha},beta=0)" for alpha in (2, 1, 0.5, 0, -0.5, -1)]
+OPEN_WORLD_METRICS = tuple(parse_all(["MRR", *_PMRR, "logMRR", "Hits@1", "Hits@3", "Hits@10", *_PROBE]))
 
-def natural(name: str) -> list[tuple[bool, int, str]]:
-    """A key by which epoch-5 stands before epoch-10.
-
-    Example:
-        >>> sorted(["epoch-10", "epoch-5", "final"], key=natural)
-        ['epoch-5', 'epoch-10', 'final']
-    """
-    return [(not part.isdigit(), int(part) if part.isdigit() else 0, part) for part in re.split(r"(\d+)", name)]
-
-
-OPEN_WORLD_METRICS = tuple(
-    parse_all(
-        [
-            "MRR",
-            *(f"pMRR(p={p})" for p in (1, 0.67, 0.5, 0.33, 0.25)),
-            "logMRR",
-            *(f"Hits@{k}" for k in (1, 3, 10)),
-            *(f"PROBE(alpha={alpha},beta=0)" for alpha in (2, 1, 0.5, 0, -0.5, -1)),
-        ]
-    )
-)
-
-"""What is compared where nothing else is asked for."""
-
-PARTS = ("train", "valid", "known", "missing")
-
-"""The parts of a world; each fact is in one of them."""
+PARTS = ("train", "valid", "known", "missing")  # every triple of a world is in exactly one part
 
 
 @dataclass(frozen=True, eq=False)
 class OpenWorld:
-    """All facts of a closed world: those that an open one trains on, those that it holds out, and those that it lacks.
+    """All triples of a closed world, divided into training, validation, known test and missing triples.
 
-    Facts are arrays [n, 3] (head, relation, tail), read-only, and no fact occurs twice. The *hard* facts are those
-    that no model is trained or selected on: known and missing.
+    Triples are read-only arrays [n, 3] (head, relation, tail) without repetitions. The *hard* triples are those that no
+    model is trained or selected on: known and missing.
 
     Attributes:
-        name: What reports call it.
+        name: Name in reports.
         num_entities: Number of entities.
         num_relations: Number of relations.
-        train: What models learn.
-        known: What is held out, and known to be true.
-        missing: What is true, and taken for false in the open world.
-        valid: What models are selected by; may be empty.
-        queries: [n, 2] (head, relation), where the hard facts are only those of some tail queries; None where they are
-            all that there are.
+        train: Training triples.
+        known: Held-out triples that are known to be true: the test split of the open world.
+        missing: True triples that the open world takes for false.
+        valid: Validation triples; may be empty.
+        queries: [n, 2] (head, relation) if the hard triples are only those of these tail queries; None if they are all.
         entity_labels: Names of the entities in id order.
         relation_labels: Names of the relations in id order.
-        settings: How it was made.
+        settings: How the world was made.
 
     Raises:
-        DataError: These are not the parts of a world; all that is wrong is listed.
+        DataError: The parts are invalid or overlap; the message lists every problem.
 
     Example:
         >>> world = OpenWorld("tiny", 4, 1, train=[[0, 0, 1]], known=[[0, 0, 2]], missing=[[0, 0, 3], [1, 0, 3]])
@@ -98,68 +74,69 @@ class OpenWorld:
         queries = None if self.queries is None else _as_array(self.queries, 2)
         problems = [
             problem
-            for part, facts in parts.items()
-            for problem in triple_problems(part, facts, self.num_entities, self.num_relations)
+            for part, triples in parts.items()
+            for problem in triple_problems(part, triples, self.num_entities, self.num_relations)
         ]
         problems += [] if queries is None else _query_problems(queries, self.num_entities, self.num_relations)
         if not problems:
             problems = _overlaps(parts)
         if problems:
-            remedy = "give every fact once: trained on, known, or missing"
-            raise DataError(f"{self.name}: these are not the parts of a world", problems, remedy)
-        for part, facts in parts.items():
-            object.__setattr__(self, part, _frozen(facts))
+            remedy = "give every triple once, in train, valid, known or missing"
+            raise DataError(f"{self.name}: invalid parts of a world", problems, remedy)
+        for part, triples in parts.items():
+            object.__setattr__(self, part, _frozen(triples))
         object.__setattr__(self, "queries", None if queries is None else _frozen(queries))
 
     @cached_property
     def graph(self) -> KnowledgeGraph:
-        """What an evaluator sees: the known facts are the test split."""
+        """The graph of the open world: the known triples are the test split."""
         return self._with_test(self.known)
 
     @cached_property
     def complete(self) -> KnowledgeGraph:
-        """All there is: known and missing facts are the test split."""
+        """The graph of the closed world: known and missing triples are the test split."""
         return self._with_test(self.hard)
 
     @cached_property
     def learned(self) -> KnowledgeGraph:
-        """What models see: no test split."""
+        """The graph that models are trained on, without a test split."""
         return self._with_test(None)
 
     def _with_test(self, test: AnyInts | None) -> KnowledgeGraph:
-        given = {"train": self.train, "valid": self.valid if len(self.valid) else None, "test": test}
-        splits = {split: facts for split, facts in given.items() if facts is not None}
+        splits = {"train": self.train}
+        splits |= {"valid": self.valid} if len(self.valid) else {}
+        splits |= {} if test is None else {"test": test}
         labels = self.entity_labels, self.relation_labels
         return KnowledgeGraph(self.name, self.num_entities, self.num_relations, splits, *labels)
 
     @cached_property
     def hard(self) -> AnyInts:
-        """The facts that no model has seen: the known ones, then the missing ones."""
+        """The known triples, then the missing triples."""
         return _frozen(np.concatenate([self.known, self.missing]))
 
     @cached_property
     def open_filter(self) -> KnownFilter:
-        """The true answers that an evaluator can leave out."""
+        """The filter of the open world: all triples but the missing ones."""
         return _filter(self.graph, ())
 
     @cached_property
     def closed_filter(self) -> KnownFilter:
-        """All true answers."""
+        """The filter of the closed world: all triples."""
         return _filter(self.complete, ("missing",))
 
     @property
-    def facts(self) -> dict[str, int]:
-        """How many facts each part has."""
+    def sizes(self) -> dict[str, int]:
+        """Number of triples of each part."""
         return {part: len(getattr(self, part)) for part in PARTS}
 
     @property
     def shares(self) -> dict[str, float]:
-        """The share of each part in all facts, and ``hard_missing``, the share of the hard facts that is missing.
+        """The share of each part in all triples, and ``hard_missing``, the share of the hard triples that is missing.
 
-        Where the hard facts of most queries are not told, there is only the latter.
+        If the hard triples are only those of some queries, there is only the latter.
         """
-        total = sum(self.facts.values())
-        parts = {} if self.queries is not None else {part: count / max(total, 1) for part, count in self.facts.items()}
+        total = sum(self.sizes.values())
+        parts = {} if self.queries is not None else {part: size / max(total, 1) for part, size in self.sizes.items()}
         return parts | {"hard_missing": len(self.missing) / max(len(self.hard), 1)}
 
 
@@ -174,7 +151,7 @@ def _as_array(rows: ArrayLike, columns: int) -> NDArray[Any]:
 
 
 def _frozen(rows: NDArray[Any]) -> AnyInts:
-    """In memory that nobody can change."""
+    """A read-only copy."""
     frozen = np.array(rows, dtype=np.int64)
     frozen.flags.writeable = False
     return frozen
@@ -182,21 +159,21 @@ def _frozen(rows: NDArray[Any]) -> AnyInts:
 
 def _query_problems(queries: NDArray[Any], entities: int, relations: int) -> list[str]:
     if queries.ndim != 2 or queries.shape[1] != 2 or not np.issubdtype(queries.dtype, np.integer):
-        return [f"queries: {queries.dtype} of shape {queries.shape}, expected whole numbers [n, 2] (head, relation)"]
+        return [f"queries: {queries.dtype} of shape {queries.shape}, expected integers [n, 2] (head, relation)"]
     head, relation = queries.T
     problems = id_problems("queries head", head, entities) + id_problems("queries relation", relation, relations)
     repeated = 0 if problems else len(queries) - len(np.unique(queries, axis=0))
-    return [*problems, f"queries: {repeated:,} are given more than once"] if repeated else problems
+    return [*problems, f"queries: {repeated:,} repeated queries"] if repeated else problems
 
 
 def _overlaps(parts: Mapping[str, AnyInts]) -> list[str]:
-    """Facts that are given more than once, in a part or in two."""
-    codes = dict(zip(parts, codes_of([list(facts.T) for facts in parts.values()]), strict=True))
+    """Triples that occur more than once, in one part or in two."""
+    codes = dict(zip(parts, codes_of([list(triples.T) for triples in parts.values()]), strict=True))
     repeated = {part: len(own) - len(np.unique(own)) for part, own in codes.items()}
-    problems = [f"{part}: {count:,} facts are given more than once" for part, count in repeated.items() if count]
+    problems = [f"{part}: {count:,} repeated triples" for part, count in repeated.items() if count]
     for one, other in combinations(parts, 2):
         shared = np.flatnonzero(np.isin(codes[one], codes[other]))
         if len(shared):
             example = tuple(parts[one][shared[0]].tolist())
-            problems.append(f"{len(shared):,} facts are in {one} and in {other}, for example {example}")
+            problems.append(f"{len(shared):,} triples are in both {one} and {other}, for example {example}")
     return problems

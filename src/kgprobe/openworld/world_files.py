@@ -1,4 +1,4 @@
-"""Open worlds as folders, and the published family tree."""
+"""Read and write open worlds as folders; read the published family-tree worlds."""
 
 from __future__ import annotations
 
@@ -23,31 +23,28 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
+ABOUT = "openworld.json"
+MISSING = "missing.parquet"
 QUERIES = "test_queries.parquet"
-
 ANSWERS = "test_answers.parquet"
-
-_HOW = (
-    f"{QUERIES} needs whole numbers query, head, relation; {ANSWERS} whole numbers query, tail and booleans "
+_SCHEMA = 1
+_MAKE = "make a world with: kgprobe openworld split GRAPH -o FOLDER"
+_PUBLISHED_COLUMNS = (
+    f"{QUERIES} needs integer columns query, head, relation; {ANSWERS} integer columns query, tail and boolean columns "
     "in_sparse, in_sparse_correlated"
 )
 
 
-def is_published(directory: Path) -> bool:
-    """Whether a directory has true answers of tail queries as published."""
-    return (directory / ANSWERS).exists()
-
-
 def read_published(directory: str | os.PathLike[str], correlated: bool = False) -> OpenWorld:
-    """Read a density of the published family tree.
+    """Read one density of the published family-tree worlds.
 
     Args:
-        directory: It has train, test_queries and test_answers.parquet; entities and relations.parquet lie beside them
+        directory: Contains train, test_queries and test_answers.parquet; entities and relations.parquet are beside them
             or one directory above.
-        correlated: Whether the answers that a trained model ranked lowest are missing, instead of random ones.
+        correlated: Whether the missing answers are those that a trained model ranked lowest, instead of random ones.
 
     Raises:
-        DataError: The files are not those of a world; all that is wrong is listed.
+        DataError: The files are not those of a world; the message lists every problem.
     """
     folder = Path(directory)
     graph = load_graph(folder)
@@ -63,7 +60,7 @@ def read_published(directory: str | os.PathLike[str], correlated: bool = False) 
         problems += id_problems(f"{ANSWERS} tail", answers[:, 1], graph.num_entities)
         problems += _mismatches(queries, answers, known, flag)
     if problems or queries is None or answers is None or known is None:
-        raise DataError(f"{folder}: not a world as published", problems, _HOW)
+        raise DataError(f"{folder}: not a world as published", problems, _PUBLISHED_COLUMNS)
     asked = queries[np.argsort(queries[:, 0])]
     hard = np.column_stack([asked[np.searchsorted(asked[:, 0], answers[:, 0]), 1:], answers[:, 1]])
     path = Path(os.path.abspath(folder))
@@ -93,44 +90,33 @@ def _columns(path: Path, names: tuple[str, ...], problems: list[str]) -> AnyInts
 def _flags(path: Path, name: str, problems: list[str]) -> NDArray[np.bool_] | None:
     import pyarrow as pa
 
-    table = read_parquet(path, [])  # what is wrong with the file is said by its other columns
+    table = read_parquet(path, [])  # reading the other columns reports an unreadable file
     if table is None:
         return None
     column: pa.ChunkedArray | None = table.column(name) if name in table.column_names else None
     if column is None or not pa.types.is_boolean(column.type) or column.null_count:
-        found = "is not there" if column is None else f"holds {column.type} with {column.null_count:,} nulls"
-        problems.append(f"{path.name}: column {name!r} {found}, expected true or false in every row")
+        found = "is not there" if column is None else f"is {column.type} with {column.null_count:,} nulls"
+        problems.append(f"{path.name}: column {name!r} {found}, expected a boolean in every row")
         return None
-    flags: NDArray[np.bool_] = column.to_numpy()
-    return flags
+    return np.asarray(column.to_numpy())
 
 
 def _mismatches(queries: AnyInts, answers: AnyInts, known: NDArray[np.bool_], flag: str) -> list[str]:
-    """What does not fit between queries and answers."""
+    """Inconsistencies between queries and answers."""
     numbers = queries[:, 0]
-    problems = (
-        [f"{QUERIES}: the numbers of the queries are not distinct"] if len(np.unique(numbers)) < len(numbers) else []
-    )
-    strange = np.flatnonzero(~np.isin(answers[:, 0], numbers))
-    if len(strange):
-        problems.append(f"{ANSWERS}: rows {spans(strange.tolist(), most=10)} (counted from 0) are of no query")
+    distinct = len(np.unique(numbers)) == len(numbers)
+    problems = [] if distinct else [f"{QUERIES}: the numbers of the queries are not distinct"]
+    foreign = np.flatnonzero(~np.isin(answers[:, 0], numbers))
+    if len(foreign):
+        problems.append(f"{ANSWERS}: rows {spans(foreign.tolist(), most=10)} (counted from 0) are of no query")
     without = np.setdiff1d(numbers, answers[known, 0])
     if len(without):
         problems.append(f"{ANSWERS}: by {flag}, queries {spans(without.tolist(), most=10)} have no known answer")
     return problems
 
 
-ABOUT = "openworld.json"
-
-MISSING = "missing.parquet"
-
-_SCHEMA = 1
-
-_MAKE = "make a world with: kgprobe openworld split GRAPH -o FOLDER"
-
-
 def write_world(world: OpenWorld, folder: str | os.PathLike[str]) -> None:
-    """Write a world; `load_graph` reads the folder as the graph that an evaluator sees.
+    """Write a world to a folder; `load_graph` reads that folder as the graph of the open world.
 
     Raises:
         DataError: The folder holds another graph, or cannot be written.
@@ -151,11 +137,11 @@ def write_world(world: OpenWorld, folder: str | os.PathLike[str]) -> None:
     about = {
         "schema": _SCHEMA,
         "name": world.name,
-        "facts": world.facts,
+        "facts": world.sizes,
         "settings": dict(world.settings),
         "queries": None if world.queries is None else world.queries.tolist(),
     }
-    # First, so that a folder that was left half written is known for what it is, by the number of its facts.
+    # First, so that a partly written folder is recognised by its numbers of triples.
     with replacing(target / ABOUT) as temporary:
         temporary.write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")
     for split in SPLITS:
@@ -167,66 +153,56 @@ def write_world(world: OpenWorld, folder: str | os.PathLike[str]) -> None:
 
 
 def require_free(folder: Path) -> None:
-    """Refuse to write a world over a graph that is none.
-
-    Raises:
-        DataError: The folder holds a graph that is no world.
-
-    Example:
-        >>> require_free(Path("no such folder"))
-    """
+    """Raise a DataError if the folder holds a graph that is not a world."""
     if folder.is_dir() and not (folder / ABOUT).exists() and find_reader(folder) is not None:
-        raise DataError(
-            f"{folder}: cannot hold a world",
-            ["a graph is there that would be overwritten"],
-            "choose an empty folder",
-        )
+        problem = "it holds a graph that would be overwritten"
+        raise DataError(f"{folder}: cannot hold a world", [problem], "choose an empty folder")
 
 
 def read_world(source: str | os.PathLike[str], correlated: bool = False) -> OpenWorld:
-    """Read a world that was written, or a density of the published family tree.
+    """Read a world written by `write_world`, or one density of the published family-tree worlds.
 
     Args:
-        source: A folder; or its name, looked up as `load_graph` looks up graphs.
-        correlated: Of a published world, the variant whose missing answers are those that a model ranked lowest.
+        source: A folder, or its name, looked up as `load_graph` looks up graphs.
+        correlated: For published worlds, the variant whose missing answers are those that a model ranked lowest.
 
     Raises:
-        DataError: There is no world, or something is wrong with it; all of it is listed.
+        DataError: There is no world, or it is invalid; the message lists every problem.
     """
     try:
-        return _find(source, correlated)
-    except OSError as error:  # a folder on the way that may not be entered, or a name that no folder can have
-        raise DataError(f"{source}: cannot be read", [str(error)], "name a folder that you may read") from None
-
-
-def _find(source: str | os.PathLike[str], correlated: bool) -> OpenWorld:
-    tried = places(source)
-    folder = next((place for place in tried if place.is_dir()), None)
-    if folder is None:
-        raise DataError(f"{source}: no such world", [f"no directory {place}" for place in tried], _MAKE)
-    if is_published(folder):
-        return read_published(folder, correlated)
-    if correlated:
-        raise DataError(f"{source}: only published worlds have a correlated variant", remedy=_MAKE)
-    return _read(folder)
+        tried = places(source)
+        folder = next((place for place in tried if place.is_dir()), None)
+        if folder is None:
+            raise DataError(f"{source}: no such world", [f"no directory {place}" for place in tried], _MAKE)
+        if (folder / ANSWERS).exists():
+            return read_published(folder, correlated)
+        if correlated:
+            raise DataError(f"{source}: only published worlds have a correlated variant", remedy=_MAKE)
+        return _read(folder)
+    except OSError as error:  # missing permissions, or an invalid file name
+        raise DataError(f"{source}: cannot be read", [str(error)], "give a folder that you may read") from None
 
 
 def _read(folder: Path) -> OpenWorld:
     problems: list[str] = []
     about = _read_about(folder / ABOUT, problems)
-    missing = _read_missing(folder / MISSING, problems)
+    if (folder / MISSING).exists():
+        missing = _columns(folder / MISSING, ("head", "relation", "tail"), problems)
+    else:
+        problems.append(f"{MISSING} is not there")
+        missing = None
     if about is None or missing is None:
         raise DataError(f"{folder}: not a world", problems, _MAKE)
     graph = load_graph(folder)
-    parts = {"train": graph.triples("train"), "valid": graph.triples("valid"), "known": graph.triples("test")}
-    parts["missing"] = missing
+    splits = {"train": "train", "valid": "valid", "known": "test"}
+    parts = {part: graph.triples(split) for part, split in splits.items()} | {"missing": missing}
     problems = [
-        f"{part}: {len(facts):,} facts, and {ABOUT} says {about['facts'].get(part, 0):,}"
-        for part, facts in parts.items()
-        if len(facts) != about["facts"].get(part, 0)
+        f"{part}: {len(triples):,} triples, but {ABOUT} records {about['facts'].get(part, 0):,}"
+        for part, triples in parts.items()
+        if len(triples) != about["facts"].get(part, 0)
     ]
     if problems:
-        raise DataError(f"{folder}: the files of this world do not go together", problems, "write it again")
+        raise DataError(f"{folder}: the files of this world do not go together", problems, "write the world again")
     with naming(folder):
         return OpenWorld(
             about["name"],
@@ -249,28 +225,13 @@ def _read_about(path: Path, problems: list[str]) -> dict[str, Any] | None:
     except (OSError, ValueError) as error:
         problems.append(f"{path.name} cannot be read ({str(error)[:150]})")
         return None
-    wanted: dict[str, tuple[type, ...]] = {
-        "schema": (int,),
-        "name": (str,),
-        "facts": (dict,),
-        "settings": (dict,),
-        "queries": (list, type(None)),
-    }
-    strange = [
+    types: dict[str, Any] = {"schema": int, "name": str, "facts": dict, "settings": dict, "queries": list | None}
+    invalid = [
         key
-        for key, kind in wanted.items()
+        for key, kind in types.items()
         if not (isinstance(about, dict) and key in about and isinstance(about[key], kind))
     ]
-    problems += [f"{path.name} does not tell its {key}" for key in strange]
-    if not strange and about["schema"] > _SCHEMA:
+    problems += [f"{path.name} has no valid {key}" for key in invalid]
+    if not invalid and about["schema"] > _SCHEMA:
         problems.append(f"{path.name} was written by a newer kgprobe (schema {about['schema']})")
     return about if not problems else None
-
-
-def _read_missing(path: Path, problems: list[str]) -> NDArray[np.int64] | None:
-    if not path.exists():
-        problems.append(f"{path.name} is not there")
-        return None
-    table = read_parquet(path, problems)
-    columns = None if table is None else id_columns(path, table, ("head", "relation", "tail"), problems)
-    return None if columns is None else np.column_stack(columns).astype(np.int64)

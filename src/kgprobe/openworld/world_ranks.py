@@ -1,4 +1,4 @@
-"""Rank models in the open and in the closed world, and keep what is ranked."""
+"""Rank models in the open and in the closed world; pairs of rank tables and the checkpoints they belong to."""
 
 from __future__ import annotations
 
@@ -14,14 +14,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kgprobe.arrays import AnyInts, Ints, codes_of
+from kgprobe.arrays import AnyInts, Ints, codes_of, natural
 from kgprobe.errors import DataError, UsageError, naming
-from kgprobe.openworld.world import OpenWorld, natural
+from kgprobe.openworld.world import OpenWorld
 from kgprobe.openworld.world_tasks import WorldTask
 from kgprobe.predict import Model, Opening, Setting, open_model
 from kgprobe.predict.adapters.opening import model_of
-from kgprobe.predict.filters import KnownFilter
-from kgprobe.predict.queries import RankedTriples
+from kgprobe.predict.queries import KnownFilter, RankedTriples
 from kgprobe.predict.ranking import rank_in
 from kgprobe.ranks import RankFile, Ranks, merge_seeds, read_ranks
 from kgprobe.resources import Progress, Resources
@@ -30,43 +29,40 @@ WORLDS = ("open", "closed")
 
 
 def pair_problems(opened: Ranks, closed: Ranks, *, require_answers: bool) -> list[str]:
-    """All that is wrong with a pair of tables, one line each.
+    """Validate a pair of rank tables; one message per problem.
 
     Args:
-        opened: Ranks of known answers.
-        closed: Ranks of all answers.
-        require_answers: Whether a query without a known answer is a problem.
+        opened: Ranks of the known answers in the open world.
+        closed: Ranks of all hard answers in the closed world.
+        require_answers: Whether every query must have a known answer.
 
     Example:
         >>> columns = dict(head=[0], relation=[0], side=["tail"], rank=[1], candidates=[9])
         >>> one, two = (Ranks.from_columns(tail=[tail], **columns) for tail in (1, 2))
         >>> pair_problems(one, two, require_answers=False)
-        ['1 of 1 rows of the open table are not in the closed one, but what is known must be true']
+        ['1 of 1 rows of the open table are not in the closed one, but known answers must be']
     """
     problems = [*_origins(opened, closed)]
     rows = rows_of(opened, closed)
-    if not len(opened):
-        problems.append("the open table has no rows")
+    problems += [] if len(opened) else ["the open table has no rows"]
     if lost := int((rows < 0).sum()):
-        problems.append(
-            f"{lost:,} of {len(opened):,} rows of the open table are not in the closed one, "
-            "but what is known must be true"
-        )
+        which = f"{lost:,} of {len(opened):,} rows of the open table"
+        problems.append(f"{which} are not in the closed one, but known answers must be")
     if require_answers:
         problems += _unanswered(opened, closed)
     return [*problems, *_larger(opened, closed, rows)]
 
 
 def rows_of(opened: Ranks, closed: Ranks) -> Ints:
-    """For each row of the open table, the row of the closed one that ranks the same answer; -1 where there is none."""
-    wanted, there = codes_of([[*_asked(table), table.target] for table in (opened, closed)])
-    place = np.full(max(wanted.max(initial=-1), there.max(initial=-1)) + 1, -1, dtype=np.int64)
-    place[there] = np.arange(len(there))
-    return place[wanted]
+    """For each row of the open table, the row of the closed one with the same query and target; -1 if there is none."""
+    ours, theirs = codes_of([[*_query_columns(table), table.target] for table in (opened, closed)])
+    row = np.full(max(ours.max(initial=-1), theirs.max(initial=-1)) + 1, -1, dtype=np.int64)
+    row[theirs] = np.arange(len(theirs))
+    return row[ours]
 
 
-def _asked(ranks: Ranks) -> list[NDArray[np.int64]]:
-    """What each row asks: the given entity, the relation, the side and the training run."""
+def _query_columns(ranks: Ranks) -> list[NDArray[np.int64]]:
+    """The query of each row: the given entity, the relation, the side and the training seed."""
     seed = np.zeros(len(ranks), dtype=np.int64) if ranks.seed is None else ranks.seed
     given = np.where(ranks.predicts_tail, ranks.head, ranks.tail)
     return [given, ranks.relation, ranks.predicts_tail.astype(np.int64), seed]
@@ -80,22 +76,22 @@ def _origins(opened: Ranks, closed: Ranks) -> Iterator[str]:
     for world, table in zip(WORLDS, (opened, closed), strict=True):
         said = table.info.settings.get("world", world)
         if said != world:
-            yield f"the table of the {world} world says that it is of the {said} world"
+            yield f"the table of the {world} world was ranked in the {said} world"
     for what in ("split", "task"):
         if opened.info.settings.get(what) != closed.info.settings.get(what):
             yield f"the two tables are of different {what}s"
     if (opened.seed is None) != (closed.seed is None):
-        yield "only one of the two tables tells its training runs apart"
+        yield "only one of the two tables has training seeds"
 
 
 def _unanswered(opened: Ranks, closed: Ranks) -> Iterator[str]:
-    asked, answered = codes_of([_asked(closed), _asked(opened)])
+    asked, answered = codes_of([_query_columns(closed), _query_columns(opened)])
     if without := len(np.setdiff1d(asked, answered)):
         yield f"{without:,} of {len(np.unique(asked)):,} queries have no known answer"
 
 
 def _larger(opened: Ranks, closed: Ranks, rows: Ints) -> Iterator[str]:
-    """Numbers that a larger filter can only make smaller, and that are larger."""
+    """Ranks and candidate counts that are larger in the closed world, although its filter is larger."""
     both = np.flatnonzero(rows >= 0)
     for what in ("rank", "worst_rank", "candidates"):
         larger = getattr(closed, what)[rows[both]] > getattr(opened, what)[both]
@@ -112,12 +108,12 @@ class RankPair:
     """The ranks of a model in the open and in the closed world.
 
     Attributes:
-        open: Ranks of the known answers; known facts are filtered, missing answers are candidates.
-        closed: Ranks of the known and the missing answers; all true facts are filtered.
+        open: Ranks of the known answers; known triples are filtered, missing answers are candidates.
+        closed: Ranks of the known and the missing answers; all true triples are filtered.
         require_answers: Whether every query must have a known answer.
 
     Raises:
-        DataError: The tables are not of the same model and queries; all that is wrong is listed.
+        DataError: The tables are not of the same model and queries; the message lists every problem.
 
     Example:
         >>> def ranks(tail, rank, candidates):
@@ -139,7 +135,7 @@ class RankPair:
 
     @cached_property
     def closed_rows(self) -> Ints:
-        """For each row of the open table, the row of the closed one that ranks the same answer."""
+        """For each row of the open table, the row of the closed one with the same query and target."""
         return rows_of(self.open, self.closed)
 
     def write(self, folder: str | os.PathLike[str], name: str) -> None:
@@ -149,7 +145,7 @@ class RankPair:
 
     @classmethod
     def read(cls, folder: str | os.PathLike[str], name: str) -> RankPair:
-        """Read what `write` has written.
+        """Read the files written by `write`.
 
         Raises:
             DataError: A file is missing or damaged, or the two do not go together.
@@ -164,12 +160,7 @@ class RankPair:
 
 
 def pair_paths(folder: str | os.PathLike[str], name: str) -> dict[str, Path]:
-    """The files of a pair.
-
-    Example:
-        >>> [path.name for path in pair_paths("runs", "final").values()]
-        ['final.open.parquet', 'final.closed.parquet']
-    """
+    """The paths of the two files of a pair: NAME.open.parquet and NAME.closed.parquet."""
     return {world: Path(folder) / f"{name}.{world}.parquet" for world in WORLDS}
 
 
@@ -177,26 +168,31 @@ def read_pairs(folder: str | os.PathLike[str]) -> dict[str, RankPair]:
     """All pairs of a folder by name, in natural order: ``epoch-5`` is before ``epoch-10``.
 
     Raises:
-        DataError: There is none, or something is wrong with some of them; all of it is listed.
+        DataError: There is no pair, or some are invalid; the message lists every problem.
     """
-    place = Path(folder)
+    root = Path(folder)
     endings = [f".{world}.parquet" for world in WORLDS]
-    found = {path.name.removesuffix(ending) for ending in endings for path in place.glob(f"*{ending}")}
-    if not found:
-        problem = "no files NAME.open.parquet and NAME.closed.parquet" if place.is_dir() else "no such folder"
-        raise DataError(f"{place}: no pairs of rank files", [problem], "make them with: kgprobe openworld evaluate")
+    names = {path.name.removesuffix(ending) for ending in endings for path in root.glob(f"*{ending}")}
+    if not names:
+        problem = "no files NAME.open.parquet and NAME.closed.parquet" if root.is_dir() else "no such folder"
+        raise DataError(f"{root}: no pairs of rank files", [problem], "make them with: kgprobe openworld evaluate")
     pairs, errors = {}, []
-    for name in sorted(found, key=natural):
+    for name in sorted(names, key=natural):
         try:
-            pairs[name] = RankPair.read(place, name)
+            pairs[name] = RankPair.read(root, name)
         except DataError as error:
             errors.append(error)
     if len(errors) == 1:
         raise errors[0]
     if errors:
-        lines = [line for error in errors for line in (error.title, *(f"  {problem}" for problem in error.problems))]
-        raise DataError(f"{place}: {len(errors)} of {len(found)} pairs cannot be used", lines, errors[0].remedy)
+        raise joined_error(f"{root}: {len(errors)} of {len(names)} pairs cannot be used", errors)
     return pairs
+
+
+def joined_error(title: str, errors: Sequence[DataError]) -> DataError:
+    """One error that lists the titles and problems of several, with the remedy of the first."""
+    lines = [line for error in errors for line in (error.title, *(f"  {problem}" for problem in error.problems))]
+    return DataError(title, lines, errors[0].remedy)
 
 
 def rank_worlds(
@@ -210,15 +206,15 @@ def rank_worlds(
 ) -> RankPair:
     """Rank the known answers in the open world, and all hard answers in the closed one.
 
-    Only the filter differs: known facts in the open world, all true facts in the closed one.
+    Only the filter differs: known triples in the open world, all true triples in the closed one.
 
     Args:
-        model: What `kgprobe.rank` takes: a model, a scorer, a function, or the name or path of a model.
+        model: A model as `kgprobe.rank` takes it: a model, a scorer, a function, or the name or path of a model.
         world: The world.
-        task: What is ranked.
+        task: The triples to rank.
         resources: Device, threads and memory; the ranks do not depend on it.
-        name: What reports call the model.
-        progress: Called with how many queries have been ranked since the last call; there are ``task.ranked``.
+        name: Name of the model in reports.
+        progress: Called with the number of queries ranked since the last call, of ``task.ranked`` in all.
 
     Example:
         >>> from kgprobe.openworld.world_tasks import tail_task
@@ -233,8 +229,8 @@ def rank_worlds(
         "open": _setting(world, task.known, task.sides, world.open_filter),
         "closed": _setting(world, hard, task.sides, world.closed_filter),
     }
-    opened = _opened(model, world, settings["closed"].facts)
-    about = world_facts(world, task)
+    opened = _opened(model, world, settings["closed"].ranked)
+    about = world_info(world, task)
     tables: dict[str, Ranks] = {}
     for which, setting in settings.items():
         ranks = rank_in(setting, opened, resources or Resources(), name, progress)
@@ -242,46 +238,43 @@ def rank_worlds(
     return RankPair(**tables, require_answers=task.sides == "tail")
 
 
-def world_facts(world: OpenWorld, task: WorldTask) -> dict[str, Any]:
-    """What a rank file says about the world and the task that it is of.
+def world_info(world: OpenWorld, task: WorldTask) -> dict[str, Any]:
+    """The metadata of a rank file about its world and task.
 
     Example:
         >>> world = OpenWorld("tiny", 3, 1, train=[[0, 0, 1]], known=[[0, 0, 2]], missing=[], settings={"seed": 0})
-        >>> world_facts(world, WorldTask(world.known, world.missing, "tail"))
+        >>> world_info(world, WorldTask(world.known, world.missing, "tail"))
         {'split': {'seed': 0, 'name': 'tiny'}, 'task': {'sides': 'tail'}}
     """
     return {"split": {**world.settings, "name": world.name}, "task": {**task.settings, "sides": task.sides}}
 
 
-def _setting(world: OpenWorld, facts: AnyInts, sides: str, known: KnownFilter) -> Setting:
-    return Setting(world.graph, None, RankedTriples.build(world.graph, sides=sides, triples=facts), known, None)
+def _setting(world: OpenWorld, triples: AnyInts, sides: str, known: KnownFilter) -> Setting:
+    return Setting(world.graph, None, RankedTriples.build(world.graph, sides=sides, triples=triples), known, None)
 
 
-def _opened(model: Any, world: OpenWorld, facts: RankedTriples) -> Model:
+def _opened(model: Any, world: OpenWorld, triples: RankedTriples) -> Model:
     if not isinstance(model, str | os.PathLike):
         return model_of(model, world.graph)
-    # One model is ranked in many worlds: those that hide other facts of it, and published ones, which test nothing.
-    return open_model(model, Opening(world.graph, facts, other_test=True))
+    # One model may be ranked in several worlds with other missing triples, so the test split may differ from its own.
+    return open_model(model, Opening(world.graph, triples, other_test=True))
 
 
-FINAL = "final"
-
-"""The checkpoint of a model that has no others."""
+FINAL = "final"  # name of the only checkpoint of a model without snapshots
 
 _HASH = "model_hash"
-
 _SNAPSHOTS = "snapshots/*/seed-*.safetensors"
 
 
 @dataclass(frozen=True)
 class RankedCheckpoint:
-    """A model at one time of its training.
+    """A checkpoint of a model, and where its ranks in both worlds are stored.
 
     Attributes:
-        model: The name of the model.
-        name: The name of the checkpoint.
-        runs: What is ranked, a path or the name of a baseline, for the seed of each training run.
-        folder: Where its ranks are kept.
+        model: Name of the model.
+        name: Name of the checkpoint.
+        runs: For each training seed, the path of the model to rank or the name of a baseline.
+        folder: Folder of the rank files.
     """
 
     model: str
@@ -291,7 +284,7 @@ class RankedCheckpoint:
 
     @property
     def path(self) -> Path:
-        """Its rank files without their endings."""
+        """Path of the rank files without their endings."""
         return self.folder / self.name
 
     @cached_property
@@ -307,28 +300,28 @@ class RankedCheckpoint:
         return digest.hexdigest()
 
     def is_ranked(self, world: OpenWorld, task: WorldTask) -> bool:
-        """Whether both rank files are there, of this model, world and task.
+        """Whether both rank files exist for this model, world and task.
 
         Raises:
-            DataError: There are rank files of something else.
+            DataError: The rank files are of another model, world or task.
         """
         paths = pair_paths(self.folder, self.name)
         files = {which: RankFile(path) for which, path in paths.items() if path.exists()}
         hashes = {"open": world.open_filter.hash, "closed": world.closed_filter.hash}
-        wanted = world_facts(world, task) | {_HASH: self.hash}
+        expected = world_info(world, task) | {_HASH: self.hash}
         problems = []
         for which, file in files.items():
-            differing = [what.removesuffix("_hash") for what in wanted if file.info.settings.get(what) != wanted[what]]
-            differing += ["set of facts"] if file.info.filter_hash != hashes[which] else []
+            differing = [key.removesuffix("_hash") for key in expected if file.info.settings.get(key) != expected[key]]
+            differing += ["set of triples"] if file.info.filter_hash != hashes[which] else []
             problems += [f"{file.path} is of another {what}" for what in differing]
         if problems:
-            raise DataError(f"{self.path}: the ranks of something else are there", problems)
+            raise DataError(f"{self.path}: there are already ranks of something else", problems)
         return len(files) == len(paths)
 
     def rank(
         self, world: OpenWorld, task: WorldTask, resources: Resources | None = None, progress: Progress | None = None
     ) -> RankPair:
-        """Rank it in both worlds, and write the rank files."""
+        """Rank the checkpoint in both worlds, and write the rank files."""
         pairs = {
             seed: rank_worlds(run, world, task, resources=resources, name=self.model, progress=progress)
             for seed, run in self.runs.items()
@@ -344,11 +337,11 @@ class RankedCheckpoint:
 
 
 def checkpoints_of(models: Sequence[str | os.PathLike[str]], folder: str | os.PathLike[str]) -> list[RankedCheckpoint]:
-    """What is to be ranked: every snapshot of a training that has some, and any other model as it is.
+    """The checkpoints to rank: every snapshot of a training run with snapshots, and any other model as it is.
 
     Args:
         models: Paths of models or training runs, or names of baselines.
-        folder: Ranks are kept in a folder in it for each model.
+        folder: Parent of the folders of ranks, one for each model.
 
     Raises:
         UsageError: Two models would have the same folder.
@@ -360,9 +353,7 @@ def checkpoints_of(models: Sequence[str | os.PathLike[str]], folder: str | os.Pa
     names = [_name(Path(model)) for model in models]
     twice = [name for name, often in Counter(names).items() if often > 1]
     if twice:
-        problems = [
-            f"{model} would be kept as {name}" for model, name in zip(models, names, strict=True) if name in twice
-        ]
+        problems = [f"{model} has the name {name}" for model, name in zip(models, names, strict=True) if name in twice]
         raise UsageError("two models have the same name", problems, "evaluate them into different folders")
     return [
         RankedCheckpoint(name, checkpoint, runs, Path(folder) / name)
@@ -377,7 +368,7 @@ def _name(model: Path) -> str:
 
 
 def _snapshots(model: str | os.PathLike[str]) -> dict[str, dict[int, str]]:
-    """The runs of every snapshot by its name, in order; the model itself where there is none."""
+    """The runs of every snapshot by its name, in order; the model itself if it has no snapshots."""
     found: dict[str, dict[int, str]] = {}
     for path in sorted(Path(model).glob(_SNAPSHOTS)):
         found.setdefault(path.parent.name, {})[int(path.stem.removeprefix("seed-"))] = os.fspath(path)

@@ -1,4 +1,4 @@
-"""Which of the held-out triples of an open world are ranked, and on which sides."""
+"""WorldTask: which hard triples of an open world are ranked, and on which sides."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from kgprobe.openworld.world import PARTS, OpenWorld
 
 @dataclass(frozen=True, eq=False)
 class WorldTask:
-    """Facts that are ranked: the known ones in both worlds, the missing ones in the closed world.
+    """Triples to rank: the known ones in both worlds, the missing ones in the closed world only.
 
     Attributes:
-        known: [n, 3] (head, relation, tail).
-        missing: [n, 3].
+        known: Known triples [n, 3] (head, relation, tail).
+        missing: Missing triples [n, 3].
         sides: "tail" for tail queries, each of which has a known answer; "both" for an ordinary test set.
-        settings: How they were chosen.
+        settings: How the triples were chosen.
     """
 
     known: AnyInts
@@ -31,27 +31,27 @@ class WorldTask:
 
     @property
     def ranked(self) -> int:
-        """How many ranks it makes: those of the open world and those of the closed one."""
+        """Number of queries to rank in both worlds together."""
         return (2 * len(self.known) + len(self.missing)) * (2 if self.sides == "both" else 1)
 
 
 def tail_task(
     world: OpenWorld, queries: int = 500, least_answers: int = 10, least_known: int = 1, seed: int = 0
 ) -> WorldTask:
-    """All hard answers of some tail queries that have many: a stress test for missing facts.
+    """All hard answers of some tail queries with many answers: a stress test for missing triples.
 
-    Where the world names its queries, they are taken as they are.
+    If the world has its own ``queries``, these are taken.
 
     Args:
         world: The world.
-        queries: How many queries are drawn; all, where there are not as many.
-        least_answers: The least number of hard answers of a query.
+        queries: Number of queries to sample; all if there are fewer.
+        least_answers: Least number of hard answers of a query.
         least_known: How many of them must be known, at least 1.
-        seed: Another seed draws other queries.
+        seed: Random seed.
 
     Raises:
-        UsageError: The numbers make no sense.
-        DataError: There is no such query, or one that the world names has no known answer.
+        UsageError: An argument is out of range.
+        DataError: There is no such query, or a query of the world has no known answer.
 
     Example:
         >>> world = OpenWorld("tiny", 4, 1, train=[[3, 0, 1]], known=[[0, 0, 2], [1, 0, 0]], missing=[[0, 0, 3]])
@@ -60,12 +60,17 @@ def tail_task(
     """
     if world.queries is not None:
         chosen = _keys(world.queries, world)
-        _require_known(world, chosen)
+        if without := int((~np.isin(chosen, _keys(world.known, world))).sum()):
+            raise DataError(
+                f"{world.name}: {without:,} of {len(chosen):,} tail queries have no known answer",
+                remedy="remove them: a query without a known answer has no score in the open world",
+            )
         settings: dict[str, Any] = {"kind": "tail", "queries": len(chosen)}
     else:
         _check(queries=(queries, 1), least_answers=(least_answers, 1), least_known=(least_known, 1), seed=(seed, 0))
-        fit = _fitting(world, least_answers, least_known)
-        chosen = _drawn(fit, queries, seed)
+        chosen = _fitting(world, least_answers, least_known)
+        if len(chosen) > queries:
+            chosen = np.sort(np.random.default_rng(seed).choice(chosen, queries, replace=False))
         settings = {
             "kind": "tail",
             "queries": len(chosen),
@@ -73,21 +78,21 @@ def tail_task(
             "least_known": least_known,
             "seed": seed,
         }
-    known, missing = (facts[np.isin(_keys(facts, world), chosen)] for facts in (world.known, world.missing))
+    known, missing = (triples[np.isin(_keys(triples, world), chosen)] for triples in (world.known, world.missing))
     return WorldTask(known, missing, "tail", settings)
 
 
-def all_task(world: OpenWorld, facts: int = 0, seed: int = 0) -> WorldTask:
-    """The hard facts as an ordinary test set, whose heads and tails are both asked for.
+def all_task(world: OpenWorld, triples: int = 0, seed: int = 0) -> WorldTask:
+    """The hard triples as an ordinary test set, ranked on both sides.
 
     Args:
         world: The world.
-        facts: How many of them are drawn, known and missing ones together; 0 for all.
-        seed: Another seed draws others.
+        triples: Number of triples to sample, known and missing ones together; 0 for all.
+        seed: Random seed.
 
     Raises:
-        UsageError: The world knows the true answers of some tail queries only, or the numbers make no sense.
-        DataError: No fact is known.
+        UsageError: The world has the true answers of some tail queries only, or an argument is out of range.
+        DataError: No triple is known.
 
     Example:
         >>> world = OpenWorld("tiny", 4, 1, train=[[3, 0, 1]], known=[[0, 0, 2], [1, 0, 0]], missing=[[0, 0, 3]])
@@ -95,30 +100,30 @@ def all_task(world: OpenWorld, facts: int = 0, seed: int = 0) -> WorldTask:
         >>> len(task.known), len(task.missing), task.sides
         (2, 1, 'both')
     """
-    _check(facts=(facts, 0), seed=(seed, 0))
+    _check(triples=(triples, 0), seed=(seed, 0))
     if world.queries is not None:
         raise UsageError(
-            f"{world.name}: it is no ordinary test set",
+            f"{world.name}: the world is no ordinary test set",
             [f"it has the true answers of {len(world.queries):,} tail queries only"],
-            "rank its tail queries (--task tail)",
+            "rank its tail queries with tail_task",
         )
     chosen = np.ones(len(world.hard), dtype=bool)
-    if 0 < facts < len(world.hard):
+    if 0 < triples < len(world.hard):
         chosen[:] = False
-        chosen[np.random.default_rng(seed).choice(len(world.hard), facts, replace=False)] = True
+        chosen[np.random.default_rng(seed).choice(len(world.hard), triples, replace=False)] = True
     of_known = np.arange(len(world.hard)) < len(world.known)
-    settings = {"kind": "all", "facts": int(chosen.sum())} | ({"seed": seed} if facts else {})
+    settings = {"kind": "all", "facts": int(chosen.sum())} | ({"seed": seed} if triples else {})
     task = WorldTask(world.hard[chosen & of_known], world.hard[chosen & ~of_known], "both", settings)
     if not len(task.known):
-        raise DataError(f"{world.name}: no fact that is ranked is known", remedy="draw more facts, or train on fewer")
+        raise DataError(f"{world.name}: none of the triples to rank is known", remedy="sample more triples")
     return task
 
 
 def answers_per_query(world: OpenWorld, task: WorldTask) -> dict[str, float]:
-    """How many answers in each part of the world the tail queries of a task have, on average.
+    """The mean number of answers of the tail queries of a task in each part of the world.
 
     Returns:
-        ``queries``, how many tail queries there are, and the answers of one by part.
+        ``queries``, the number of tail queries, and the mean number of answers by part.
 
     Example:
         >>> world = OpenWorld("tiny", 4, 1, train=[[0, 0, 1]], known=[[0, 0, 2]], missing=[[0, 0, 3], [1, 0, 3]])
@@ -131,21 +136,12 @@ def answers_per_query(world: OpenWorld, task: WorldTask) -> dict[str, float]:
 
 
 def _keys(rows: AnyInts, world: OpenWorld) -> AnyInts:
-    """The tail query of each row (head, relation, perhaps tail) as a number."""
+    """A key of the tail query of each row (head, relation, ...)."""
     return pair_keys(rows[:, 0], rows[:, 1], world.num_relations)
 
 
-def _require_known(world: OpenWorld, asked: AnyInts) -> None:
-    without = int((~np.isin(asked, _keys(world.known, world))).sum())
-    if without:
-        raise DataError(
-            f"{world.name}: {without:,} of {len(asked):,} tail queries have no known answer",
-            remedy="ask only queries that have one: the others have no score in the open world",
-        )
-
-
 def _fitting(world: OpenWorld, least_answers: int, least_known: int) -> AnyInts:
-    """The tail queries with as many answers as that, in order."""
+    """Sorted keys of the tail queries with enough answers."""
     asked, position = np.unique(_keys(world.hard, world), return_inverse=True)
     hard = np.bincount(position, minlength=len(asked))
     known = np.bincount(position[: len(world.known)], minlength=len(asked))
@@ -154,21 +150,15 @@ def _fitting(world: OpenWorld, least_answers: int, least_known: int) -> AnyInts:
         most = int(hard.max(initial=0))
         raise DataError(
             f"{world.name}: no tail query has {least_answers} hard answers, {least_known} of them known",
-            [f"the most that one has is {most}"],
-            "ask for fewer answers (--least), or rank all hard facts (--task all)",
+            [f"the largest number of hard answers of a query is {most}"],
+            "lower least_answers, or rank all hard triples with all_task",
         )
     return fit
 
 
-def _drawn(fit: AnyInts, queries: int, seed: int) -> AnyInts:
-    if len(fit) <= queries:
-        return fit
-    return np.sort(np.random.default_rng(seed).choice(fit, queries, replace=False))
-
-
 def _check(**numbers: tuple[int, int]) -> None:
     problems = [
-        f"{name} is {value}, expected at least {least}" for name, (value, least) in numbers.items() if value < least
+        f"{name} is {value}; it must be at least {least}" for name, (value, least) in numbers.items() if value < least
     ]
     if problems:
-        raise UsageError("this cannot be ranked", problems)
+        raise UsageError("invalid settings of a ranking task", problems)

@@ -1,4 +1,4 @@
-"""The baselines that every model should beat: chance, and how often an entity occurs in training."""
+"""Baselines: random scores, and the frequencies of entities in training."""
 
 from __future__ import annotations
 
@@ -23,18 +23,15 @@ Scores: TypeAlias = NDArray[np.float32] | NDArray[np.float64]
 Words: TypeAlias = NDArray[np.uint64]
 
 _HEAD, _RELATION, _TAIL = range(3)
-
 _STEP = np.uint64(0x9E3779B97F4A7C15)
-
 _BLOCK_CELLS = 1 << 15
 
 
 class RandomScores:
-    """Scores that are drawn at random, the same for the same question whenever and wherever it is asked.
+    """Random scores, which are reproducible: they depend on (seed, side, given, relation, entity) alone.
 
-    A score is a hash of (seed, side, given, relation, entity) and depends on nothing else: the score of entity e is
-    number e of the SplitMix64 generator (Steele, Lea and Flood, 2014) that starts at a hash of the rest, as a number in
-    [0, 1) with 53 bits.
+    The score of entity e is number e of the SplitMix64 generator (Steele, Lea and Flood, 2014) that is seeded by a hash
+    of the rest, as a number in [0, 1) with 53 bits.
 
     Example:
         >>> scorer = RandomScores(num_entities=4, seed=1)
@@ -48,7 +45,7 @@ class RandomScores:
         self._steps = np.arange(1, num_entities + 1, dtype=np.uint64) * _STEP
 
     def score(self, side: Side, given: AnyInts, relation: AnyInts) -> NDArray[np.float64]:
-        """A matrix [queries, entities] of numbers in [0, 1)."""
+        """Scores [queries, entities] in [0, 1)."""
         start = np.full(len(given), self.seed % 2**64, dtype=np.uint64)
         for part in (np.full(len(given), side == "tail"), given, relation):
             start = _mixed((start ^ part.astype(np.uint64)) + _STEP)
@@ -62,7 +59,7 @@ class RandomScores:
 
 
 def _mixed(words: Words) -> Words:
-    """The words after the output function of SplitMix64; their memory is used."""
+    """The output function of SplitMix64, in place."""
     for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
         words ^= words >> np.uint64(shift)
         words *= np.uint64(factor)
@@ -71,7 +68,7 @@ def _mixed(words: Words) -> Words:
 
 
 class EntityFrequency:
-    """Every query is answered alike: by how often an entity occurs in training, on either side.
+    """Scores an entity by its frequency in training on either side, for every query alike.
 
     Example:
         >>> graph = KnowledgeGraph.from_triples(train=[[0, 0, 1], [2, 1, 1]])
@@ -85,14 +82,13 @@ class EntityFrequency:
         self._degrees = degrees.astype(_exact(degrees))
 
     def score(self, side: Side, given: AnyInts, relation: AnyInts) -> Scores:
-        """A matrix [queries, entities] of counts."""
         return np.repeat(self._degrees[None], len(given), axis=0)
 
 
 class RelationFrequency:
-    """A query is answered by how often an entity stands on the asked side of its relation in training.
+    """Scores an entity by its frequency in training on the predicted side of the relation.
 
-    The given entity is not looked at, so what this reaches is what popularity alone explains.
+    The given entity is ignored, so its metrics are those that popularity alone explains.
 
     Example:
         >>> graph = KnowledgeGraph.from_triples(train=[[0, 0, 1], [2, 0, 1], [0, 1, 2]])
@@ -107,15 +103,14 @@ class RelationFrequency:
         }
 
     def score(self, side: Side, given: AnyInts, relation: AnyInts) -> Scores:
-        """A matrix [queries, entities] of counts."""
-        asked, row = np.unique(relation, return_inverse=True)
-        scores: Scores = self._counts[side][asked].toarray()[row]
+        distinct, row = np.unique(relation, return_inverse=True)
+        scores: Scores = self._counts[side][distinct].toarray()[row]
         return scores
 
 
 def _counted(graph: KnowledgeGraph, column: int) -> sparse.csr_array:
-    """How often each entity stands in that column, by relation."""
-    from scipy import sparse  # slow to load, and only this baseline needs it
+    """The frequency of each entity in that column, by relation."""
+    from scipy import sparse
 
     train = _train(graph)
     shape = (graph.num_relations, graph.num_entities)
@@ -125,29 +120,26 @@ def _counted(graph: KnowledgeGraph, column: int) -> sparse.csr_array:
 
 
 def _exact(counts: AnyInts) -> type[np.float32] | type[np.float64]:
-    """The smaller floating-point type that holds these counts exactly."""
+    """The smallest floating-point type that represents these counts exactly."""
     return np.float32 if counts.max(initial=0) <= 2**24 else np.float64
 
 
 def _train(graph: KnowledgeGraph) -> AnyInts:
     if not len(graph.triples("train")):
-        counts = "only their counts are here" if graph.train_counts is not None else "the graph has none"
+        problem = "the graph has only their counts" if graph.train_counts is not None else "the graph has none"
         raise DataError(
-            f"{graph.name}: this baseline counts training triples",
-            [counts],
-            "use a graph that has its training triples, or the baseline 'random'",
+            f"{graph.name}: this baseline needs training triples",
+            [problem],
+            "use a graph with training triples, or the baseline 'random'",
         )
     return graph.triples("train")
 
 
 Baseline: TypeAlias = Callable[[KnowledgeGraph, int], tuple[str, Scorer]]
-
-"""Makes a name for reports and a scorer, from a graph and a seed."""
+"""Returns the name for reports and the scorer, for a graph and a seed."""
 
 BASELINES: Mapping[str, Baseline] = {
     "random": lambda graph, seed: ("random", RandomScores(graph.num_entities, seed)),
     "entity-frequency": lambda graph, _seed: ("entity frequency", EntityFrequency(graph)),
     "relation-frequency": lambda graph, _seed: ("relation frequency", RelationFrequency(graph)),
 }
-
-"""The baselines by name."""

@@ -1,43 +1,65 @@
-"""What is ranked: distinct triples, and the distinct queries that ask for their entities."""
+"""The ranked triples, their distinct queries, and the filter of known triples."""
 
 from __future__ import annotations
 
+import hashlib
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from kgprobe.arrays import EntityRows, Ints, find, pair_keys, run_starts, triple_problems
+from kgprobe.arrays import AnyInts, EntityRows, Ints, find, pair_keys, run_starts, triple_problems
 from kgprobe.errors import DataError, UsageError, nearest
-from kgprobe.graph import SPLITS, KnowledgeGraph
-from kgprobe.predict.filters import HOW, KnownFilter, read_triples
+from kgprobe.graph import SPLITS, KnowledgeGraph, KnownAnswers
+from kgprobe.graph.names import KnownNames, Names
+from kgprobe.graph.parquet_graph import id_columns, read_parquet
+from kgprobe.graph.text_files import Layout, read_text
 from kgprobe.predict.scorers import SIDES, Side
 
-_HEAD, _RELATION, _TAIL = range(3)
+COLUMNS = ("head", "relation", "tail")
 
-_ASKED: Mapping[str, tuple[Side, ...]] = {"both": SIDES, "head": ("head",), "tail": ("tail",)}
+FilterChoice: TypeAlias = str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | None
+"""Splits and files whose triples are filtered; see `KnownFilter.build`."""
+
+_HEAD, _RELATION, _TAIL = range(3)
+_SIDES: Mapping[str, tuple[Side, ...]] = {"both": SIDES, "head": ("head",), "tail": ("tail",)}
+_WORDS = ("none", "all")
+_HASH_ROWS = 1 << 18
+
+_FORMATS = (
+    "a file of triples has lines of head<TAB>relation<TAB>tail by the graph's labels (or .gz), or integer "
+    "columns head, relation, tail (.parquet), or OpenKE's lines of ids (...2id.txt)"
+)
+
+_LABELLED = Layout(dict.fromkeys(COLUMNS, False), "head<TAB>relation<TAB>tail", "\t", lambda line: line.split("\t"))
+
+_OPENKE = Layout(
+    dict.fromkeys(("head", "tail", "relation"), False), "head tail relation (ids)", " \t", str.split, counted=True
+)
+
+_OPENKE_ENDINGS = ("2id.txt", "2id.txt.gz")
 
 
 @dataclass(frozen=True, eq=False)
 class RankedTriples:
-    """Distinct triples that are ranked, and the sides on which they are.
+    """The distinct triples that are ranked, and the predicted sides.
 
-    A triple that is given several times is one query to rank, so only its first row is kept.
+    Only the first row of a repeated triple is kept.
 
     Attributes:
         given: [m, 3] (head, relation, tail), as they were given.
-        rows: The rows (from 0) of those that are ranked.
+        rows: The rows (from 0) of the ranked ones.
         sides: The sides that are predicted.
 
     Example:
         >>> graph = KnowledgeGraph.from_triples(test=[[0, 0, 1], [2, 0, 1], [0, 0, 1]])
-        >>> facts = RankedTriples.build(graph)
-        >>> facts.triples.tolist(), facts.repeated, facts.sides
+        >>> ranked = RankedTriples.build(graph)
+        >>> ranked.triples.tolist(), ranked.repeated, ranked.sides
         ([[0, 0, 1], [2, 0, 1]], 1, ('tail', 'head'))
     """
 
@@ -53,68 +75,68 @@ class RankedTriples:
         sides: str = "both",
         triples: npt.ArrayLike | str | os.PathLike[str] | None = None,
     ) -> RankedTriples:
-        """The facts of a split, or any others.
+        """The triples of a split, or other triples of the graph.
 
         Args:
-            graph: The graph whose ids they have.
-            split: The split, where nothing else is given.
+            graph: The graph.
+            split: The split, unless ``triples`` are given.
             sides: "both", "head" or "tail".
-            triples: Other facts instead: an array [n, 3] or a file of triples.
+            triples: Other triples instead: an array [n, 3] or a file.
         """
-        problems = [] if sides in _ASKED else [f"no side is called {sides!r}{nearest(sides, _ASKED)}"]
+        problems = [] if sides in _SIDES else [f"no side is called {sides!r}{nearest(sides, _SIDES)}"]
         problems += [] if split in SPLITS else [f"no split is called {split!r}{nearest(split, SPLITS)}"]
         if problems:
-            raise UsageError("this cannot be ranked as asked", problems)
-        found = _of_split(graph, split) if triples is None else _others(graph, triples)
-        return cls(found.astype(np.int64), _first_rows(found), _ASKED[sides])
+            raise UsageError("invalid sides or split", problems)
+        given = _of_split(graph, split) if triples is None else _others(graph, triples)
+        return cls(given.astype(np.int64), _first_rows(given), _SIDES[sides])
 
     @cached_property
     def triples(self) -> Ints:
-        """[n, 3] (head, relation, tail): what is ranked, in the order in which it was given."""
+        """[n, 3] (head, relation, tail): the ranked triples, in the order in which they were given."""
         return self.given[self.rows]
 
     @property
     def repeated(self) -> int:
-        """How many rows were left out since their triple had been given before."""
+        """Number of rows that repeat an earlier triple."""
         return len(self.given) - len(self.rows)
 
     def queries(self, side: Side) -> Queries:
-        """The distinct queries for one side of the facts.
+        """The distinct queries for one side of the triples.
 
         Example:
             >>> graph = KnowledgeGraph.from_triples(test=[[2, 1, 0], [0, 0, 1], [2, 1, 3]])
             >>> queries = RankedTriples.build(graph).queries("tail")
             >>> queries.relation.tolist(), queries.given.tolist()
             ([0, 1], [0, 2])
-            >>> queries.query.tolist(), queries.target.tolist(), queries.fact.tolist()
+            >>> queries.query.tolist(), queries.target.tolist(), queries.triple.tolist()
             ([0, 1, 1], [1, 0, 3], [1, 0, 2])
         """
         ask, answer = (_HEAD, _TAIL) if side == "tail" else (_TAIL, _HEAD)
         given, relation = self.triples[:, ask], self.triples[:, _RELATION]
         keys = pair_keys(relation, given, int(given.max(initial=0)) + 1)
-        fact = np.argsort(keys, kind="stable")
-        starts = run_starts(keys[fact])
+        triple = np.argsort(keys, kind="stable")
+        starts = run_starts(keys[triple])
         return Queries(
             side=side,
-            given=given[fact[starts]],
-            relation=relation[fact[starts]],
-            query=np.repeat(np.arange(len(starts)), np.diff(starts, append=len(fact))),
-            target=self.triples[fact, answer],
-            fact=fact,
+            given=given[triple[starts]],
+            relation=relation[triple[starts]],
+            query=np.repeat(np.arange(len(starts)), np.diff(starts, append=len(triple))),
+            target=self.triples[triple, answer],
+            triple=triple,
         )
 
 
 @dataclass(frozen=True, eq=False)
 class Queries:
-    """The distinct queries of one side, in the order of (relation, given), and the facts that ask them.
+    """The distinct queries of one side, sorted by (relation, given), and the triples that they come from.
 
     Attributes:
-        side: The side that is asked for.
+        side: The side that is predicted.
         given: For each query, the entity on the other side.
         relation: For each query, its relation.
-        query: For each fact, in the order of the queries, the index of its query.
-        target: For each fact in that order, the entity that is to be found.
-        fact: For each fact in that order, its row in `Facts.triples`.
+        query: For each triple, in the order of the queries, the index of its query.
+        target: For each triple in that order, the entity to be predicted.
+        triple: For each triple in that order, its row in `RankedTriples.triples`.
     """
 
     side: Side
@@ -122,17 +144,13 @@ class Queries:
     relation: Ints
     query: Ints
     target: Ints
-    fact: Ints
+    triple: Ints
 
     def __len__(self) -> int:
         return len(self.given)
 
-    def known(self, known: KnownFilter) -> EntityRows:
-        """The answers of every query that the filter knows, targets included."""
-        return self.known_rows(known, 0, len(self))
-
     def known_rows(self, known: KnownFilter, start: int, stop: int) -> EntityRows:
-        """The answers that the filter knows of the queries ``start`` up to ``stop`` (not included).
+        """The known answers of the queries ``start`` up to ``stop`` (not included), targets included.
 
         Example:
             >>> graph = KnowledgeGraph.from_triples(train=[[0, 0, 2]], test=[[0, 0, 1], [1, 0, 0]])
@@ -161,10 +179,10 @@ def _others(graph: KnowledgeGraph, triples: npt.ArrayLike | str | os.PathLike[st
     problems: list[str] = []
     if isinstance(triples, str | os.PathLike):
         path = Path(triples)
-        found = read_triples(path, graph, problems)
-        if found is None:
-            raise DataError(f"{path}: these triples cannot be ranked", problems, HOW)
-        return found
+        read = read_triples(path, graph, problems)
+        if read is None:
+            raise DataError(f"{path}: these triples cannot be ranked", problems, _FORMATS)
+        return read
     try:
         array = np.asarray(triples)
     except ValueError:
@@ -184,3 +202,158 @@ def _first_rows(triples: npt.NDArray[Any]) -> Ints:
     # The sort is stable: among equal triples, the first in order is the first that was given.
     rows: Ints = np.sort(order[new])
     return rows
+
+
+def read_triples(path: Path, graph: KnowledgeGraph, problems: list[str]) -> AnyInts | None:
+    r"""Read the triples in a file as ids of the graph; or None, with all problems appended to ``problems``."""
+    if path.suffix == ".parquet":
+        return _read_ids(path, graph, problems)
+    by_ids = path.name.endswith(_OPENKE_ENDINGS)
+    layout = _OPENKE if by_ids else _LABELLED
+    entities, relations = Names.entities(graph, labels=not by_ids), Names.relations(graph, labels=not by_ids)
+    rule = KnownNames({"head": entities, "relation": relations, "tail": entities}, tuple(layout.columns))
+    columns = read_text(path, layout, rule, problems)
+    return None if columns is None else np.column_stack([rule.ids(columns, name) for name in COLUMNS])
+
+
+def _read_ids(path: Path, graph: KnowledgeGraph, problems: list[str]) -> AnyInts | None:
+    table = read_parquet(path, problems)
+    columns = None if table is None else id_columns(path, table, COLUMNS, problems)
+    if columns is None:
+        return None
+    triples = np.column_stack(columns).astype(np.int64, copy=False)
+    wrong = triple_problems(path.name, triples, graph.num_entities, graph.num_relations)
+    problems += wrong
+    return None if wrong else triples
+
+
+@dataclass(frozen=True, eq=False)
+class KnownFilter:
+    """The known answers, which are not candidates of a query unless they are its target.
+
+    Attributes:
+        known: The answers of each query; None for no filter.
+        names: The splits and files that they come from.
+
+    Example:
+        >>> graph = KnowledgeGraph.from_triples(train=[[0, 0, 1]], valid=[[0, 0, 2]], test=[[1, 0, 2]])
+        >>> KnownFilter.build(graph, split="valid").names
+        ('train', 'valid')
+        >>> KnownFilter.build(graph, "none").triples
+        0
+        >>> KnownFilter.build(graph, "test+valid").hash == KnownFilter.build(graph, ["valid", "test"]).hash
+        True
+    """
+
+    known: KnownAnswers | None
+    names: tuple[str, ...]
+
+    @classmethod
+    def build(cls, graph: KnowledgeGraph, choice: FilterChoice = None, split: str = "test") -> KnownFilter:
+        """Index the triples that are filtered.
+
+        Args:
+            graph: The graph.
+            choice: Splits and files of extra triples, in a list or joined by "+" or ","; "none"; "all"; None for the
+                default of the split: train for train, train and valid for valid, all three for test.
+            split: The split that is ranked.
+
+        Raises:
+            DataError: A split is missing, or a file has names that the graph does not know.
+            UsageError: A name is neither a split nor a file.
+        """
+        names = _chosen(graph, choice, split)
+        if not names:
+            return cls(None, ())
+        splits, files = tuple(name for name in SPLITS if name in names), [n for n in names if n not in SPLITS]
+        _require(graph, splits, by_default=choice is None)
+        triples = _union(graph, splits, [Path(file) for file in files])
+        known = KnownAnswers.from_triples(triples, graph.num_entities, graph.num_relations)
+        return cls(known, (*splits, *(Path(file).name for file in files)))
+
+    @property
+    def triples(self) -> int:
+        """Number of distinct known triples."""
+        return 0 if self.known is None else len(self.known.tails.values)
+
+    @cached_property
+    def hash(self) -> str | None:
+        """SHA-256 of the sizes of the graph and of the sorted distinct triples; None for no filter.
+
+        Two filters with the same triples have the same hash, whatever their order, repeats and files.
+        """
+        if self.known is None:
+            return None
+        tails = self.known.tails
+        digest = hashlib.sha256(f"{tails.num_values} {self.known.num_relations}\n".encode())
+        for start in range(0, self.triples, _HASH_ROWS):
+            row = np.arange(start, min(start + _HASH_ROWS, self.triples))
+            key = tails.keys[np.searchsorted(tails.offsets, row, side="right") - 1]
+            head, relation = np.divmod(key, self.known.num_relations)
+            digest.update(np.column_stack([head, relation, tails.values[row]]).astype("<i8").tobytes())
+        return digest.hexdigest()
+
+
+def _chosen(graph: KnowledgeGraph, choice: FilterChoice, split: str) -> list[str]:
+    """The names of the chosen splits and files, each once."""
+    if split not in SPLITS:
+        raise UsageError(f"no split is called {split!r}{nearest(split, SPLITS)}")
+    if choice is None:
+        # A training split that has only its counts is chosen too, and then reported as missing.
+        has = [*graph.splits, *(("train",) if graph.train_counts is not None else ())]
+        return [name for name in SPLITS[: SPLITS.index(split) + 1] if name in has]
+    names = list(dict.fromkeys(_names(choice)))
+    if names == ["none"]:
+        return []
+    if names == ["all"]:
+        return _chosen(graph, None, SPLITS[-1])
+    problems = [f"{word!r} cannot be combined with anything else" for word in _WORDS if word in names]
+    problems += [
+        f"{name!r} is neither a split nor a file{nearest(name, (*SPLITS, *_WORDS))}"
+        for name in names
+        if name not in (*SPLITS, *_WORDS) and not os.path.exists(name)
+    ]
+    if problems or not names:
+        raise UsageError(
+            f"{graph.name}: invalid filter",
+            problems or ["it is empty"],
+            f"join any of {', '.join(SPLITS)} and files of triples by '+', or use 'none' or 'all'",
+        )
+    return names
+
+
+def _names(choice: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) -> list[str]:
+    if not isinstance(choice, str):
+        return [os.fspath(part) for part in ([choice] if isinstance(choice, os.PathLike) else choice)]
+    if os.path.isfile(choice):  # the name of a file may contain a separator
+        return [choice]
+    parts = (part.strip() for part in choice.replace(",", "+").split("+"))
+    return [part for part in parts if part]
+
+
+def _require(graph: KnowledgeGraph, splits: Sequence[str], *, by_default: bool) -> None:
+    """Raise an error if a split to filter by is missing."""
+    absent = [split for split in splits if split not in graph.splits]
+    if not absent:
+        return
+    only_counts = "the graph has only counts of its training triples, not the triples"
+    problems = [
+        only_counts if split == "train" and graph.train_counts is not None else f"there is no split {split!r}"
+        for split in absent
+    ]
+    there = "+".join(graph.splits) or "none"
+    remedy = f"use filter={there!r}, which leaves true answers of {absent[0]} among the candidates"
+    what = "the default filter" if by_default else "this filter"
+    raise DataError(f"{graph.name}: {what} cannot be built", problems, remedy)
+
+
+def _union(graph: KnowledgeGraph, splits: Sequence[str], files: Sequence[Path]) -> AnyInts:
+    problems: list[str] = []
+    extra = [triples for file in files if (triples := read_triples(file, graph, problems)) is not None]
+    if problems:
+        raise DataError(f"{graph.name}: the extra triples cannot be used", problems, _FORMATS)
+    if not extra:
+        return graph.triples(*splits)
+    dtype = np.int32 if max(graph.num_entities, graph.num_relations) <= 2**31 else np.int64
+    own = [graph.triples(split) for split in splits]
+    return np.concatenate([part.astype(dtype, copy=False) for part in (*own, *extra)])

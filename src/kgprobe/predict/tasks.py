@@ -1,27 +1,194 @@
-"""What the engine counts: tasks, blocks of queries, and counts that add up over disjoint entities."""
+"""Candidate sets, ranking tasks, blocks of queries, and counts that add up over disjoint sets of entities."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import hashlib
+import os
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from kgprobe.arrays import Ints, find, pair_keys, run_starts
-from kgprobe.errors import DataError
+from kgprobe.arrays import AnyInts, EntityRows, Grouped, Ints, find, pair_keys, run_starts
+from kgprobe.errors import DataError, UsageError, nearest
 from kgprobe.graph import KnowledgeGraph
-from kgprobe.predict.candidates import CandidateSets, QueryCandidates, RelationCandidates
-from kgprobe.predict.filters import KnownFilter
-from kgprobe.predict.queries import Queries
+from kgprobe.predict.candidate_files import Listed, list_problems, read_negatives, read_pairs, read_type_constraints
+from kgprobe.predict.queries import KnownFilter, Queries, RankedTriples
+from kgprobe.predict.scorers import Side
+
+_WORDS = ("all", "train")
+
+_HOW = (
+    "candidates by relation are lines of relation<TAB>side<TAB>entity (or .gz) or OpenKE's type_constrain.txt; "
+    "candidates by triple are arrays [triples, k] 'head' and 'tail' in an .npz file"
+)
+
+_NAMED = 8
+
+
+@dataclass(frozen=True, eq=False)
+class RelationCandidates:
+    """The candidates of each side of a relation (type constraints).
+
+    The target of a query is a candidate whether it is listed or not.
+
+    Attributes:
+        name: Where they come from.
+        groups: For each side, the entities by relation.
+        file_hash: SHA-256 of the file that they come from, if any.
+
+    Example:
+        >>> graph = KnowledgeGraph.from_triples(train=[[0, 0, 1], [0, 0, 2], [2, 1, 0]])
+        >>> seen = RelationCandidates.from_train(graph)
+        >>> seen.ids("tail", 0).tolist(), seen.ids("head", 1).tolist()
+        ([1, 2], [2])
+    """
+
+    name: str
+    groups: Mapping[Side, Grouped]
+    file_hash: str | None = None
+
+    @classmethod
+    def from_pairs(
+        cls, name: str, graph: KnowledgeGraph, listed: Listed, file_hash: str | None = None
+    ) -> RelationCandidates:
+        """From the relation and the entity of every pair, by side."""
+        groups = {
+            side: Grouped.build(relation, entity, graph.num_relations, graph.num_entities)
+            for side, (relation, entity) in listed.items()
+        }
+        return cls(name, groups, file_hash)
+
+    @classmethod
+    def from_train(cls, graph: KnowledgeGraph) -> RelationCandidates:
+        """The entities that occur in training triples on that side of that relation."""
+        if not graph.has_train:
+            raise DataError(
+                f"{graph.name}: no candidates by relation",
+                ["the graph has no training triples"],
+                "give the candidates in a file, or use candidates='all'",
+            )
+        head, relation, tail = graph.triples("train").T
+        return cls.from_pairs("train", graph, {"head": (relation, head), "tail": (relation, tail)})
+
+    def ids(self, side: Side, relation: int) -> Ints:
+        """The candidates on a side of a relation: distinct, in ascending order; empty if none are listed."""
+        groups = self.groups[side]
+        listed = EntityRows(groups.offsets, groups.values).take(find(groups.keys, np.array([relation])))
+        return listed.entities.astype(np.int64, copy=False)
+
+
+@dataclass(frozen=True, eq=False)
+class QueryCandidates:
+    """The candidates of each triple (fixed negative samples).
+
+    The target of a query is a candidate whether it is listed or not.
+
+    Attributes:
+        name: Where they come from.
+        lists: For each side, an array [rows, k] of entities, aligned with the triples as they were given.
+        rows: For each ranked triple, its row there.
+        file_hash: SHA-256 of the file that they come from, if any.
+
+    Example:
+        >>> sets = QueryCandidates("negatives", {"tail": np.array([[5, 2, 5], [7, 8, 9]])}, rows=np.array([0, 1]))
+        >>> offsets, entities = sets.ids("tail", np.array([0, 1]))
+        >>> offsets.tolist(), entities.tolist()
+        ([0, 2, 5], [2, 5, 7, 8, 9])
+    """
+
+    name: str
+    lists: Mapping[Side, AnyInts]
+    rows: AnyInts
+    file_hash: str | None = None
+
+    def ids(self, side: Side, triple_rows: AnyInts) -> EntityRows:
+        """The candidates on a side of these rows of `RankedTriples.triples`."""
+        ordered = np.sort(self.lists[side][self.rows[triple_rows]], axis=1)
+        new = np.ones(ordered.shape, dtype=bool)
+        np.not_equal(ordered[:, 1:], ordered[:, :-1], out=new[:, 1:])
+        offsets = np.zeros(len(ordered) + 1, dtype=np.int64)
+        np.cumsum(new.sum(axis=1), out=offsets[1:])
+        return EntityRows(offsets, ordered[new].astype(np.int64, copy=False))
+
+
+CandidateSets: TypeAlias = RelationCandidates | QueryCandidates
+
+
+def candidate_metadata(sets: CandidateSets | None) -> dict[str, str]:
+    """The metadata of a rank file that identify the candidate sets."""
+    if sets is None:
+        return {}
+    return {"candidates": sets.name} | ({} if sets.file_hash is None else {"candidates_hash": sets.file_hash})
+
+
+def open_candidates(text: str | os.PathLike[str], graph: KnowledgeGraph, ranked: RankedTriples) -> CandidateSets | None:
+    """Candidate sets by name or from a file.
+
+    Args:
+        text: "all" entities; "train": entities that occur in training on that side of the relation; or a file.
+        graph: The graph.
+        ranked: The ranked triples.
+
+    Returns:
+        The candidate sets; None for all entities.
+
+    Example:
+        >>> graph = KnowledgeGraph.from_triples(train=[[0, 0, 1]], test=[[1, 0, 0]])
+        >>> open_candidates("train", graph, RankedTriples.build(graph)).name
+        'train'
+    """
+    name, path = os.fspath(text), Path(text)
+    if name == "all":
+        return None
+    if name == "train":
+        return RelationCandidates.from_train(graph)
+    if not os.path.exists(path):
+        raise UsageError(f"{name!r} is neither a set of candidates nor a file{nearest(name, _WORDS)}", remedy=_HOW)
+    problems: list[str] = []
+    sets = _read(path, graph, ranked, problems)
+    if sets is None:
+        raise DataError(f"{path}: not candidates for {graph.name}", problems, _HOW)
+    return sets
+
+
+def _read(path: Path, graph: KnowledgeGraph, ranked: RankedTriples, problems: list[str]) -> CandidateSets | None:
+    if path.suffix == ".npz":
+        lists = read_negatives(path, ranked, graph.num_entities, problems)
+        return None if lists is None else QueryCandidates(path.name, lists, ranked.rows, _hash(path))
+    read = read_type_constraints if path.name.startswith("type_constrain") else read_pairs
+    listed = read(path, graph, problems)
+    return None if listed is None else RelationCandidates.from_pairs(path.name, graph, listed, _hash(path))
+
+
+def _hash(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def require_fit(sets: CandidateSets, graph: KnowledgeGraph, ranked: RankedTriples) -> None:
+    """Raise an error unless the candidate sets belong to the ranked triples of the graph."""
+    sides = sets.lists if isinstance(sets, QueryCandidates) else sets.groups
+    problems = []
+    if isinstance(sets, QueryCandidates):
+        for side, lists in sets.lists.items():
+            problems += list_problems(side, lists, len(ranked.given), graph.num_entities)
+    elif any(groups.num_values != graph.num_entities for groups in sets.groups.values()):
+        problems.append(f"they belong to a graph that does not have {graph.num_entities:,} entities")
+    problems += [f"none for the {side}" for side in ranked.sides if side not in sides]
+    if problems:
+        raise DataError(f"{sets.name}: not candidates for {graph.name}", problems)
 
 
 @dataclass(frozen=True, eq=False)
 class Counts:
-    """For every target: how many other candidates are better, how many tie with it, how many there are.
+    """For each target: the number of other candidates that are better, that tie with it, and in total.
 
-    Counted over a range of entities; the counts of disjoint ranges add up to those of their union.
+    Counts over disjoint ranges of entities add up to those over their union.
 
     Example:
         >>> part = Counts(greater=np.array([3]), equal=np.array([1]), others=np.array([50]))
@@ -36,11 +203,10 @@ class Counts:
 
     @classmethod
     def zeros(cls, targets: int) -> Counts:
-        """Nothing counted yet."""
         return cls(*(np.zeros(targets, dtype=np.int64) for _ in range(3)))
 
     def put(self, targets: slice, greater: Ints, equal: Ints, others: Ints) -> None:
-        """Fill in what was counted for some of the targets."""
+        """Set the counts of some targets."""
         self.greater[targets], self.equal[targets], self.others[targets] = greater, equal, others
 
     def at(self, targets: Ints) -> Counts:
@@ -57,25 +223,20 @@ class Counts:
 
     @property
     def candidates(self) -> Ints:
-        """How many candidates there are, the target included."""
+        """Number of candidates, the target included."""
         return 1 + self.others
-
-
-"""Called with how many targets have been counted since the last call."""
-
-_NAMED = 8
 
 
 @dataclass(frozen=True, eq=False)
 class Task:
-    """The queries of one side, what they may be answered with, and what is filtered.
+    """The queries of one side, their candidates, and the filter.
 
     Attributes:
         graph: The graph, for its size and its names.
         queries: The queries and their targets.
         known: The filter.
-        sets: The candidates, where they are not all entities.
-        entities: The entities to count over; parts over disjoint ranges add up.
+        sets: The candidate sets; None for all entities.
+        entities: The entities to count over.
     """
 
     graph: KnowledgeGraph
@@ -85,23 +246,22 @@ class Task:
     entities: range
 
     def runs(self, *, apart: bool = False) -> Iterator[tuple[range, Columns]]:
-        """Queries that have their candidates in common: all of them, or those of one relation after the other.
+        """Queries that share their candidates: all of them, or those of one relation after the other.
 
         Args:
-            apart: Whether relations are kept apart even where their candidates are the same entities.
+            apart: Whether to separate relations even if their candidates are the same entities.
         """
         apart = apart or isinstance(self.sets, RelationCandidates)
         starts = run_starts(self.queries.relation)[: None if apart else 1]
         for start, stop in zip(starts, np.append(starts[1:], len(self.queries)), strict=False):
-            yield range(start, stop), self._columns(int(self.queries.relation[start]))
+            columns = Columns(self.entities)
+            if isinstance(self.sets, RelationCandidates):
+                ids = self.sets.ids(self.queries.side, int(self.queries.relation[start]))
+                columns = Columns(ids).within(self.entities)
+            yield range(start, stop), columns
 
-    def _columns(self, relation: int) -> Columns:
-        if isinstance(self.sets, RelationCandidates):
-            return Columns(self.sets.ids(self.queries.side, relation)).within(self.entities)
-        return Columns(self.entities)
-
-    def not_a_number(self, queries: Ints) -> DataError:
-        """What is said when scores of these queries are NaN."""
+    def nan_error(self, queries: Ints) -> DataError:
+        """The error for NaN scores of these queries."""
         first = np.unique(queries)[:_NAMED]
         given = self.graph.entity_label(self.queries.given[first])
         relation = self.graph.relation_label(self.queries.relation[first])
@@ -150,7 +310,7 @@ class Columns:
 
     @property
     def index(self) -> slice | Ints:
-        """What takes these columns from an array with all entities."""
+        """The index that selects these columns from an array of all entities."""
         if isinstance(self.entities, range):
             return slice(self.entities.start, max(self.entities.start, self.entities.stop))
         return self.entities
@@ -167,7 +327,7 @@ class QueryBlock:
 
     @cached_property
     def targets(self) -> slice:
-        """The targets of these queries."""
+        """The positions of the targets of these queries among all targets."""
         first, last = np.searchsorted(self.task.queries.query, [self.start, self.stop])
         return slice(int(first), int(last))
 
@@ -178,7 +338,7 @@ class QueryBlock:
 
     @cached_property
     def target(self) -> Ints:
-        """The targets as entities."""
+        """The target entities."""
         return self.task.queries.target[self.targets]
 
     @cached_property
@@ -199,12 +359,12 @@ class QueryBlock:
 
     @cached_property
     def counts_itself(self) -> Ints:
-        """The columns of targets that the filter leaves in, where they would be counted; -1 for all others."""
+        """The columns of targets that are not filtered, so that they would count themselves; -1 for all others."""
         return np.where(self._is_known(self.row, self.column), -1, self.column)
 
     @cached_property
     def others(self) -> Ints:
-        """How many candidates each target has beside itself."""
+        """The number of candidates of each target besides itself."""
         left = len(self.columns) - np.bincount(self._known[0], minlength=self.stop - self.start)
         return left[self.row] - (self.counts_itself >= 0)
 
@@ -215,19 +375,19 @@ class QueryBlock:
         return row[order], column[order]
 
     def filtered(self, first: int, last: int) -> tuple[Ints, Ints]:
-        """What the filter takes out of the columns ``first`` up to ``last``: rows, and columns counted from first."""
+        """The filtered candidates in the columns ``first`` up to ``last``: rows, and columns counted from first."""
         row, column = self._known_by_column
         some = slice(*np.searchsorted(column, [first, last]))
         return row[some], column[some] - first
 
     def listed(self, sets: QueryCandidates) -> tuple[Ints, Ints]:
-        """The candidates that are listed for each target, without it and what the filter takes out.
+        """The candidates listed for each target, except the target and what is filtered.
 
         Returns:
             Positions among the targets, and columns.
         """
         queries = self.task.queries
-        offsets, entities = sets.ids(queries.side, queries.fact[self.targets])
+        offsets, entities = sets.ids(queries.side, queries.triple[self.targets])
         which, column = np.repeat(np.arange(len(self.row)), np.diff(offsets)), self.columns.position(entities)
         left = (column >= 0) & (column != self.column[which]) & ~self._is_known(self.row[which], column)
         return which[left], column[left]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from copy import copy
 from dataclasses import replace
 from enum import StrEnum
 from functools import reduce
@@ -69,7 +70,7 @@ class RankFile:
         return self._also(Ranks.at_worst)
 
     def _also(self, change: Callable[[Ranks], Ranks]) -> RankFile:
-        other = RankFile(self.path, self._progress)
+        other = copy(self)  # shares the open file
         other._changes = (*self._changes, change)
         return other
 
@@ -97,9 +98,28 @@ class RankFile:
                 self._progress(len(ranks))
             yield self._changed(ranks)
 
+    def read(self, graph: KnowledgeGraph | None = None, progress: Progress | None = None) -> Ranks:
+        """The whole file in memory, read and validated in one pass; with a graph, also against the graph."""
+        self._progress = progress or self._progress
+        checker = Checker(len(self), graph)
+        tables: list[pa.Table] = []
+        for batch in self.batches():
+            tables.append(batch.to_arrow())
+            checker.add(tables[-1])
+        checker.raise_problems(str(self.path), lambda: tables)
+        whole = pa.concat_tables(tables or [self.empty_table()]).unify_dictionaries()
+        ranks = Ranks(whole, self.info, validate=False)
+        ranks.mark_validated(graph)
+        return ranks
+
 
 def validate(source: Ranks | RankFile, graph: KnowledgeGraph | None = None) -> None:
-    """Read a table or file in bounded memory and raise a DataError that lists every problem."""
+    """Read a table or file in bounded memory and raise a DataError that lists every problem.
+
+    A table that is known to be valid is not checked again.
+    """
+    if isinstance(source, Ranks) and source.is_validated(graph):
+        return
 
     def tables() -> Iterator[pa.Table]:
         return (batch.to_arrow() for batch in source.batches())
@@ -110,6 +130,8 @@ def validate(source: Ranks | RankFile, graph: KnowledgeGraph | None = None) -> N
     checker.raise_problems(
         str(source.path) if isinstance(source, RankFile) else str(source.info.model or "ranks"), tables
     )
+    if isinstance(source, Ranks):
+        source.mark_validated(graph)
 
 
 def read_ranks(path: str | PathLike[str]) -> Ranks:
@@ -122,10 +144,7 @@ def read_ranks(path: str | PathLike[str]) -> Ranks:
         >>> read_ranks(path)
         Ranks(1 query, model='mine')
     """
-    file = RankFile(path)
-    validate(file)
-    tables = [batch.to_arrow() for batch in file.batches()] or [file.empty_table()]
-    return Ranks(pa.concat_tables(tables).unify_dictionaries(), file.info, validate=False)
+    return RankFile(path).read()
 
 
 def _open(path: Path) -> pq.ParquetFile:

@@ -18,7 +18,7 @@ from kgprobe.files import replacing
 from kgprobe.ranks.schema import Checker, RanksInfo, conform, table_of
 
 if TYPE_CHECKING:
-    from kgprobe.graph import Popularity
+    from kgprobe.graph import KnowledgeGraph, Popularity
 
 
 BATCH_ROWS = 1 << 17
@@ -40,6 +40,8 @@ class Ranks:
         (2, [1.0, 2.5], [0, 1])
     """
 
+    _validated: tuple[KnowledgeGraph | None, ...] = ()
+
     def __init__(self, table: pa.Table, info: RanksInfo | None = None, *, validate: bool = True) -> None:
         self._table = conform(table)
         self.info = info or RanksInfo()
@@ -47,6 +49,7 @@ class Ranks:
             checker = Checker(len(self._table))
             checker.add(self._table)
             checker.raise_problems(self.info.model or "ranks", lambda: [self._table])
+            self._validated = (None,)
 
     @classmethod
     def from_columns(
@@ -87,6 +90,14 @@ class Ranks:
         other = object.__new__(Ranks)
         other._table, other.info = table, info or self.info
         return other
+
+    def is_validated(self, graph: KnowledgeGraph | None = None) -> bool:
+        """Whether this table is known to be valid, and valid for this graph if one is given."""
+        return any(graph is None or graph is known for known in self._validated)
+
+    def mark_validated(self, graph: KnowledgeGraph | None = None) -> None:
+        """Remember that this table is valid, so that it is not validated again."""
+        self._validated = (*self._validated, graph)
 
     def __len__(self) -> int:
         return int(self._table.num_rows)

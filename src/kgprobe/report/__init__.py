@@ -1,4 +1,4 @@
-"""Results for people: tables, figures and the one-file page."""
+"""Tables, figures and the HTML report page."""
 
 from kgprobe.report.comparison_report import Report, compare
 

@@ -1,16 +1,27 @@
-"""Reports of open-world benches: tables and a page."""
+"""Reports of open-world benchmarks: tables and a page."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from datetime import date
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 from kgprobe.files import replacing
 from kgprobe.ranks.schema import package_version
-from kgprobe.report.comparison_report import ending_of
-from kgprobe.report.grid import Cell, Column, Grid, GridRow, as_text, counted, csv_text, json_text, one_line, terminal
+from kgprobe.report.grid import (
+    Cell,
+    Column,
+    Grid,
+    GridRow,
+    as_text,
+    counted,
+    csv_text,
+    ending_of,
+    json_text,
+    one_line,
+    terminal,
+)
 from kgprobe.report.latex_tables import latex
 from kgprobe.report.markup_tables import markdown
 from kgprobe.report.page.entries import world_entry
@@ -19,19 +30,6 @@ from kgprobe.report.page.payload import pack
 
 if TYPE_CHECKING:
     from kgprobe.openworld.benches import Bench
-
-
-def write_bench_page(path: str | PathLike[str], benches: Mapping[str, Bench], title: str, command: str) -> None:
-    """Write the page; it appears under its name only when it is whole."""
-    header = {
-        "title": title,
-        "command": command,
-        "version": package_version(),
-        "written": date.today().isoformat(),
-        "openWorld": [world_entry(bench) for bench in benches.values()],
-    }
-    write_rendered(path, pack(header, {}), title, ranks=False, open_world=True)
-
 
 Benches = Mapping[str, "Bench"]
 
@@ -50,19 +48,18 @@ _COLUMNS: dict[tuple[str, str], Callable[[Mapping[str, Any]], Any]] = {
 }
 
 _MEANINGS = (
-    "All points: Kendall's tau and Spearman's rho between both worlds, pairs in opposite order, and tied pairs.",
-    "Late points: residual is how far closed-world values lie from a monotone fit on open-world ones, as a share of "
-    "their range; spread is how far models of equal closed-world value lie apart in the open world, as a share of its "
-    "gain; tau to MRR is between the open-world value and the closed-world MRR.",
-    "Models: pairs in opposite order, each model at its best open-world checkpoint; discrimination is the range of the "
-    "open-world values of the last checkpoints; gap is how far the worlds are apart, where chance to perfect is 1.",
+    "All points: Kendall's tau and Spearman's rho between both worlds, discordant pairs, and tied pairs.",
+    "Late points: residual is the distance of closed-world values from a monotone fit on open-world values, relative "
+    "to their range; spread is the open-world difference between models with equal closed-world values, relative to "
+    "the open-world gain; tau to MRR is between the open-world value and the closed-world MRR.",
+    "Models: inverted is the number of discordant pairs, each model at its best open-world checkpoint; discrimination "
+    "is the range of open-world values at the last checkpoints; gap is the difference between the worlds, on a scale "
+    "where chance to perfect is 1.",
 )
-
-"""What the columns mean."""
 
 
 def bench_grid(benches: Benches) -> Grid:
-    """The statistics of every metric, world by world, and below what they say."""
+    """The statistics of each metric in each world, with notes."""
     several = len(benches) > 1
     names = [Column(("", "world"))] * several + [Column(("", "metric"))]
     numbers = [Column(headings, numeric=True) for headings in _COLUMNS]
@@ -76,9 +73,9 @@ def bench_grid(benches: Benches) -> Grid:
 
 
 def bench_notes(benches: Benches) -> list[str]:
-    """What the benches say and what limits them, one sentence each."""
+    """Results and limits of the benchmarks, one sentence each."""
     several = len(benches) > 1
-    notes = ["The worlds are kept apart: scores of one say nothing about another."] * several
+    notes = ["Worlds are evaluated separately: scores of different worlds are not comparable."] * several
     for name, bench in benches.items():
         points = bench.points
         of = counted(len(points.models), "model"), counted(points.queries, "known answer")
@@ -88,16 +85,13 @@ def bench_notes(benches: Benches) -> list[str]:
 
 
 def bench_rows(benches: Benches) -> list[dict[str, Any]]:
-    """Flat rows: for every world those of kind ``consistency``, ``difference`` and ``point``."""
-    return [row for bench in benches.values() for row in _rows(bench)]
-
-
-def _rows(bench: Bench) -> Sequence[dict[str, Any]]:
-    return [
-        *({"kind": "consistency", **row} for row in bench.to_rows()),
-        *({"kind": "difference", "world": bench.world, **one.to_row()} for one in bench.differences),
-        *({"kind": "point", "world": bench.world, **row} for row in bench.points.to_rows()),
-    ]
+    """Flat rows of each world, of kind ``consistency``, ``difference`` and ``point``."""
+    rows: list[dict[str, Any]] = []
+    for bench in benches.values():
+        rows += [{"kind": "consistency", **row} for row in bench.to_rows()]
+        rows += [{"kind": "difference", "world": bench.world, **one.to_row()} for one in bench.differences]
+        rows += [{"kind": "point", "world": bench.world, **row} for row in bench.points.to_rows()]
+    return rows
 
 
 TEXTS: dict[str, Callable[[Benches], str]] = {
@@ -108,14 +102,21 @@ TEXTS: dict[str, Callable[[Benches], str]] = {
     ".txt": lambda benches: terminal(bench_grid(benches)),
 }
 
-"""Benches as text, by the ending of a file of it."""
+"""Writers of text formats, by file ending."""
 
 
 def write_bench(benches: Benches, path: str | PathLike[str], title: str = "Open world", command: str = "") -> None:
-    """Write benches as what the ending of the file's name says: a page (.html), a table, or data."""
-    ending = ending_of(path)
+    """Write benchmarks as a page (.html), a table or data, chosen by the file ending."""
+    ending = ending_of(path, [".html", *TEXTS])
     if ending == ".html":
-        write_bench_page(path, benches, title, command)
+        header = {
+            "title": title,
+            "command": command,
+            "version": package_version(),
+            "written": date.today().isoformat(),
+            "openWorld": [world_entry(bench) for bench in benches.values()],
+        }
+        write_rendered(path, pack(header, {}), title, ranks=False, open_world=True)
         return
     with replacing(path) as temporary:
         temporary.write_text(TEXTS[ending](benches), encoding="utf-8", newline="\n")

@@ -1,4 +1,4 @@
-"""Report: a comparison of models as a value that renders itself in a terminal, a notebook, a paper or a page."""
+"""`compare`, and `Report`: a comparison of models that renders itself as text, Markdown, LaTeX, CSV, JSON or HTML."""
 
 from __future__ import annotations
 
@@ -15,23 +15,27 @@ import numpy as np
 from kgprobe.aggregate import Tie
 from kgprobe.comparison.lineup import Lineup, Source, line_up, whole_tables
 from kgprobe.comparison.results import remarks
-from kgprobe.errors import UsageError
 from kgprobe.files import replacing, require_writable
 from kgprobe.graph import KnowledgeGraph
 from kgprobe.metrics import Metric, parse_all
 from kgprobe.ranks import RankFile, Ranks
-from kgprobe.report.comparison_table import Style, comparison_grid
-from kgprobe.report.grid import Grid, csv_text, json_text, terminal
+from kgprobe.report.comparison_table import (
+    Placing,
+    Question,
+    Style,
+    check_correction,
+    comparison_grid,
+    question,
+    standings,
+)
+from kgprobe.report.grid import Grid, csv_text, ending_of, json_text, terminal
 from kgprobe.report.latex_tables import latex_table
 from kgprobe.report.markup_tables import html, markdown
-from kgprobe.report.standings import Placing, Question, check_correction, question, standings
 from kgprobe.resources import Progress
 
 if TYPE_CHECKING:
     from kgprobe.audit import Finding
-    from kgprobe.comparison.intervals import Interval
     from kgprobe.comparison.results import Comparison, Difference, Estimate
-
 
 Row = dict[str, Any]
 
@@ -39,8 +43,8 @@ Row = dict[str, Any]
 def estimate_row(
     estimate: Estimate, standings: Mapping[Question, Mapping[str, Placing]], files: Mapping[str, str]
 ) -> Row:
-    """A value of a model with its interval and its standing among the models."""
-    standing = standings[question(estimate)][estimate.model]
+    """The row of a value with its interval and its place among the models."""
+    placing = standings[question(estimate)][estimate.model]
     return {
         "kind": "estimate",
         "ranks": files.get(estimate.model),
@@ -48,20 +52,20 @@ def estimate_row(
         **estimate.group,
         "metric": str(estimate.metric),
         "value": estimate.value,
-        **_limits(estimate.interval),
+        **vars(estimate.interval),
         "std": estimate.std,
         "seeds": estimate.seeds,
         "queries": estimate.queries,
         "clusters": estimate.clusters,
         "effective": estimate.effective,
-        "place": standing.place,
-        "within_noise": standing.within_noise,
-        "beats": ", ".join(standing.beats),
+        "place": placing.place,
+        "within_noise": placing.within_noise,
+        "beats": ", ".join(placing.beats),
     }
 
 
 def difference_row(difference: Difference) -> Row:
-    """How much a model is above another, with interval and p values."""
+    """The row of a difference between two models, with its interval and p-values."""
     return {
         "kind": "difference",
         "first": difference.first,
@@ -69,49 +73,21 @@ def difference_row(difference: Difference) -> Row:
         **difference.group,
         "metric": str(difference.metric),
         "value": difference.value,
-        **_limits(difference.interval),
+        **vars(difference.interval),
         "p": difference.p,
         "p_holm": difference.holm,
         "p_bh": difference.bh,
     }
 
 
-def _limits(interval: Interval) -> Row:
-    return {
-        "low": interval.low,
-        "high": interval.high,
-        "level": interval.level,
-        "method": interval.method,
-        "trusted": interval.trusted,
-        "remark": interval.remark,
-    }
-
-
-def write_report(report: Report, path: str | os.PathLike[str]) -> None:
-    """Write a report; the file appears under its name only when it is whole."""
-    _WRITERS[ending_of(path)](report, Path(path))
-
-
-def require_writing(path: str | os.PathLike[str]) -> None:
-    """Complain now if a report cannot be written there later, after long work."""
-    if ending_of(path) == ".html":
+def require_writing(path: str | os.PathLike[str]) -> str:
+    """The ending of a report's file name; an error before long work if the report cannot be written there."""
+    ending = ending_of(path, _WRITERS)
+    if ending == ".html":
         from kgprobe.report.page.page_file import require_extras
 
         require_extras()
     require_writable(path)
-
-
-def ending_of(path: str | os.PathLike[str]) -> str:
-    """The ending of a file's name, if it is one that says how to write a report.
-
-    Example:
-        >>> ending_of("table.TEX")
-        '.tex'
-    """
-    ending = Path(path).suffix.lower()
-    if ending not in _WRITERS:
-        known = ", ".join(_WRITERS)
-        raise UsageError(f"{path}: a report cannot be written to this kind of file", remedy=f"end its name in {known}")
     return ending
 
 
@@ -147,24 +123,21 @@ _WRITERS: dict[str, Callable[[Report, Path], None]] = {
     ".txt": _text(str),
 }
 
-
 _DEFAULT = ("PROBE(alpha=1,beta=0)", "PROBE(alpha=0,beta=0)", "PROBE(alpha=-1,beta=0)")
-
 _DEFAULT_WEIGHTED = ("PROBE(alpha=1,beta=0.8)",)
-
 _DEFAULT_USUAL = ("MRR", "Hits@1", "Hits@10", "MR")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Report:
-    """Several models compared: values with intervals, differences with p values, and every way to show them.
+    """A comparison of several models: values with intervals, differences with p-values, and their renderings.
 
     Attributes:
         comparison: The estimates and differences.
         lineup: The ranks of all models on the same queries.
-        tables: The rank tables as they were given.
-        graph: Where popularity and names come from.
-        correction: The correction for many tests by which marks are set.
+        tables: The rank tables, by model.
+        graph: The graph that popularity and labels come from.
+        correction: The correction for multiple testing that sets the marks.
         files: The rank file of every model that has one.
         style: What tables show.
     """
@@ -179,7 +152,7 @@ class Report:
 
     @cached_property
     def findings(self) -> list[Finding]:
-        """What an audit of the rank tables finds; nothing, where there is neither a graph nor a second model."""
+        """The findings of the audit; empty without a graph and a second model."""
         if self.graph is None and len(self.tables) < 2:
             return []
         from kgprobe.audit import check
@@ -188,21 +161,21 @@ class Report:
 
     @cached_property
     def standings(self) -> dict[Question, dict[str, Placing]]:
-        """Places, and who is better than whom beyond noise."""
+        """The placing of each model by each metric and group."""
         return standings(self.comparison, correction=self.correction, level=self.comparison.settings.level)
 
     def with_style(self, *, intervals: bool = False, letters: bool = False, digits: int | None = None) -> Report:
-        """The same report, whose tables show intervals, letters of the models beaten, or other digits."""
+        """The same report with intervals, letters of significantly worse models, or another number of digits."""
         return replace(self, style=Style(intervals, letters, digits))
 
     @property
     def grid(self) -> Grid:
-        """The table that all writers for people are given."""
+        """The table that the text formats render."""
         return comparison_grid(self.comparison, self.correction, self.style, self.remarks)
 
     @property
     def remarks(self) -> list[str]:
-        """What limits the comparison, one sentence each."""
+        """Limits of the comparison, one sentence each."""
         return remarks(self.lineup, self.comparison.settings.seeds)
 
     def to_rows(self) -> list[dict[str, Any]]:
@@ -211,15 +184,12 @@ class Report:
         return estimates + [difference_row(difference) for difference in self.comparison.differences]
 
     def to_json(self) -> str:
-        """The rows as JSON."""
         return json_text(self.to_rows())
 
     def to_csv(self) -> str:
-        """The rows as comma-separated values."""
         return csv_text(self.to_rows())
 
     def to_markdown(self) -> str:
-        """The table in Markdown."""
         return markdown(self.grid)
 
     def to_latex(self, *, caption: str | None = None, label: str | None = None, standalone: bool = False) -> str:
@@ -237,8 +207,8 @@ class Report:
         return html(self.grid)
 
     def write(self, path: str | os.PathLike[str]) -> None:
-        """Write the report as what the ending of the file's name says: a page (.html), a table, or data."""
-        write_report(self, path)
+        """Write a page (.html), a table (.md, .tex, .txt) or data (.csv, .json), atomically."""
+        _WRITERS[ending_of(path, _WRITERS)](self, Path(path))
 
 
 def compare(
@@ -259,26 +229,25 @@ def compare(
     seed: int = 0,
     progress: Progress | None = None,
 ) -> Report:
-    """Compare models on the same queries: is a difference real, or noise?
+    """Compare models on the same queries: confidence intervals, paired differences and significance tests.
 
     Args:
-        tables: The ranks of every model by its name: a table, a file or its path.
-        metrics: Names or metric values; without them, PROBE from several perspectives and the usual ones.
-        graph: Where the popularity of the targets comes from; without it, the tables' own columns are used.
+        tables: The rank table of each model by name: a table, a file or its path.
+        metrics: Names or metric values; by default PROBE at several alphas, MRR, Hits@1, Hits@10 and MR.
+        graph: The graph for the popularity of the targets; by default the columns of the tables are used.
         by: Groupings such as ``relation``, ``side`` or ``popularity:5``; models are compared within each group.
-        cluster: What queries share that makes them vary together: ``triple``, ``relation``, ``entity`` or ``query``
-            (nothing).
-        level: Confidence of the intervals; a difference is beyond noise when its corrected p value is at most one
-            less this.
-        replicates: How often queries are drawn again for the intervals.
-        permutations: How often models are swapped for the p values.
-        seeds: Whether training runs are ``random``, a sample of all that might have been, or ``fixed``.
-        correction: ``holm`` (any false finding is unlikely) or ``bh`` (few of the findings are false).
-        pairs: Test ``all`` pairs of models, or only the ``best`` of every metric against the others.
+        cluster: Queries that share this are resampled together: ``triple``, ``relation``, ``entity`` or ``query``
+            (each query alone).
+        level: Confidence level; a difference is significant if its corrected p-value is at most 1 - level.
+        replicates: Bootstrap draws for the intervals.
+        permutations: Permutations for the p-values.
+        seeds: Whether training runs are a ``random`` sample of all possible runs, or ``fixed``.
+        correction: ``holm`` (family-wise error rate) or ``bh`` (false discovery rate).
+        pairs: Test ``all`` pairs of models, or only the ``best`` of each metric against the others.
         tie: How ties are scored.
-        common: Keep the queries that all models have, instead of refusing models that have others.
-        seed: Repeats the same draws.
-        progress: Is told which further share of the work has been done.
+        common: Use only the queries that all models have, instead of raising an error.
+        seed: Seed of the random generator.
+        progress: Called with the additional share of the work that is done.
 
     Example:
         >>> def ranks(*rank):
@@ -294,13 +263,14 @@ def compare(
     from kgprobe.comparison.model_comparison import compare_models
 
     check_correction(correction)
-    wanted = None if metrics is None else parse_all(metrics)
+    parsed = None if metrics is None else parse_all(metrics)
     whole = whole_tables(tables, graph)
     lineup = line_up(whole, graph=graph, common=common)
     by = by if isinstance(by, str) else list(by)
+    draws = len(groups(lineup, by)) * (replicates + permutations)
     comparison = compare_models(
         lineup,
-        default_metrics(lineup) if wanted is None else wanted,
+        default_metrics(lineup) if parsed is None else parsed,
         by=by,
         cluster=cluster,
         level=level,
@@ -310,17 +280,13 @@ def compare(
         pairs=pairs,
         tie=tie,
         seed=seed,
-        progress=progress and _shares(progress, len(groups(lineup, by)) * (replicates + permutations)),
+        progress=progress and (lambda done: progress(done / draws)),
     )
     return Report(_labelled(comparison, graph), lineup, whole, graph, correction, files=_files(tables))
 
 
-def _shares(progress: Progress, total: int) -> Progress:
-    return lambda done: progress(done / total)
-
-
 def _labelled(comparison: Comparison, graph: KnowledgeGraph | None) -> Comparison:
-    """The comparison with the names of relations beside their numbers, where the graph has them."""
+    """The comparison with relation labels beside relation ids, if the graph has labels."""
     if graph is None or graph.relation_labels is None or not any("relation" in e.group for e in comparison.estimates):
         return comparison
 
@@ -335,7 +301,7 @@ def _labelled(comparison: Comparison, graph: KnowledgeGraph | None) -> Compariso
 
 
 def default_metrics(lineup: Lineup) -> list[Metric]:
-    """PROBE from several perspectives and the usual metrics; weighted by popularity where that is known."""
+    """PROBE at several alphas, with beta if popularity is known, and the usual metrics."""
     columns = [
         run.numbers(column)
         for own in lineup.runs.values()

@@ -1,51 +1,170 @@
-"""The table of a comparison: models down, metrics across, with places, marks and notes."""
+"""The table of a comparison: models down, metrics across, with places, marks of significance and notes."""
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain, zip_longest
+from itertools import chain, pairwise, zip_longest
 from typing import TYPE_CHECKING, Any
 
+from kgprobe.errors import UsageError
 from kgprobe.metrics import Metric
 from kgprobe.metrics.metric import spelled
 from kgprobe.report.grid import Cell, Column, Grid, GridRow, as_text, counted, one_line
-from kgprobe.report.standings import CORRECTIONS, Placing, letters, question, standings
 
 if TYPE_CHECKING:
-    from kgprobe.comparison.results import Comparison, Estimate
+    from kgprobe.comparison.results import Comparison, Difference, Estimate
+
+_ROUNDING = 1e-12  # values with a smaller relative difference are equal
+CORRECTIONS = {"holm": "Holm", "bh": "Benjamini-Hochberg"}
+
+Question = tuple[str, tuple[tuple[str, object], ...]]
+
+"""A metric and a group of queries."""
+
+
+@dataclass(frozen=True)
+class Placing:
+    """The place of a model among the others by one metric on one group of queries.
+
+    Attributes:
+        place: 1 for the best; models with equal values share a place; None where there is nothing to compare.
+        within_noise: Whether it is not the best, but not significantly worse than the best.
+        beats: The models that it is significantly better than.
+    """
+
+    place: int | None
+    within_noise: bool
+    beats: tuple[str, ...]
+
+
+def question(result: Estimate | Difference) -> Question:
+    """The metric and group of an estimate or a difference."""
+    return str(result.metric), tuple(result.group.items())
+
+
+def standings(comparison: Comparison, *, correction: str, level: float) -> dict[Question, dict[str, Placing]]:
+    """The placing of every model by every metric in every group.
+
+    Args:
+        comparison: The estimates and differences.
+        correction: Which corrected p-value decides: ``holm`` or ``bh``.
+        level: A difference is significant if its corrected p-value is at most 1 - level.
+    """
+    check_correction(correction)
+    differences: dict[Question, list[Difference]] = {}
+    for difference in comparison.differences:
+        differences.setdefault(question(difference), []).append(difference)
+    estimates: dict[Question, list[Estimate]] = {}
+    for estimate in comparison.estimates:
+        estimates.setdefault(question(estimate), []).append(estimate)
+    return {asked: _standing(own, differences.get(asked, []), correction, level) for asked, own in estimates.items()}
+
+
+def check_correction(correction: str) -> None:
+    """Raise a UsageError for an unknown correction."""
+    if correction not in CORRECTIONS:
+        raise UsageError(f"unknown `correction` '{correction}'", [f"it can be {', '.join(CORRECTIONS)}"])
+
+
+def is_significant(difference: Difference, correction: str, level: float) -> bool:
+    """Whether a difference is statistically significant at this level after the correction."""
+    p: float = getattr(difference, correction)
+    return difference.value != 0 and p + level <= 1
+
+
+def _standing(
+    estimates: Sequence[Estimate], differences: Sequence[Difference], correction: str, level: float
+) -> dict[str, Placing]:
+    higher = estimates[0].metric.higher_is_better
+    place = places({estimate.model: estimate.value for estimate in estimates}, higher)
+    better: set[tuple[str, str]] = set()
+    undecided: set[tuple[str, str]] = set()
+    for difference in differences:
+        pair = (difference.first, difference.second)
+        if is_significant(difference, correction, level):
+            better.add(pair if (difference.value > 0) == higher else pair[::-1])
+        else:
+            undecided |= {pair, pair[::-1]}
+    best = [model for model, at in place.items() if at == 1]
+    return {
+        estimate.model: Placing(
+            place=place.get(estimate.model),
+            within_noise=place.get(estimate.model, 1) > 1 and any((b, estimate.model) in undecided for b in best),
+            beats=tuple(other.model for other in estimates if (estimate.model, other.model) in better),
+        )
+        for estimate in estimates
+    }
+
+
+def places(values: Mapping[str, float], higher_is_better: bool) -> dict[str, int]:
+    """The place of every model that has a value; equal values share a place, and the following places stay empty.
+
+    Example:
+        >>> places({"a": 0.5, "b": 0.7, "c": 0.5, "d": 0.1}, higher_is_better=True)
+        {'b': 1, 'a': 2, 'c': 2, 'd': 4}
+        >>> places({"alone": 0.5}, higher_is_better=True)
+        {}
+    """
+    known = {model: value for model, value in values.items() if not math.isnan(value)}
+    if len(known) < 2:
+        return {}
+    order = sorted(known, key=lambda model: -known[model] if higher_is_better else known[model])
+    place = {order[0]: 1}
+    for position, (before, model) in enumerate(pairwise(order), start=2):
+        place[model] = place[before] if _equal(known[before], known[model]) else position
+    return place
+
+
+def _equal(one: float, other: float) -> bool:
+    return math.isclose(one, other, rel_tol=_ROUNDING, abs_tol=0.0)
+
+
+def letters(models: Iterable[str]) -> dict[str, str]:
+    """A letter for each model; two or more letters after the 26th.
+
+    Example:
+        >>> list(letters(f"model {i}" for i in range(28)).values())[24:]
+        ['y', 'z', 'aa', 'ab']
+    """
+    return {model: _letter(number) for number, model in enumerate(models)}
+
+
+def _letter(number: int) -> str:
+    before, last = divmod(number, 26)
+    return (_letter(before - 1) if before else "") + chr(ord("a") + last)
 
 
 _GREEK = {"alpha": "\N{GREEK SMALL LETTER ALPHA}", "beta": "β", "eps": "ε"}
 
-_LOWER = " ↓"
+WITHIN_NOISE, UNTRUSTED, LOWER = "†", "‡", "↓"
 
 
 def headings(metrics: Sequence[Metric]) -> list[tuple[str, str]]:
-    """What stands above each column in two lines; the upper one is empty where no neighbour shares it.
+    """Two lines of headings for each metric; neighbours that differ in one parameter share the upper line.
 
     Example:
         >>> from kgprobe.metrics import parse_all
         >>> headings(parse_all("PROBE(alpha=1), PROBE(alpha=-1), MR"))
         [('PROBE(β=0)', 'α=1'), ('PROBE(β=0)', 'α=−1'), ('', 'MR ↓')]
     """
-    found: list[tuple[str, str]] = []
-    while len(found) < len(metrics):
-        rest = metrics[len(found) :]
+    lines: list[tuple[str, str]] = []
+    while len(lines) < len(metrics):
+        rest = metrics[len(lines) :]
         run, name = _run(rest)
         if name is None:
-            found.append(("", _written(rest[0], rest[0].parameters) + _arrow(rest[0])))
+            lines.append(("", _written(rest[0], rest[0].parameters) + _arrow(rest[0])))
         else:
             shared = {key: value for key, value in rest[0].parameters.items() if key != name}
             above = _written(rest[0], shared) + _arrow(rest[0])
-            found += [(above, _assigned(name, metric.parameters[name])) for metric in rest[:run]]
-    return found
+            lines += [(above, _assigned(name, metric.parameters[name])) for metric in rest[:run]]
+    return lines
 
 
 def _run(metrics: Sequence[Metric]) -> tuple[int, str | None]:
-    """How many metrics from the first on differ in one parameter alone, and in which."""
+    """The number of metrics from the first on that differ only in one parameter, and its name."""
     varies: str | None = None
     for number, metric in enumerate(metrics[1:], start=1):
         differing = _differing(metrics[0], metric)
@@ -62,7 +181,7 @@ def _differing(one: Metric, other: Metric) -> list[str]:
 
 
 def _arrow(metric: Metric) -> str:
-    return "" if metric.higher_is_better else _LOWER
+    return "" if metric.higher_is_better else f" {LOWER}"
 
 
 def _written(metric: Metric, parameters: dict[str, Any]) -> str:
@@ -78,44 +197,26 @@ def _assigned(name: str, value: Any) -> str:
     return f"{letter} by default" if value is None else f"{letter}={spelled(value)}".replace("-", "\N{MINUS SIGN}")
 
 
-WITHIN_NOISE, UNTRUSTED, LOWER = "†", "‡", "↓"
-
 _MOST_REMARKS = 3
-
 _NUMBER = re.compile(r"(?<![\w.])\d[\d,]*\b")
 
 
 def notes(
-    comparison: Comparison,
-    correction: str,
-    marks: Collection[str],
-    *,
-    behind: bool,
-    intervals: bool,
-    letters: bool,
+    comparison: Comparison, correction: str, marks: Collection[str], *, behind: bool, intervals: bool, letters: bool
 ) -> Iterator[str]:
-    """Everything that a reader who has only the table needs to know.
-
-    Args:
-        comparison: What the table shows.
-        correction: The correction for many tests by which its marks are set.
-        marks: The marks that it has.
-        behind: Whether any model is behind the best.
-        intervals: Whether it shows intervals.
-        letters: Whether it shows the letters of the models that each is better than.
-    """
+    """The notes below a table: queries, marks, tests and intervals."""
     settings = comparison.settings
     yield from _about_queries(comparison)
     if LOWER in marks:
         yield f"{LOWER} lower is better."
     if comparison.differences:
         within = f"{WITHIN_NOISE} not significantly worse than the best" if WITHIN_NOISE in marks else ""
-        better = "raised letters are those of the models that this one is significantly better than" if letters else ""
+        better = "superscript letters name the models that this one is significantly better than" if letters else ""
         explained = "; ".join(filter(None, (within, better))) or _UNMARKED[behind]
         tests = _TESTS[settings.seeds].format(**vars(settings))
         yield (
-            f"{explained[0].upper()}{explained[1:]} (p at most {1 - settings.level:.3g} by {tests},"
-            f" corrected after {CORRECTIONS[correction]} for {counted(len(comparison.differences), 'test')})."
+            f"{explained[0].upper()}{explained[1:]} (p <= {1 - settings.level:.3g}, {tests},"
+            f" {CORRECTIONS[correction]} over {counted(len(comparison.differences), 'test')})."
         )
     if intervals:
         how = _INTERVALS[settings.seeds].format(**vars(settings))
@@ -142,24 +243,23 @@ _UNMARKED = {
 }
 
 _SEEDS = {
-    "fixed": "uncertainty is that of the queries, for these training runs",
-    "random": "uncertainty is that of queries and training runs",
+    "fixed": "intervals and tests reflect the sampling of queries, for these training runs",
+    "random": "intervals and tests reflect the sampling of queries and of training runs",
 }
-
 
 _TESTS = {
     "fixed": "paired permutation tests, {permutations:,} permutations of clusters",
-    "random": "paired t tests over clusters and seeds",
+    "random": "paired t-tests over clusters and seeds",
 }
 
 _INTERVALS = {
-    "fixed": "by bootstrap, {replicates:,} draws of clusters",
-    "random": "by the t distribution over clusters and seeds",
+    "fixed": "bootstrap, {replicates:,} draws of clusters",
+    "random": "t distribution over clusters and seeds",
 }
 
 
 def _grouped(remarks: Iterable[str]) -> list[str]:
-    """Remarks that differ in their numbers alone as one, each number from the least to the largest."""
+    """Remarks that differ only in their numbers, merged into one with ranges of numbers."""
     alike: dict[tuple[str, ...], list[list[str]]] = {}
     for remark in remarks:
         alike.setdefault(tuple(_NUMBER.split(remark)), []).append(_NUMBER.findall(remark))
@@ -179,27 +279,17 @@ def _about_trust(comparison: Comparison) -> str:
     remarks = _grouped(filter(None, doubted))
     more = [f"and {len(remarks) - _MOST_REMARKS:,} more"] if len(remarks) > _MOST_REMARKS else []
     reasons = "; ".join([*remarks[:_MOST_REMARKS], *more])
-    return f"{UNTRUSTED} the interval cannot be trusted" + (f": {reasons}." if reasons else ".")
+    return f"{UNTRUSTED} the interval is not reliable" + (f": {reasons}." if reasons else ".")
 
 
-_MOST_COLUMNS = 12
-
-"""Groups stand side by side as long as that makes no more columns of numbers than this; then below each other."""
-
+_MOST_COLUMNS = 12  # with more columns, groups are shown below each other instead of side by side
 _ALPHABET = 26
-
 Group = tuple[tuple[str, Any], ...]
 
 
 @dataclass(frozen=True)
 class Style:
-    """What a table shows besides values, deviations, places and the mark of those within noise.
-
-    Attributes:
-        intervals: Whether to show the confidence interval of every value.
-        letters: Whether to raise the letters of the models that each is better than beyond noise.
-        digits: Digits behind the point; by default fewer for large numbers.
-    """
+    """Options of a table: confidence intervals, letters of the significantly worse models, number of decimals."""
 
     intervals: bool = False
     letters: bool = False
@@ -209,16 +299,9 @@ class Style:
 def comparison_grid(
     comparison: Comparison, correction: str, style: Style | None = None, remarks: Iterable[str] = ()
 ) -> Grid:
-    """A comparison as a table for people.
-
-    Args:
-        comparison: The estimates and differences.
-        correction: The correction for many tests by which marks are set: ``holm`` or ``bh``.
-        style: What to show.
-        remarks: Further notes.
-    """
+    """A comparison as a table."""
     shown = style or Style()
-    columns, lines = _Layout(comparison, correction, shown).made()
+    columns, lines = _Layout(comparison, correction, shown).table()
     marks = {mark for line in lines for cell in line.cells for mark in cell.marks}
     behind = any((cell.place or 1) > 1 for line in lines for cell in line.cells)
     marks |= {LOWER for column in columns if any(LOWER in heading for heading in column.headings)}
@@ -227,7 +310,7 @@ def comparison_grid(
 
 
 class _Layout:
-    """Where each estimate stands."""
+    """The columns and rows of the table of a comparison."""
 
     def __init__(self, comparison: Comparison, correction: str, style: Style) -> None:
         estimates = comparison.estimates
@@ -236,14 +319,14 @@ class _Layout:
         self.models = list(dict.fromkeys(estimate.model for estimate in estimates))
         self.metrics = list(dict.fromkeys(estimate.metric for estimate in estimates))
         self.groups: list[Group] = list(dict.fromkeys(tuple(estimate.group.items()) for estimate in estimates))
-        self.found = {(question(estimate), estimate.model): estimate for estimate in estimates}
+        self.estimates = {(question(estimate), estimate.model): estimate for estimate in estimates}
         self.letter = letters(self.models)
 
-    def made(self) -> tuple[list[Column], list[GridRow]]:
-        """Columns and rows: groups across where they have room, else down."""
+    def table(self) -> tuple[list[Column], list[GridRow]]:
+        """Columns and rows; groups are side by side if there is room, else below each other."""
         down = len(self.groups) > 1 and len(self.groups) * len(self.metrics) > _MOST_COLUMNS
         blocks = [[group] for group in self.groups] if down else [self.groups]
-        names = [key for key, _ in _seen(self.groups[0])] if down else []
+        names = [key for key, _ in _labelled(self.groups[0])] if down else []
         above = [("" if down else _named(group), *lines) for group in blocks[0] for lines in headings(self.metrics)]
         kept = [level for level in range(3) if any(lines[level] for lines in above)]
         firsts = [*map(one_line, names), *([""] if self.style.letters else []), "model"]
@@ -252,8 +335,8 @@ class _Layout:
         return columns, [line for groups in blocks for line in self._block(groups, named=down)]
 
     def _block(self, groups: list[Group], *, named: bool) -> list[GridRow]:
-        """A row for each model, with the numbers of these groups side by side."""
-        names = [Cell(one_line(as_text(value))) for _, value in _seen(groups[0])] if named else []
+        """One row per model, with the values of these groups side by side."""
+        names = [Cell(one_line(as_text(value))) for _, value in _labelled(groups[0])] if named else []
         numbers = [self._numbers(metric, group) for group in groups for metric in self.metrics]
         lines = []
         for model, *cells in zip(self.models, *numbers, strict=True):
@@ -263,41 +346,41 @@ class _Layout:
         return lines
 
     def _numbers(self, metric: Metric, group: Group) -> list[Cell]:
-        """A column of numbers, all with the same number of digits behind the point."""
+        """A column of values with the same number of decimals."""
         asked = (str(metric), group)
-        estimates = [self.found[asked, model] for model in self.models]
+        estimates = [self.estimates[asked, model] for model in self.models]
         digits = _digits(e.value for e in estimates) if self.style.digits is None else self.style.digits
         return [self._cell(estimate, self.standings[asked][estimate.model], digits) for estimate in estimates]
 
-    def _cell(self, estimate: Estimate, standing: Placing, digits: int) -> Cell:
+    def _cell(self, estimate: Estimate, placing: Placing, digits: int) -> Cell:
         limits = [_number(limit, digits) for limit in (estimate.interval.low, estimate.interval.high)]
-        marks = [WITHIN_NOISE] * standing.within_noise + [UNTRUSTED] * (not estimate.interval.trusted)
+        marks = [WITHIN_NOISE] * placing.within_noise + [UNTRUSTED] * (not estimate.interval.trusted)
         if self.style.letters:
-            apart = "," if len(self.models) > _ALPHABET else ""
-            marks.append(apart.join(self.letter[model] for model in standing.beats))
+            comma = "," if len(self.models) > _ALPHABET else ""
+            marks.append(comma.join(self.letter[model] for model in placing.beats))
         return Cell(
             text=_number(estimate.value, digits),
             deviation="" if estimate.std is None else _number(estimate.std, digits),
             interval=f"[{', '.join(limits)}]" if self.style.intervals and all(limits) else "",
-            place=standing.place,
+            place=placing.place,
             marks=" ".join(filter(None, marks)),
         )
 
 
-def _seen(group: Group) -> Group:
-    """What tells a group from others for people: the name of a relation instead of its number."""
-    named = dict(group)
-    if "relation_label" in named:
-        named["relation"] = named.pop("relation_label")
-    return tuple(named.items())
+def _labelled(group: Group) -> Group:
+    """A group with the label of a relation in place of its id."""
+    columns = dict(group)
+    if "relation_label" in columns:
+        columns["relation"] = columns.pop("relation_label")
+    return tuple(columns.items())
 
 
 def _named(group: Group) -> str:
-    return ", ".join(f"{key} {as_text(value)}" for key, value in _seen(group))
+    return ", ".join(f"{key} {as_text(value)}" for key, value in _labelled(group))
 
 
 def _digits(values: Iterable[float]) -> int:
-    """Four digits behind the point, fewer where the largest number has many in front of it."""
+    """The number of decimals: four, fewer if the largest number is large."""
     largest = max((abs(value) for value in values if math.isfinite(value)), default=0.0)
     return 4 if largest < 10 else 2 if largest < 1000 else 1
 

@@ -1,4 +1,4 @@
-"""Grids: columns with headings, rows of cells and notes, and how they are rendered in a terminal or as data."""
+"""Tables as values (`Grid`), and their rendering in a terminal; rows as JSON and CSV."""
 
 from __future__ import annotations
 
@@ -7,10 +7,14 @@ import io
 import json
 import math
 import unicodedata
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
+from os import PathLike
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from kgprobe.errors import UsageError
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -18,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def as_text(value: Any) -> str:
-    """A value as a person wants to read it.
+    """A value as text for tables.
 
     Example:
         >>> as_text(0.123456), as_text(1234567), as_text(None), as_text(1e-9)
@@ -38,7 +42,7 @@ def as_text(value: Any) -> str:
 
 
 def counted(number: int, one: str, several: str | None = None) -> str:
-    """A number with the word for what is counted.
+    """A number with its noun in singular or plural.
 
     Example:
         >>> counted(1, "test"), counted(2000, "query", "queries")
@@ -48,40 +52,47 @@ def counted(number: int, one: str, several: str | None = None) -> str:
 
 
 def one_line(text: str) -> str:
-    r"""A text that can stand in a cell: nothing in it moves the cursor, ends the line or turns what follows around.
+    r"""A text without line breaks, control characters and marks of writing direction, fit for a table cell.
 
     Example:
         >>> one_line("two\nlines"), one_line("\x1b[31mred"), one_line("\u202eturned")
         ('two lines', ' [31mred', 'turned')
     """
-    return "".join("" if c in _TURNS else _REPLACED.get(unicodedata.category(c), c) for c in text)
+    return "".join("" if c in _DIRECTION_MARKS else _REPLACED.get(unicodedata.category(c), c) for c in text)
 
 
-_TURNS = "\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
-
-"""Marks of the direction of writing, which would reach beyond the name that they are in."""
-
+_DIRECTION_MARKS = "\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
 _REPLACED = {"Cc": " ", "Zl": " ", "Zp": " ", "Cs": "\ufffd"}
-
 Record = Mapping[str, Any]
 
+
+def ending_of(path: str | PathLike[str], known: Collection[str], what: str = "report") -> str:
+    """The lower-case ending of a file name, such as ``.tex``; a UsageError if it is not among the known ones.
+
+    Example:
+        >>> ending_of("table.TEX", [".md", ".tex"])
+        '.tex'
+    """
+    ending = Path(path).suffix.lower()
+    if ending not in known:
+        raise UsageError(f"{path}: unknown file type for a {what}", remedy=f"choose one of {', '.join(known)}")
+    return ending
+
+
 PLACES = {1: "1st", 2: "2nd", 3: "3rd"}
-
-MEDALS = {1: "F8A602", 2: "A5A5B1", 3: "D36A49"}
-
-"""The paper's gold, silver and bronze."""
+MEDALS = {1: "F8A602", 2: "A5A5B1", 3: "D36A49"}  # the paper's gold, silver and bronze
 
 
 @dataclass(frozen=True)
 class Cell:
-    """A name or a number with what stands beside it.
+    """A name or a number with its annotations.
 
     Attributes:
         text: The name or number.
-        deviation: Its deviation over seeds, as a number.
+        deviation: Its standard deviation over seeds.
         interval: Its confidence interval.
-        place: 1, 2 or 3, if it is among the best of its column.
-        marks: Signs that the notes explain, to be raised.
+        place: Its place in the column; 1, 2 and 3 are highlighted.
+        marks: Superscript signs that the notes explain.
     """
 
     text: str
@@ -92,19 +103,13 @@ class Cell:
 
     @property
     def beside(self) -> str:
-        """Deviation and interval."""
         deviation = f"±{self.deviation}" if self.deviation else ""
         return " ".join(filter(None, (deviation, self.interval)))
 
 
 @dataclass(frozen=True)
 class Column:
-    """A column.
-
-    Attributes:
-        headings: One for each line of headings; equal ones side by side are one that spans several columns.
-        numeric: Whether it holds numbers, which stand below each other by their last digit.
-    """
+    """A column: one heading per heading line (equal neighbours are merged), and whether it is right-aligned."""
 
     headings: tuple[str, ...]
     numeric: bool = False
@@ -112,12 +117,7 @@ class Column:
 
 @dataclass(frozen=True)
 class GridRow:
-    """A row of cells.
-
-    Attributes:
-        cells: One for each column.
-        opens: Whether a block of rows begins here.
-    """
+    """A row of cells; `opens` marks the start of a block of rows."""
 
     cells: tuple[Cell, ...]
     opens: bool = False
@@ -125,12 +125,12 @@ class GridRow:
 
 @dataclass(frozen=True)
 class Grid:
-    """A table for people; all its texts are free of line breaks and control characters.
+    """A table; its texts have no line breaks and no control characters.
 
     Attributes:
         columns: The columns.
         lines: The rows.
-        notes: Sentences that explain the marks and say how the numbers came to be.
+        notes: Sentences below the table that explain marks and methods.
 
     Example:
         >>> grid = grid_of([{"metric": "MRR", "value": 0.25}])
@@ -144,30 +144,30 @@ class Grid:
 
     @property
     def levels(self) -> int:
-        """How many lines of headings there are."""
+        """The number of heading lines."""
         return max((len(column.headings) for column in self.columns), default=0)
 
     @property
     def places(self) -> list[int]:
-        """The places that any cell has."""
+        """The highlighted places that occur."""
         return sorted({cell.place for line in self.lines for cell in line.cells if cell.place in PLACES})
 
     def spans(self, level: int) -> Iterator[tuple[str, int]]:
-        """The headings of a line, each with the number of its columns; one never reaches beyond that above it."""
+        """The headings of a line with the number of columns of each; a span never exceeds the one above."""
         for headings, span in groupby(self.columns, lambda column: column.headings[: level + 1]):
             width = len(list(span))
-            # Columns of equal names are different columns, and so are those without a heading.
+            # Equal headings of the last line, and empty ones, are not merged.
             shared = headings[level] and level + 1 < self.levels
             yield from [(headings[level], width)] if shared else [(headings[level], 1)] * width
 
 
 def columns_of(rows: Sequence[Record]) -> list[str]:
-    """The columns of all rows, in the order in which they first appear."""
+    """The keys of all rows, in order of first appearance."""
     return list(dict.fromkeys(key for row in rows for key in row))
 
 
 def grid_of(rows: Sequence[Record]) -> Grid:
-    """Rows of results as a table: a column for each key, numbers to the right."""
+    """Rows as a table with one column per key; numeric columns are right-aligned."""
     names = columns_of(rows)
     numeric = [all(isinstance(row.get(name), int | float | None) for row in rows) for name in names]
     columns = [Column((one_line(name),), right) for name, right in zip(names, numeric, strict=True)]
@@ -176,7 +176,7 @@ def grid_of(rows: Sequence[Record]) -> Grid:
 
 
 def json_text(rows: Sequence[Record]) -> str:
-    """A list of flat objects, one on each line; null where a number is not finite.
+    """Rows as a JSON list of flat objects, one per line; numbers that are not finite are null.
 
     Example:
         >>> print(json_text([{"metric": "MRR", "value": 0.1 + 0.2, "std": float("nan")}]), end="")
@@ -187,12 +187,12 @@ def json_text(rows: Sequence[Record]) -> str:
     if not rows:
         return "[]\n"
     lines = ",\n".join("  " + json.dumps(_finite(row), ensure_ascii=False) for row in rows)
-    # Half of a surrogate pair cannot be written as UTF-8; what Python writes for it is JSON too.
+    # A lone surrogate has no UTF-8 form; its backslash escape is valid JSON.
     return f"[\n{lines}\n]\n".encode("utf-8", "backslashreplace").decode()
 
 
 def csv_text(rows: Sequence[Record]) -> str:
-    """Comma-separated values with a heading; empty where a number is not finite.
+    """Rows as CSV with a header; numbers that are not finite are empty.
 
     Example:
         >>> print(csv_text([{"metric": "MRR", "value": 0.1 + 0.2, "std": None}]), end="")
@@ -200,7 +200,7 @@ def csv_text(rows: Sequence[Record]) -> str:
         MRR,0.30000000000000004,
     """
     lines = _Lines()
-    # A lone carriage return is quoted only where it is part of the line's end.
+    # The writer quotes a lone carriage return only if it is part of its line terminator.
     writer = csv.DictWriter(lines, columns_of(rows), restval="", lineterminator=_Lines.end)
     writer.writeheader()
     writer.writerows(_finite(row) for row in rows)
@@ -208,7 +208,7 @@ def csv_text(rows: Sequence[Record]) -> str:
 
 
 class _Lines:
-    """Takes lines that end in CR LF, and keeps them ending in LF."""
+    """Collects lines that end in CR LF with LF endings."""
 
     end = "\r\n"
 
@@ -223,19 +223,18 @@ def _finite(row: Record) -> dict[str, Any]:
     return {key: None if isinstance(v, float) and not math.isfinite(v) else v for key, v in row.items()}
 
 
-_ENDLESS = 10_000
+_UNLIMITED_WIDTH = 10_000
 
 
 def terminal(grid: Grid, *, width: int | None = None, colour: bool = False) -> str:
-    """A table for the terminal, and its notes below.
+    """A table for the terminal, with its notes below.
 
     Args:
         grid: The table.
-        width: The number of letters on a line: a wider table is shown in parts; without it, all is on one line.
-        colour: Whether places are shown in colour too.
+        width: Characters per line; a wider table is split into parts. By default it is not split.
+        colour: Whether places are coloured.
 
     Example:
-        >>> from kgprobe.report.grid import grid_of
         >>> print(terminal(grid_of([{"metric": "MRR", "value": 0.25}])), end="")
         metric    value
         ───────────────
@@ -246,7 +245,7 @@ def terminal(grid: Grid, *, width: int | None = None, colour: bool = False) -> s
     text = io.StringIO()
     console = Console(
         file=text,
-        width=width or _ENDLESS,
+        width=width or _UNLIMITED_WIDTH,
         force_terminal=colour,
         highlight=False,
         markup=False,
@@ -265,7 +264,7 @@ def terminal(grid: Grid, *, width: int | None = None, colour: bool = False) -> s
 
 
 def _parts(grid: Grid, width: int | None) -> Iterator[Grid]:
-    """The table in parts that fit on a line, each with the columns that name its rows."""
+    """The table split into parts that fit on a line; each part repeats the columns before the first number."""
     names = next((i for i, column in enumerate(grid.columns) if column.numeric), len(grid.columns))
     if width is None or names == len(grid.columns) or _width(grid) <= width:
         yield grid
@@ -287,7 +286,7 @@ def _cut(grid: Grid, names: int, start: int, end: int) -> Grid:
 def _width(grid: Grid) -> int:
     from rich.console import Console
 
-    return Console(width=_ENDLESS).measure(_table(grid)).maximum
+    return Console(width=_UNLIMITED_WIDTH).measure(_table(grid)).maximum
 
 
 def _table(grid: Grid) -> Table:
@@ -308,7 +307,7 @@ def _table(grid: Grid) -> Table:
 
 
 def _column(cells: Sequence[Cell], column: Column) -> list[Text]:
-    """The cells of a column; numbers end below each other, whatever stands behind them."""
+    """The cells of a column; numbers are aligned, whatever their annotations."""
     from rich.cells import cell_len
     from rich.text import Text
 

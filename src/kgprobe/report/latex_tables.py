@@ -1,4 +1,4 @@
-"""Tables in LaTeX, and any text as LaTeX."""
+"""Tables in LaTeX, and escaping of any text for LaTeX."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ import unicodedata
 
 from kgprobe.report.grid import MEDALS, Cell, Column, Grid
 
-# ruff: noqa: RUF001 (letters that look like others are what this file is about)
+# ruff: noqa: RUF001 (Greek letters on purpose)
 
 _SIGNS = {c: "\\" + c for c in "&%$#_{}"} | {
     "\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "`": r"\textasciigrave{}",
     "<": r"\textless{}", ">": r"\textgreater{}", "|": r"\textbar{}", '"': "''",
-    "[": "{[}", "]": "{]}", "*": "{*}",  # after the end of a row they would be read as its options
+    "[": "{[}", "]": "{]}", "*": "{*}",  # after \\ they would be read as its options
     "†": r"\textdagger{}", "‡": r"\textdaggerdbl{}", "±": r"$\pm$", "−": "$-$", "×": r"$\times$", "·": r"$\cdot$",
     "≤": r"$\leq$", "≥": r"$\geq$", "≈": r"$\approx$", "∞": r"$\infty$", "↑": r"$\uparrow$", "↓": r"$\downarrow$",
     "←": r"$\leftarrow$", "→": r"$\rightarrow$", "°": r"$^\circ$", "µ": r"$\mu$", "§": r"\S{}", "©": r"\copyright{}",
@@ -29,27 +29,21 @@ _ACCENTS = {
 }  # fmt: skip
 
 _GREEK = re.compile(r"GREEK (SMALL|CAPITAL) LETTER ([A-Z]+|FINAL SIGMA)")
-
 _COMMANDS = {"LAMDA": "lambda", "EPSILON": "varepsilon", "PHI": "varphi", "FINAL SIGMA": "varsigma"}
-
 _LATIN = {name: name[0] for name in ("ALPHA", "BETA", "EPSILON", "ZETA", "IOTA", "KAPPA", "MU", "NU", "OMICRON", "TAU")}
 
-_LATIN |= {"ETA": "H", "RHO": "P", "CHI": "X"}
-
-"""Capitals that LaTeX does not have because Latin ones look the same."""
+_LATIN |= {"ETA": "H", "RHO": "P", "CHI": "X"}  # Greek capitals for which LaTeX uses Latin letters
 
 _KNOWN_GREEK = set("αβγδεζηθικλμνξοπρςστυφχψωΑΒΓΔΕΖΗΘΙΚΛΜΝΞΟΠΡΣΤΥΦΧΨΩ")
-
 _RAISED = re.compile(r"<(super|sub)> ([0-9A-F]{4})")
-
 _LIGATURES = re.compile(r"-(?=-)|'(?=')")
 
 
 def latex_text(text: str) -> str:
-    r"""A text as LaTeX shows it with no package and no font beyond its own.
+    r"""A text escaped for LaTeX without additional packages or fonts.
 
-    Letters with accents, Greek letters and common signs become commands. Of anything else (other scripts, emoji), the
-    code point is written, so that different names stay different.
+    Accented letters, Greek letters and common signs become commands. Other characters (other scripts, emoji) are
+    written as code points, so that different names stay different.
 
     Example:
         >>> latex_text("R&D_1 50% é α"), latex_text("\N{CJK UNIFIED IDEOGRAPH-4E2D}")
@@ -99,14 +93,12 @@ def _accented(letter: str) -> str:
 
 
 _PACKAGES = r"\usepackage{booktabs} \usepackage{graphicx} \usepackage{xcolor} \usepackage{colortbl}"
-
 _EMPHASIS = {1: r"\textbf", 2: r"\underline", 3: r"\textit"}
-
 _LEGEND = {1: "gold and bold, the best", 2: "silver and underlined, the second", 3: "bronze and italic, the third"}
 
 
 def latex(grid: Grid) -> str:
-    r"""The bare ``tabular``, which needs booktabs; nothing, where there is no column.
+    r"""The ``tabular`` of a table, which needs booktabs; empty for a table without columns.
 
     Example:
         >>> from kgprobe.report.grid import grid_of
@@ -141,13 +133,13 @@ def _tabular(grid: Grid) -> list[str]:
 
 
 def latex_table(grid: Grid, *, caption: str | None = None, label: str | None = None, standalone: bool = False) -> str:
-    r"""A ``table`` with the notes below, shrunk where it is wider than the column.
+    r"""A ``table`` float with the notes below, scaled down if it is wider than the text column.
 
     Args:
         grid: The table.
-        caption: LaTeX of the caption, used as it is.
-        label: What ``\ref`` calls it.
-        standalone: Whether to write a whole document.
+        caption: LaTeX source of the caption.
+        label: The label for ``\ref``.
+        standalone: Whether to write a complete document.
 
     Example:
         >>> from kgprobe.report.grid import grid_of
@@ -186,7 +178,7 @@ def _document(body: list[str]) -> list[str]:
 
 
 def _headings(grid: Grid, level: int) -> list[str]:
-    """A line of headings, and the rules below those that span columns."""
+    """A heading line, and the rules below headings that span columns."""
     cells, rules, start = [], [], 1
     for heading, width in grid.spans(level):
         text = latex_text(heading)
@@ -199,7 +191,7 @@ def _headings(grid: Grid, level: int) -> list[str]:
 
 
 def _column(cells: list[Cell], column: Column) -> list[str]:
-    """The cells of a column; what stands behind the numbers takes the same room in each."""
+    """The cells of a column; annotations have the same width in each, so that numbers align."""
     if not column.numeric:
         return [latex_text(cell.text) for cell in cells]
     shown = [_number(cell) for cell in cells]

@@ -1,4 +1,4 @@
-"""Tables in Markdown and in HTML for notebooks."""
+"""Tables in Markdown, and in HTML for notebooks."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from kgprobe.report.grid import MEDALS, PLACES, Cell, Column, Grid
 
 _SPECIAL = re.compile(r"[\\`*\[\]<>|~$]|(?<![^\W_])_|&(?=#?\w+;)")
 
-"""What Markdown or its tables would read as anything but itself; an underscore only where it could open emphasis."""
+"""Characters that Markdown tables would interpret; an underscore only where it could start emphasis."""
 
 
 def markdown(grid: Grid) -> str:
-    r"""A table in Markdown, and its notes below.
+    r"""A table in Markdown, with its notes below.
 
     Example:
         >>> from kgprobe.report.grid import grid_of
@@ -32,7 +32,7 @@ def markdown(grid: Grid) -> str:
 
 
 def escaped(text: str) -> str:
-    """A text that Markdown shows as it is."""
+    """A text with the special characters of Markdown escaped."""
     return _SPECIAL.sub(lambda found: "\\" + found[0], text)
 
 
@@ -48,12 +48,11 @@ def _cell(cell: Cell) -> str:
 
 
 _CELL = "padding:.25em .6em;white-space:nowrap;"
-
 _LINE = "1px solid #8888"
 
 
 def html(grid: Grid) -> str:
-    """A table in HTML, and its notes below.
+    """A table in HTML, with its notes below.
 
     Example:
         >>> from kgprobe.report.grid import grid_of
@@ -94,7 +93,7 @@ def _side(column: Column) -> str:
 
 
 def _column(cells: Sequence[Cell], column: Column) -> list[str]:
-    """The cells of a column; what stands behind the numbers takes the same room in each."""
+    """The cells of a column; annotations have the same width in each, so that numbers align."""
     raised = [" ".join(filter(None, (PLACES.get(cell.place or 0, ""), cell.marks))) for cell in cells]
     rooms = [max(map(len, texts)) for texts in ([cell.beside for cell in cells], raised)]
     return [

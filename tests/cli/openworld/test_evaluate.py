@@ -40,7 +40,7 @@ def test_what_is_ranked_is_kept_and_the_rest_goes_on(kgprobe, world: Path, tmp_p
     kept = out / "random" / "final.open.parquet"
     written = kept.stat().st_mtime_ns
     second = kgprobe("openworld", "evaluate", "random", "entity-frequency", "-w", world, "-o", out, *FEW)
-    assert "1 of 2 checkpoints are ranked already" in second.err
+    assert "1 of 2 checkpoints are already ranked" in second.err
     assert kept.stat().st_mtime_ns == written
     assert first.out.splitlines()[2].split() == second.out.splitlines()[2].split()
     kgprobe("openworld", "evaluate", "random", "-w", world, "-o", out, *FEW, "--force")
@@ -97,7 +97,7 @@ def test_a_model_is_ranked_in_every_world_with_the_facts_that_it_learned(kgprobe
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (("--task", "all", "--facts", -1), "facts is -1"),
+        (("--task", "all", "--facts", -1), "triples is -1"),
         (("--queries", 0, "--least", 0), "least_answers is 0"),
         (("--least", 99), "no tail query has 99 hard answers"),
         (("--metric", "nope"), "nope"),

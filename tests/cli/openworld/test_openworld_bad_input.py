@@ -49,7 +49,7 @@ def of_other_queries(pair: RankPair) -> dict[str, Ranks]:
     ("change", "problem"),
     [
         (unanswered, "1 of 15 queries have no known answer"),
-        (not_true, "1 of 60 rows of the open table are not in the closed one, but what is known must be true"),
+        (not_true, "1 of 60 rows of the open table are not in the closed one, but known answers must be"),
         (of_another_model, "the open table has the model 'model-1', the closed one 'other'"),
         (of_other_queries, "12 of 60 rows of the open table are not in the closed one"),
     ],
@@ -84,7 +84,7 @@ def test_a_world_whose_known_facts_are_missing(kgprobe: Command, tmp_path: Path)
     columns = dict(zip(("head", "relation", "tail"), facts.T, strict=True))
     pq.write_table(pa.table(columns), tmp_path / "w" / "missing.parquet")
     run = kgprobe("openworld", "evaluate", "random", "-w", tmp_path / "w", "-o", tmp_path / "out")
-    refused(run, tmp_path / "w", "1 facts are in known and in missing", "give every fact once")
+    refused(run, tmp_path / "w", "1 triples are in both known and missing", "give every triple once")
 
 
 def test_a_published_query_without_a_known_answer(kgprobe: Command, tmp_path: Path) -> None:

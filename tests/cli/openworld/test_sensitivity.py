@@ -40,7 +40,7 @@ def test_the_table_leaves_out_what_is_the_same_everywhere(kgprobe: Command, grap
     run = kgprobe("openworld", "sensitivity", "-g", graph_dir, "--missing", "0.25")
     lines = run.out.splitlines()
     assert re.split(r"\s{2,}", lines[0])[:4] == ["metric", "shown", "slope open", "slope closed"]
-    assert "shown: the share of a true improvement" in run.err
+    assert "shown: share of a true improvement" in run.err
     assert len(lines) >= 2 + len(OPEN_WORLD_METRICS)
     both = kgprobe("openworld", "sensitivity", "-g", graph_dir, "--missing", "0.25", "--missing", "0.1")
     assert both.out.split()[:3] == ["metric", "missing", "shown"]

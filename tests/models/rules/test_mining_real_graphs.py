@@ -36,7 +36,7 @@ def test_one_rule_of_wn18rr_is_supported_by_loops_alone(data: Path) -> None:
     assert np.count_nonzero((rules.length == 1) & (rules.precision >= 0.1)) == 4
 
 
-@pytest.mark.parametrize("name", ["umls", "kinship"])
+@pytest.mark.parametrize("name", [pytest.param("umls", marks=pytest.mark.slow), "kinship"])
 def test_paths_are_products_of_dense_matrices_and_go_with_their_fact(data: Path, name: str) -> None:
     graph = adjacency(data, name)
     relation = int(np.bincount(graph.triples[:, 1]).argmax())

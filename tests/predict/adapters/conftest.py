@@ -57,8 +57,8 @@ def make():
     """Makes a model by name, with weights that are not those of any initialiser."""
 
     def make(name: str, *, inverse: bool = False, entities: int = ENTITIES, relations: int = RELATIONS, **settings):
-        facts = KGInfo(entities, relations, create_inverse_triples=inverse)
+        sizes = KGInfo(entities, relations, create_inverse_triples=inverse)
         settings.setdefault("random_seed", 0)
-        return stirred(model_resolver.lookup(name)(triples_factory=facts, **settings))
+        return stirred(model_resolver.lookup(name)(triples_factory=sizes, **settings))
 
     return make

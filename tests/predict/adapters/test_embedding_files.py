@@ -23,7 +23,7 @@ from kgprobe.predict.adapters.embedding_files import (
     open_embeddings,
     write_embeddings,
 )
-from kgprobe.predict.adapters.embedding_header import parse_header
+from kgprobe.predict.adapters.interactions import parse_header
 from kgprobe.predict.scorers import SIDES, Dot, EmbeddingScorer, GroupNorm, Side
 
 Array = NDArray[Any]
@@ -108,7 +108,7 @@ def _scores(scorer: Any, side: Side, given: Array, relation: Array) -> Array:
     queries, table = scorer.encode_queries(side, given, relation), scorer.candidates(side)
     assert (queries.dtype, table.dtype, table.flags.c_contiguous) == (np.float32, np.float32, True)
     pairs = [np.repeat(queries, len(table), axis=0), np.tile(table, (len(queries), 1))]
-    return scorer.similarity.record(*pairs).reshape(len(queries), len(table))
+    return scorer.similarity.canonical(*pairs).reshape(len(queries), len(table))
 
 
 def _assert_scores(scorer: Any, expected: Array, bias: Array | float = 0.0) -> None:
@@ -231,7 +231,7 @@ def test_computed_queries_that_contradict_each_other(tmp_path: Path) -> None:
     tails[2, 4] += 1
     path = _write(tmp_path / "m.npz", {"similarity": "dot"}, entity=ENTITY, tail_query=tails, triples=TEST[::-1])
     assert _problems(path) == [
-        "triples: not those that are ranked in rows 0-3 (counted from 0)",
+        "triples: differ from the ranked ones in rows 0-3 (counted from 0)",
         "tail_query: rows of the same query differ (counted from 0): 0 and 2",
     ]
     assert _problems(path, TEST[:3]) == [
@@ -251,14 +251,14 @@ def test_what_does_not_fit_is_listed_at_once(tmp_path: Path) -> None:
     header = {"model": "ComplEx", "entities": ["ada", "bob", "cyd", "dan", "dan"], "relations": ["knows", "hates"]}
     path = _write(tmp_path / "m.npz", header, entity=ENTITY[:4, :5], relation=np.ones((3, 5), dtype=int), extra=BIAS)
     assert _problems(path) == [
-        "array 'extra' has no place here; there are: entity, entity_bias, relation",
+        "array 'extra' is not expected; there are: entity, entity_bias, relation",
         "entity: 4 rows, but there are 5 entities",
         "relation: holds int64, expected float16, bfloat16, float32 or float64",
         "relation: 3 rows, but there are 2 relations",
         "entity: 5 coordinates, but ComplEx has as many imaginary as real parts",
         "entities: 1 names given more than once: 'dan'",
         "entities: 1 names of the graph that are not given: 'eve'",
-        "relations: 1 names that the graph does not have, or has twice: 'hates'",
+        "relations: 1 names that the graph does not have, or has more than once: 'hates'",
         "relations: 1 names of the graph that are not given: 'likes'",
     ]
 
@@ -267,7 +267,7 @@ def test_numbers_that_are_none_are_listed_at_once(tmp_path: Path) -> None:
     entity, relation, bias = ENTITY.copy(), RELATION.astype(np.float64), BIAS.copy()
     entity[[1, 2], 0], relation[0, 0], bias[4] = np.nan, 1e200, np.inf
     path = _write(tmp_path / "m.npz", {"model": "DistMult"}, entity=entity, relation=relation, entity_bias=bias)
-    said = "rows hold NaN, infinity or what float32 cannot hold"
+    said = "rows hold NaN, infinity or numbers beyond float32"
     assert _problems(path) == [
         f"entity_bias: 1 {said}: 4 (counted from 0)",
         f"entity: 2 {said}: 1-2 (counted from 0)",
@@ -320,7 +320,7 @@ def test_nothing_is_written_that_could_not_be_ranked(tmp_path: Path) -> None:
     before = path.read_bytes()
     with pytest.raises(DataError) as caught:
         write_embeddings(path, {"model": "ComplEx", "gama": 3}, COMPLEX)
-    assert caught.value.problems[0].startswith("header: 'gama' has no meaning here")
+    assert caught.value.problems[0].startswith("header: 'gama' is not expected")
     with pytest.raises(DataError) as caught:
         write_embeddings(path, {"model": "RotatE"}, {"entity": ENTITY[:, :5], "relation": RELATION.astype(int)})
     assert caught.value.problems == [
@@ -328,7 +328,7 @@ def test_nothing_is_written_that_could_not_be_ranked(tmp_path: Path) -> None:
         "relation: one row has shape (6,), expected (2,)",
         "entity: 5 coordinates, but RotatE has as many imaginary as real parts",
     ]
-    with pytest.raises(UsageError, match="format is not known"):
+    with pytest.raises(UsageError, match="unknown format"):
         write_embeddings(tmp_path / "m.bin", {"model": "ComplEx"}, COMPLEX)
     assert path.read_bytes() == before
     assert list(tmp_path.iterdir()) == [path]
@@ -425,20 +425,20 @@ def test_arrays_that_fit(header: dict[str, Any], shapes: dict[str, tuple[int, ..
             [
                 "no array 'head_entity'",
                 "no array 'tail_entity'",
-                "array 'entity' has no place here; nearest: tail_entity, head_entity, entity_bias",
+                "array 'entity' is not expected; nearest: tail_entity, head_entity, entity_bias",
             ],
         ),
         (
             {"model": "TransE", "p": 1},
             {"entity": (5, 8), "relation": (2, 8), "entity_bias": (5,)},
-            ["array 'entity_bias' has no place here; nearest: entity"],
+            ["array 'entity_bias' is not expected; nearest: entity"],
         ),
         (
             {"model": "DistMult"},
             {"entity": (5,), "relation": (2, 8)},
             ["entity: shape (5,), expected [entities, dimension]"],
         ),
-        ({"model": "DistMult"}, {"entity": (5, 0), "relation": (2, 0)}, ["entity: the vectors have no coordinates"]),
+        ({"model": "DistMult"}, {"entity": (5, 0), "relation": (2, 0)}, ["entity: the embeddings have no coordinates"]),
         (
             {"model": "DistMult"},
             {"entity": (), "relation": (2, 8)},
@@ -486,12 +486,12 @@ def test_ids_stand_for_names_that_are_not_there() -> None:
             ["a", "x", "a", "y"],
             ["a", "b", "c"],
             [
-                "entities: 2 names that the graph does not have, or has twice: 'x', 'y'",
+                "entities: 2 names that the graph does not have, or has more than once: 'x', 'y'",
                 "entities: 1 names given more than once: 'a'",
                 "entities: 2 names of the graph that are not given: 'b', 'c'",
             ],
         ),
-        (["a", "b"], ["a", "a"], ["entities: 2 names that the graph does not have, or has twice: 'a', 'b'"]),
+        (["a", "b"], ["a", "a"], ["entities: 2 names that the graph does not have, or has more than once: 'a', 'b'"]),
         (
             [],
             [f"e{i}" for i in range(12)],

@@ -9,10 +9,10 @@ import pytest
 from numpy.typing import NDArray
 
 from kgprobe.predict import scorers as protocols
-from kgprobe.predict.adapters import array_formats, interactions
-from kgprobe.predict.adapters.array_files import open_arrays
-from kgprobe.predict.adapters.array_formats import StoredArray
-from kgprobe.predict.adapters.interactions import INTERACTIONS, ComposedScorer, neighbours, read_table, unit_circle
+from kgprobe.predict.adapters import interactions
+from kgprobe.predict.adapters.array_files import StoredArray, open_arrays
+from kgprobe.predict.adapters.embedding_files import read_table
+from kgprobe.predict.adapters.interactions import INTERACTIONS, ComposedScorer, neighbours, unit_circle
 from kgprobe.predict.scorers import Dot, GroupNorm, Side, Similarity
 
 Array = NDArray[np.float64]
@@ -216,13 +216,13 @@ def test_phases_keep_their_precision_until_they_are_angles(tmp_path: Path) -> No
 def test_rows_that_are_not_finite_are_named_as_they_are_in_the_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(array_formats.StoredArray.blocks, "__defaults__", (32,))
+    monkeypatch.setattr(StoredArray.blocks, "__defaults__", (32,))
     values = np.ones((9, 2))
     values[2, 1], values[5, 0], values[6, 0], values[8, 1] = np.nan, np.inf, -np.inf, 1e39
     problems: list[str] = []
     read_table(_stored(tmp_path, values), problems, ids=np.arange(9)[::-1])
     assert problems == [
-        "table: 4 rows hold NaN, infinity or what float32 cannot hold: 2, 5-6, 8 (counted from 0)",
+        "table: 4 rows hold NaN, infinity or numbers beyond float32: 2, 5-6, 8 (counted from 0)",
     ]
 
 

@@ -88,7 +88,7 @@ def test_lists_are_a_model() -> None:
     "given", [None, 3, np.zeros((2, 2)), {"score": 1}, [1]], ids=lambda given: type(given).__name__
 )
 def test_what_is_no_model_is_refused(given: Any) -> None:
-    with pytest.raises(UsageError, match=f"{type(given).__name__} is nothing that can be ranked") as error:
+    with pytest.raises(UsageError, match=f"{type(given).__name__} cannot be ranked") as error:
         rank(given, GRAPH)
     assert "encode_queries" in error.value.problems[0]
 
@@ -99,7 +99,7 @@ def test_half_a_model_is_refused() -> None:
 
         def encode_queries(self, side: str, given: Any, relation: Any) -> Any: ...
 
-    with pytest.raises(UsageError, match="Half is nothing that can be ranked"):
+    with pytest.raises(UsageError, match="Half cannot be ranked"):
         rank(Half(), GRAPH)
 
 
@@ -229,7 +229,7 @@ def test_every_kind_is_recognised(kind: str, text: Callable[[Path], Any], tmp_pa
 def test_a_path_is_of_one_kind(kind: str, tmp_path: Path) -> None:
     write, name, *_ = KINDS[kind]
     path = write(tmp_path / name)
-    assert sum(source.is_meant(path) for source in ADAPTERS) == 1
+    assert sum(adapter.matches(path) for adapter in ADAPTERS) == 1
 
 
 @pytest.mark.parametrize("name", BASELINES)
@@ -240,7 +240,7 @@ def test_baselines_go_by_name(name: str, tmp_path: Path, monkeypatch: pytest.Mon
 
 
 def test_the_seed_is_that_of_the_random_baseline() -> None:
-    scorer = open_model("random", Opening(GRAPH_OPEN, OPENING.facts, seed=5)).scorer
+    scorer = open_model("random", Opening(GRAPH_OPEN, OPENING.ranked, seed=5)).scorer
     assert isinstance(scorer, RandomScores)
     assert scorer.seed == 5
 
@@ -248,7 +248,7 @@ def test_the_seed_is_that_of_the_random_baseline() -> None:
 def test_what_lists_leave_out_is_passed_on(tmp_path: Path) -> None:
     path = _lists(tmp_path / "mine.jsonl")
     for how in Unlisted:
-        model = open_model(path, Opening(GRAPH_OPEN, OPENING.facts, unlisted=how))
+        model = open_model(path, Opening(GRAPH_OPEN, OPENING.ranked, unlisted=how))
         assert isinstance(model.scorer, TopKLists)
         assert model.scorer.unlisted is how
         assert model.settings["unlisted"] == str(how)
@@ -270,7 +270,7 @@ def test_what_is_no_model_is_answered_with_all_that_it_can_be(name: str, tmp_pat
         path.mkdir()
     with pytest.raises(DataError, match="no model") as error:
         open_model(path, OPENING)
-    assert error.value.problems == ["it is nothing that is known"]
+    assert error.value.problems == ["not a recognised model file or folder"]
     assert all(source.what in error.value.remedy for source in ADAPTERS)
     assert all(baseline in error.value.remedy for baseline in BASELINES)
 

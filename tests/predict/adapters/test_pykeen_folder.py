@@ -1,6 +1,7 @@
 import json
 import pickle
 import random
+from dataclasses import asdict
 
 import numpy as np
 import pytest
@@ -22,7 +23,7 @@ from kgprobe.predict.adapters.pykeen_folder import (
     open_pykeen,
     save_for_ranking,
 )
-from kgprobe.predict.adapters.pykeen_scorer import PykeenVectors, scorer_of
+from kgprobe.predict.adapters.pykeen_scorer import PykeenEmbeddings, scorer_of
 
 TRIPLES = np.array([["b", "likes", "a"], ["a", "knows", "c"], ["c", "knows", "b"]])
 
@@ -36,7 +37,7 @@ GIVEN, RELATION = np.array([0, 1, 2, 0]), np.array([0, 1, 0, 1])
 def scores(scorer, side):
     if hasattr(scorer, "score"):
         return scorer.score(side, GIVEN, RELATION).numpy()
-    return scorer.similarity.record(
+    return scorer.similarity.canonical(
         scorer.encode_queries(side, GIVEN, RELATION).repeat(3, axis=0), np.tile(scorer.candidates(side), (4, 1))
     ).reshape(4, 3)
 
@@ -62,10 +63,10 @@ def scores(scorer, side):
 def test_one_line_is_enough(tmp_path, make, name, settings, inverse):
     model = make(name, inverse=inverse, entities=3, relations=2, **settings)
     save_for_ranking(model, None, tmp_path)
-    found, scorer, facts = open_pykeen(tmp_path, GRAPH)
+    found, scorer, metadata = open_pykeen(tmp_path, GRAPH)
     assert found == name
-    assert facts["create_inverse_triples"] is inverse
-    assert json.loads(json.dumps(facts)) == facts
+    assert metadata["create_inverse_triples"] is inverse
+    assert json.loads(json.dumps(metadata)) == metadata
     for side in ("head", "tail"):
         assert np.array_equal(scores(scorer, side), scores(scorer_of(model), side))
 
@@ -88,8 +89,8 @@ def test_after_the_pipeline(tmp_path):
     assert "model_kwargs" in caught.value.remedy
     assert not list((tmp_path / "without").iterdir())
     save_for_ranking(result.model, result.training, tmp_path / "with", result.configuration["model_kwargs"])
-    _, scorer, facts = open_pykeen(tmp_path / "with", GRAPH)
-    assert facts["model_kwargs"]["embedding_dim"] == 5
+    _, scorer, metadata = open_pykeen(tmp_path / "with", GRAPH)
+    assert metadata["model_kwargs"]["embedding_dim"] == 5
     backwards = np.array([2, 1, 0])  # PyKEEN numbers a, b, c; the graph c, b, a
     wanted = scorer_of(result.model).score("tail", backwards[GIVEN], 1 - RELATION)[:, backwards.tolist()]
     assert torch.equal(scorer.score("tail", GIVEN, RELATION), wanted)
@@ -111,7 +112,7 @@ def test_settings_that_cannot_be_seen_must_be_right(tmp_path, make):
     model = make("TransE", entities=3, relations=2, embedding_dim=4)
     with pytest.raises(UsageError) as caught:
         save_for_ranking(model, None, tmp_path, {"scoring_fct_norm": 2})
-    assert "its scores are not those of the model" in caught.value.problems[0]
+    assert "its scores differ" in caught.value.problems[0]
     assert not list(tmp_path.iterdir())
 
 
@@ -140,7 +141,7 @@ def test_the_model_is_left_as_it_was(tmp_path, make):
     model.train()
     save_for_ranking(model, None, tmp_path)
     assert all(module.training for module in model.modules())
-    assert isinstance(scorer_of(model), PykeenVectors)
+    assert isinstance(scorer_of(model), PykeenEmbeddings)
 
 
 @pytest.fixture(scope="module")
@@ -167,7 +168,7 @@ def folder_saved(result, tmp_path):
 
 def refusal(folder, **settings):
     with pytest.raises(DataError) as caught:
-        open_pykeen(folder_saved, GRAPH, **settings)
+        open_pykeen(folder, GRAPH, **settings)
     return caught.value
 
 
@@ -184,7 +185,7 @@ def test_a_pickled_model_is_refused_and_the_safe_way_named(folder_saved):
     error = refusal(folder_saved)
     assert "trained_model.pkl is a pickle" in error.problems[0]
     assert "save_for_ranking(result.model, result.training, FOLDER)" in error.remedy
-    assert "--trust-pickle" in error.remedy
+    assert "trust_pickle=True" in error.remedy
 
 
 def test_nothing_of_a_pickle_runs_unless_it_is_trusted(tmp_path):
@@ -206,17 +207,17 @@ def test_nothing_of_a_pickle_runs_unless_it_is_trusted(tmp_path):
 
 
 def test_a_trusted_pickle(folder_saved, result):
-    name, scorer, facts = open_pykeen(folder_saved, GRAPH, trust_pickle=True)
+    name, scorer, metadata = open_pykeen(folder_saved, GRAPH, trust_pickle=True)
     assert name == "ComplEx"
     assert same_vectors(scorer, result.model)
-    assert facts["parameters"] == result.model.num_parameters
-    assert json.loads(json.dumps(facts)) == facts
+    assert metadata["parameters"] == result.model.num_parameters
+    assert json.loads(json.dumps(metadata)) == metadata
 
 
 def test_the_safe_way_into_the_same_folder(folder_saved, result):
     save_for_ranking(result.model, result.training, folder_saved)
-    name, scorer, facts = open_pykeen(folder_saved, GRAPH)
-    assert (name, facts["model_kwargs"]) == ("ComplEx", {"embedding_dim": 4})
+    name, scorer, metadata = open_pykeen(folder_saved, GRAPH)
+    assert (name, metadata["model_kwargs"]) == ("ComplEx", {"embedding_dim": 4})
     assert same_vectors(scorer, result.model)
 
 
@@ -272,7 +273,7 @@ def test_a_trusted_pickle_that_is_truncated(folder_saved, kept):
 
 def test_a_trusted_pickle_of_something_else(folder_saved):
     torch.save({"a": 1}, folder_saved / "trained_model.pkl")
-    assert refusal(folder_saved, trust_pickle=True).problems == ["it holds a dict"]
+    assert refusal(folder_saved, trust_pickle=True).problems == ["it contains a dict"]
 
 
 def test_another_graph(folder_saved, result):
@@ -306,7 +307,7 @@ def read(folder, content):
 
 def test_round_trip(tmp_path):
     settings = ModelSettings("TuckER", 4, 2, {"embedding_dim": 3}, create_inverse_triples=True)
-    assert read(tmp_path, settings.text()) == settings
+    assert read(tmp_path, json.dumps(asdict(settings))) == settings
 
 
 def test_the_example_of_the_remedy_is_good(tmp_path):
@@ -317,11 +318,11 @@ def test_the_example_of_the_remedy_is_good(tmp_path):
     ("content", "problems"),
     [
         ("{", ["not readable as JSON"]),
-        ("[]", ["not an object of names and values"]),
+        ("[]", ["not a JSON object"]),
         ({}, ["no 'model'", "no 'num_entities'", "no 'num_relations'"]),
-        (GOOD | {"num_entities": "4"}, ["'num_entities' must be a whole number, found \"4\""]),
-        (GOOD | {"num_entities": True}, ["'num_entities' must be a whole number, found true"]),
-        (GOOD | {"num_relations": 0}, ["'num_relations' must be a whole number"]),
+        (GOOD | {"num_entities": "4"}, ["'num_entities' must be a positive integer, found \"4\""]),
+        (GOOD | {"num_entities": True}, ["'num_entities' must be a positive integer, found true"]),
+        (GOOD | {"num_relations": 0}, ["'num_relations' must be a positive integer"]),
         (GOOD | {"model": 3, "model_kwargs": []}, ["'model' must be the name of", "'model_kwargs' must be an object"]),
         (
             GOOD | {"create_inverse_triples": 1, "modle": 1},
@@ -330,7 +331,7 @@ def test_the_example_of_the_remedy_is_good(tmp_path):
     ],
 )
 def test_bad_settings(tmp_path, content, problems):
-    with pytest.raises(DataError, match=r"kgprobe\.json: the settings") as caught:
+    with pytest.raises(DataError, match=r"kgprobe\.json: invalid settings") as caught:
         read(tmp_path, content)
     assert len(caught.value.problems) == len(problems)
     assert all(wanted in said for wanted, said in zip(problems, caught.value.problems, strict=True))
@@ -342,7 +343,7 @@ def test_a_file_that_is_missing_or_not_text(tmp_path):
         ModelSettings.read(tmp_path / "kgprobe.json")
     assert caught.value.problems == ["it is missing"]
     (tmp_path / "kgprobe.json").write_bytes(b"\xff\xfe")
-    with pytest.raises(DataError, match="cannot be used"):
+    with pytest.raises(DataError, match="invalid settings"):
         ModelSettings.read(tmp_path / "kgprobe.json")
 
 
@@ -443,7 +444,7 @@ def test_pykeens_own_state_files_are_a_kind_of_pickle_that_is_not_safe_to_load(t
     model.save_state(tmp_path / "model_state.pt")
     with pytest.raises(DataError) as caught:
         load_weights(model, tmp_path / "model_state.pt")
-    assert "such as PyKEEN's model.save_state writes" in caught.value.problems[0]
+    assert "such as those that PyKEEN's model.save_state writes" in caught.value.problems[0]
     assert "torch.save(model.state_dict()" in caught.value.remedy
 
 
@@ -451,14 +452,14 @@ def test_a_whole_model_is_not_loaded(tmp_path, make):
     model = make("TransE", embedding_dim=4)
     with pytest.raises(DataError) as caught:
         load_weights(model, written(tmp_path, model))
-    assert caught.value.problems == ["it holds Python objects, which are not loaded"]
+    assert caught.value.problems == ["it contains Python objects, which are not loaded"]
 
 
 @pytest.mark.parametrize("state", [{"epoch": 3}, [torch.zeros(1)], torch.zeros(1)], ids=["number", "list", "tensor"])
 def test_other_things_than_tensors_by_name(tmp_path, make, state):
     with pytest.raises(DataError) as caught:
         load_weights(make("TransE", embedding_dim=4), written(tmp_path, state))
-    assert caught.value.problems == ["it does not hold tensors by name"]
+    assert caught.value.problems == ["it is not a dictionary of tensors"]
 
 
 def test_safetensors_that_is_not_installed(tmp_path, make, monkeypatch):

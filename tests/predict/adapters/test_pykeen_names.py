@@ -175,9 +175,9 @@ def test_no_names(tmp_path):
     [
         ("label\tid\n", r"line 1: expected the words id and label"),
         ("", r"line 1: expected the words id and label"),
-        ("id\tlabel\n0\ta\n0\tb\n", r"line 3: the id was there before: '0\\tb'"),
-        ("id\tlabel\n0\ta\n1\ta\n", r"line 3: the label was there before: '1\\ta'"),
-        ("id\tlabel\n0\ta\nx\tb\n", r"line 3: the id is no whole number: 'x\\tb'"),
+        ("id\tlabel\n0\ta\n0\tb\n", r"line 3: the id is repeated: '0\\tb'"),
+        ("id\tlabel\n0\ta\n1\ta\n", r"line 3: the label is repeated: '1\\ta'"),
+        ("id\tlabel\n0\ta\nx\tb\n", r"line 3: the id is not an integer: 'x\\tb'"),
         ("id\tlabel\n0\ta\t1\n", r"line 2: 3 fields, expected 2"),
         ("id\tlabel\n0\ta\n2\tb\n", r"entity_to_id.tsv.gz: 2 names, but no id 1"),
     ],

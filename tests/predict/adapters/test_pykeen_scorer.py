@@ -12,7 +12,7 @@ from pykeen.nn.modules import ComplExInteraction, DistMultInteraction, TransEInt
 from pykeen.triples import CoreTriplesFactory, KGInfo
 
 from kgprobe.predict.adapters import pykeen_scorer
-from kgprobe.predict.adapters.pykeen_scorer import PykeenScores, PykeenVectors, bytes_made, is_pykeen, scorer_of
+from kgprobe.predict.adapters.pykeen_scorer import PykeenEmbeddings, PykeenScores, bytes_made, is_pykeen, scorer_of
 from kgprobe.predict.scorers import Dot, GroupNorm, Scorer
 
 GIVEN, RELATION = np.array([3, 0, 22, 3]), np.array([1, 4, 0, 1])
@@ -174,7 +174,7 @@ def test_vectors_that_a_network_computes(name, side):
     model = model_resolver.lookup(name)(triples_factory=factory, embedding_dim=8, random_seed=0)
     model.train()
     scorer = scorer_of(model)
-    assert isinstance(scorer, PykeenVectors)
+    assert isinstance(scorer, PykeenEmbeddings)
     queries, candidates = scorer.encode_queries(side, GIVEN, RELATION), scorer.candidates(side)
     torch.testing.assert_close(torch.tensor(queries @ candidates.T), asked(model, side))
 
@@ -209,15 +209,12 @@ def model_forms(request, make, inverse_forms):
 
 
 def every_query(model):
-    given, relation = np.divmod(
-        np.arange(model_forms.num_entities * model_forms.num_real_relations), model_forms.num_real_relations
-    )
-    return given, relation
+    return np.divmod(np.arange(model.num_entities * model.num_real_relations), model.num_real_relations)
 
 
 def exact_scores(model, side, given, relation):
     """The model's own scores, in double precision."""
-    precise = copy.deepcopy(model_forms).double()
+    precise = copy.deepcopy(model).double()
     with torch.no_grad():
         if side == "tail":
             return precise.predict_t(torch.tensor(np.stack([given, relation], axis=1))).numpy()
@@ -239,7 +236,7 @@ def compared(similarity, queries, candidates):
 def test_vectors_score_as_the_model_does(model_forms, side):
     given, relation = every_query(model_forms)
     scorer = scorer_of(model_forms)
-    assert isinstance(scorer, PykeenVectors)
+    assert isinstance(scorer, PykeenEmbeddings)
     queries, candidates = scorer.encode_queries(side, given, relation), scorer.candidates(side)
     assert queries.dtype == candidates.dtype == np.float32
     found, size = compared(scorer.similarity, queries, candidates)
@@ -278,7 +275,7 @@ def test_a_wide_core_adds_up_in_the_same_order_in_every_batch(side):
     """To the last bit of float64, where a BLAS changes its mind with the number of rows."""
     rng = np.random.default_rng(0)
     entities, relations = (rng.standard_normal(shape, dtype=np.float32) for shape in ((40, 130), (3, 70)))
-    encode = pykeen_scorer.vector_form(TuckERInteraction(130, 70), [entities], [relations]).encode[side]
+    encode = pykeen_scorer.embedding_form(TuckERInteraction(130, 70), [entities], [relations]).encode[side]
     given, relation = np.arange(40), np.arange(40) % 3
     whole = encode(given, relation)
     assert whole.dtype == np.float64
@@ -290,9 +287,9 @@ def test_many_large_relation_matrices_are_not_kept(make, monkeypatch):
     model = make("TuckER", embedding_dim=6)
     needed = model.num_relations * 6 * 6 * 8
     monkeypatch.setattr(pykeen_scorer, "MOST_MATRIX_BYTES", needed)
-    assert isinstance(scorer_of(model), PykeenVectors)
+    assert isinstance(scorer_of(model), PykeenEmbeddings)
     monkeypatch.setattr(pykeen_scorer, "MOST_MATRIX_BYTES", needed - 1)
-    assert not isinstance(scorer_of(model), PykeenVectors)
+    assert not isinstance(scorer_of(model), PykeenEmbeddings)
 
 
 class Louder(DistMultInteraction):
@@ -317,14 +314,14 @@ REAL, COMPLEX = np.ones((4, 2), np.float32), np.ones((4, 2), np.complex64)
     ],
 )
 def test_nothing_that_is_only_nearly_the_formula(interaction, entities, relations):
-    assert pykeen_scorer.vector_form(interaction, [entities], [relations]) is None
+    assert pykeen_scorer.embedding_form(interaction, [entities], [relations]) is None
 
 
 def test_the_plain_ones_are_taken():
-    assert pykeen_scorer.vector_form(TransEInteraction(p=2), [REAL], [REAL]) is not None
-    assert pykeen_scorer.vector_form(ComplExInteraction(), [COMPLEX], [COMPLEX]) is not None
+    assert pykeen_scorer.embedding_form(TransEInteraction(p=2), [REAL], [REAL]) is not None
+    assert pykeen_scorer.embedding_form(ComplExInteraction(), [COMPLEX], [COMPLEX]) is not None
     core = TuckERInteraction(embedding_dim=2)
-    assert pykeen_scorer.vector_form(core, [REAL], [REAL]).candidates["head"].shape == (4, 3)
+    assert pykeen_scorer.embedding_form(core, [REAL], [REAL]).candidates["head"].shape == (4, 3)
 
 
 def test_every_tensor_on_the_way_counts():

@@ -96,7 +96,7 @@ def _assert_scores(scorer: Any, definition: Any, entity: Array, relation: Array)
     for side in SIDES:
         queries, table = scorer.encode_queries(side, given, asked), scorer.candidates(side)
         pairs = [np.repeat(queries, len(table), axis=0), np.tile(table, (len(queries), 1))]
-        found = scorer.similarity.record(*pairs).reshape(ENTITIES, RELATIONS, ENTITIES)
+        found = scorer.similarity.canonical(*pairs).reshape(ENTITIES, RELATIONS, ENTITIES)
         as_triples = found if side == "tail" else found.transpose(2, 1, 0)
         np.testing.assert_allclose(as_triples, expected, rtol=1e-5, atol=1e-5)
 
@@ -133,7 +133,9 @@ def test_rows_are_matched_by_the_dictionaries_of_the_data(tmp_path: Path) -> Non
 def test_a_resumed_run_is_noted(tmp_path: Path) -> None:
     _save(tmp_path, "RotatE", double_entity=True, double_relation=False, init_checkpoint="models/before")
     _, _, settings = open_rotate_checkpoint(tmp_path, graph)
-    assert settings["notes"] == ["a resumed run: config.json has the gamma it was told, not that of the run before"]
+    assert settings["notes"] == [
+        "a resumed run: config.json has the gamma of its own options, not that of the run before"
+    ]
 
 
 def _problems(folder: Path, among: KnowledgeGraph = graph) -> list[str]:
@@ -179,19 +181,19 @@ def test_damaged_files_are_all_named(tmp_path: Path) -> None:
         ({"model": None}, ["config.json: no model is called 'None'; there are: TransE, DistMult, ComplEx, RotatE"]),
         (
             {"model": "pRotatE"},
-            ["config.json: pRotatE is not supported: it compares angles, and its modulus is in no array here"],
+            ["config.json: pRotatE is not supported: it compares angles, and its modulus is not saved in these arrays"],
         ),
         (
             {"gamma": "9", "hidden_dim": 0},
             [
                 "config.json: 'gamma' is '9', expected a finite number",
-                "config.json: 'hidden_dim' is 0, expected a whole number from 1 on",
+                "config.json: 'hidden_dim' is 0, expected a positive integer",
             ],
         ),
-        ({"hidden_dim": 4}, ["entity_embedding.npy: one row has shape (6,), but by config.json it is (8,)"]),
+        ({"hidden_dim": 4}, ["entity_embedding.npy: one row has shape (6,), expected (8,) by config.json"]),
         (
             {"double_entity_embedding": False},
-            ["entity_embedding.npy: one row has shape (6,), but by config.json it is (3,)"],
+            ["entity_embedding.npy: one row has shape (6,), expected (3,) by config.json"],
         ),
     ],
     ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
@@ -228,7 +230,7 @@ def test_numbers_that_are_none(tmp_path: Path) -> None:
     entity[3, 1], relation[1, 0] = np.nan, np.inf
     np.save(tmp_path / "entity_embedding", entity)
     np.save(tmp_path / "relation_embedding", relation)
-    said = "rows hold NaN, infinity or what float32 cannot hold"
+    said = "rows hold NaN, infinity or numbers beyond float32"
     assert _problems(tmp_path) == [
         f"entity_embedding.npy: 1 {said}: 3 (counted from 0)",
         f"relation_embedding.npy: 1 {said}: 1 (counted from 0)",

@@ -13,7 +13,16 @@ from safetensors.torch import save_file
 from kgprobe.errors import DataError
 from kgprobe.graph import KnowledgeGraph
 from kgprobe.predict.adapters import score_files
-from kgprobe.predict.adapters.score_files import QueryRows, RowReader, is_scores, open_scores, other_triples
+from kgprobe.predict.adapters.score_files import (
+    INTEGERS,
+    ArraySpec,
+    QueryRows,
+    RowReader,
+    is_scores,
+    open_scores,
+    spec_problems,
+    triple_mismatch,
+)
 from kgprobe.predict.scorers import SIDES, Scorer, Side
 
 Array = NDArray[Any]
@@ -88,7 +97,7 @@ def test_triples_that_are_there_too_must_be_those_that_are_ranked(tmp_path: Path
     path = _save(tmp_path, form, _arrays() | {"triples": TEST})
     open_scores(path, graph, TEST)
     assert _problems(path, TEST[[0, 1, 4, 3, 2]]) == [
-        "triples: not those that are ranked in rows 2, 4 (counted from 0)"
+        "triples: differ from the ranked ones in rows 2, 4 (counted from 0)"
     ]
 
 
@@ -123,7 +132,7 @@ def test_a_side_that_is_not_there(tmp_path: Path) -> None:
 def test_what_does_not_fit_is_listed_at_once(tmp_path: Path) -> None:
     arrays = {"tail": np.ones((4, 6)), "head": np.ones((5, 5), dtype=np.int64), "heads": np.ones(3)}
     assert _problems(_save(tmp_path, "npz", arrays)) == [
-        "array 'heads' has no place here; nearest: head",
+        "array 'heads' is not expected; nearest: head",
         "tail: 4 rows, but there are 5 triples to rank",
         "tail: one row has shape (6,), expected (5,)",
         "head: holds int64, expected float16, bfloat16, float32 or float64",
@@ -243,6 +252,54 @@ def test_no_triples_at_all() -> None:
 
 
 def test_other_triples() -> None:
-    assert other_triples(TRIPLES.astype(np.int32), TRIPLES) == []
+    assert triple_mismatch(TRIPLES.astype(np.int32), TRIPLES) == []
     swapped = TRIPLES[[0, 2, 1, 3, 4]]
-    assert other_triples(swapped, TRIPLES) == ["triples: not those that are ranked in rows 1-2 (counted from 0)"]
+    assert triple_mismatch(swapped, TRIPLES) == ["triples: differ from the ranked ones in rows 1-2 (counted from 0)"]
+
+
+TAIL = ArraySpec("tail", "triples", 3, (9,))
+
+
+@pytest.mark.parametrize(
+    ("shape", "kind", "problems"),
+    [
+        ((3, 9), "bfloat16", []),
+        ((2, 9), "float32", ["tail: 2 rows, but there are 3 triples"]),
+        ((3, 8), "float32", ["tail: one row has shape (8,), expected (9,)"]),
+        ((3,), "float32", ["tail: one row has shape (), expected (9,)"]),
+        ((), "float32", ["tail: a single value, expected one row for each of the triples"]),
+        ((3, 9), "int64", ["tail: holds int64, expected float16, bfloat16, float32 or float64"]),
+        ((3, 9), "complex64", ["tail: holds complex64, expected float16, bfloat16, float32 or float64"]),
+        ((3, 9), "F8_E4M3", ["tail: holds F8_E4M3, expected float16, bfloat16, float32 or float64"]),
+        (
+            (4, 1, 9),
+            "bool",
+            [
+                "tail: holds bool, expected float16, bfloat16, float32 or float64",
+                "tail: 4 rows, but there are 3 triples",
+                "tail: one row has shape (1, 9), expected (9,)",
+            ],
+        ),
+    ],
+)
+def test_everything_wrong_with_an_array_is_said(shape: tuple[int, ...], kind: str, problems: list[str]) -> None:
+    assert TAIL.problems(shape, kind) == problems
+
+
+def test_pickled_objects_are_named_with_the_safe_way() -> None:
+    (problem,) = TAIL.problems((3, 9), "object")
+    assert "never loaded; save it as plain numbers: float16, bfloat16, float32 or float64" in problem
+
+
+def test_what_is_not_known_is_not_asked() -> None:
+    assert ArraySpec("x", "triples", None, None).problems((7, 2, 2), "float32") == []
+    assert ArraySpec("x", "triples", 7, None, INTEGERS).problems((7, 2, 2), "int32") == []
+
+
+def test_arrays_that_are_missing_or_have_no_place() -> None:
+    specs = [TAIL, ArraySpec("head", "triples", 3, (9,)), ArraySpec("bias", "triples", 3, (), needed=False)]
+    assert spec_problems(specs, {"tail": ((3, 9), "float32"), "heads": ((3, 9), "float32"), "x": ((), "int8")}) == [
+        "no array 'head'",
+        "array 'heads' is not expected; nearest: head",
+        "array 'x' is not expected; there are: tail, head, bias",
+    ]

@@ -83,8 +83,8 @@ def brute_force(
         given_, target = (h, t) if side == "tail" else (t, h)
         candidates = []
         for e in range(ENTITIES):
-            fact = (h, r, e) if side == "tail" else (e, r, t)
-            if e == target or not (filtered and fact in known):
+            triple = (h, r, e) if side == "tail" else (e, r, t)
+            if e == target or not (filtered and triple in known):
                 candidates.append(e)
         score = dict(lists[side, given_, r])
         listed = [e for e in candidates if e in score]
@@ -140,13 +140,15 @@ def test_whole_lists_have_the_ranks_of_the_scores(tmp_path_factory, graph, seed,
     lists = opened(entries, graph, tmp_path_factory.mktemp("lists"))
     found = rank_lists(lists, graph.triples("test"), SIDES, known)
     assert np.isnan(found.worst_rank).all()
-    facts = {tuple(t) for t in graph.triples().tolist()} if filtered else set()
+    triples = {tuple(t) for t in graph.triples().tolist()} if filtered else set()
     row = 0
     for side in SIDES:
         for h, r, t in graph.triples("test").tolist():
             own, target = (score[0, h, r], t) if side == "tail" else (score[1, t, r], h)
             others = [
-                e for e in range(ENTITIES) if e != target and ((h, r, e) if side == "tail" else (e, r, t)) not in facts
+                e
+                for e in range(ENTITIES)
+                if e != target and ((h, r, e) if side == "tail" else (e, r, t)) not in triples
             ]
             greater = sum(own[e] > own[target] for e in others)
             equal = sum(own[e] == own[target] for e in others)
@@ -191,7 +193,7 @@ def test_a_list_that_leaves_out_the_target_alone_has_found_its_rank(write: Write
 
 
 def test_the_target_keeps_its_place_where_it_is_not_known_itself(write: Write) -> None:
-    """Ranking a test fact with a filter of other splits: the target is no known answer, but stays in the list."""
+    """Ranking a test triple with a filter of other splits: the target is no known answer, but stays in the list."""
     graph = KnowledgeGraph.from_triples(train=[[0, 0, 1]], test=[[0, 0, 3]], num_entities=5)
     lists = open_top_k(write([entry("tail", 0, 0, [[1, 3], [2, 3], [3, 3]])]), graph)
     found = rank_lists(lists, graph.triples("test"), ["tail"], graph.known_answers("train"))

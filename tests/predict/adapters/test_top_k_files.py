@@ -28,14 +28,14 @@ def test_without_labels_a_text_is_an_id() -> None:
 @pytest.mark.parametrize(
     ("names", "problem"),
     [
-        ([4], "4 is no entity id (0..3)"),
-        ([-1], "-1 is no entity id (0..3)"),
+        ([4], "4 is outside the entity ids 0..3"),
+        ([-1], "-1 is outside the entity ids 0..3"),
         (["Adda"], "'Adda' is no known entity (nearest: 'Ada')"),
         (["Zzzz"], "'Zzzz' is no known entity"),
         (["Eve"], "'Eve' is the name of more than one entity"),
         (
             [9, "Ada", 8, 7, 6],
-            "9 is no entity id (0..3), 8 is no entity id (0..3), 7 is no entity id (0..3) and 1 more",
+            ", ".join(f"{name} is outside the entity ids 0..3" for name in (9, 8, 7)) + " and 1 more",
         ),
     ],
 )
@@ -128,15 +128,15 @@ def test_levels_tie_where_scores_do(scores: list[float]) -> None:
         ({"head": "a", "relation": 1.5}, "the relation is neither a name nor an id, but 1.5"),
         ({**QUERY, "predictions": None}, "no list of predictions"),
         ({**QUERY, "predictions": "b"}, "the predictions are not a list"),
-        ({**QUERY, "predictions": ["b", None]}, "prediction 2 is no name, id, [name, score] or {entity, score}"),
-        ({**QUERY, "predictions": ["b", True]}, "prediction 2 is no name, id, [name, score] or {entity, score}"),
-        ({**QUERY, "predictions": [["b", 1, 2]]}, "prediction 1 is no name, id, [name, score] or {entity, score}"),
-        ({**QUERY, "predictions": [{"name": "b"}]}, "prediction 1 is no name, id, [name, score] or {entity, score}"),
+        ({**QUERY, "predictions": ["b", None]}, "prediction 2 is not a name, id, [name, score] or {entity, score}"),
+        ({**QUERY, "predictions": ["b", True]}, "prediction 2 is not a name, id, [name, score] or {entity, score}"),
+        ({**QUERY, "predictions": [["b", 1, 2]]}, "prediction 1 is not a name, id, [name, score] or {entity, score}"),
+        ({**QUERY, "predictions": [{"name": "b"}]}, "prediction 1 is not a name, id, [name, score] or {entity, score}"),
         ({**QUERY, "predictions": [["b", 1], "c"]}, "prediction 2 has no score, though others do"),
-        ({**QUERY, "predictions": [["b", 1], ["c", "0"]]}, "the score of prediction 2 is no number, but '0'"),
-        ({**QUERY, "predictions": [["b", True]]}, "the score of prediction 1 is no number, but True"),
+        ({**QUERY, "predictions": [["b", 1], ["c", "0"]]}, "the score of prediction 2 is not a number, but '0'"),
+        ({**QUERY, "predictions": [["b", True]]}, "the score of prediction 1 is not a number, but True"),
         ({**QUERY, "predictions": [["b", 1], ["c", math.nan]]}, "the score of prediction 2 is NaN"),
-        ({**QUERY, "predictions": [["b", 10**400]]}, "a score is too large for a number of 64 bits"),
+        ({**QUERY, "predictions": [["b", 10**400]]}, "a score is too large for float64"),
         (
             {**QUERY, "predictions": [["b", 1], ["c", 0.5], ["d", 0.75]]},
             "the best must come first, but the score rises from 0.5 to 0.75 at prediction 3",
@@ -154,8 +154,8 @@ def test_what_is_wrong_is_said(fields: dict[str, Any], problem: str) -> None:
     [
         ("{", "not JSON (Expecting property name enclosed in double quotes, column 2)"),
         ('["a"]', "not a JSON object"),
-        ("7" * 5000, "not JSON that can be read (a number too long, or nested too deeply)"),
-        ("[" * 100_000, "not JSON that can be read (a number too long, or nested too deeply)"),
+        ("7" * 5000, "not readable as JSON (a number too long, or nested too deeply)"),
+        ("[" * 100_000, "not readable as JSON (a number too long, or nested too deeply)"),
     ],
     ids=["cut", "array", "long number", "deep"],
 )
@@ -215,11 +215,11 @@ def test_the_same_list_twice_is_once(write: Write, people: KnowledgeGraph) -> No
         {**ADA, "predictions": [["Bob", 1], ["Cy", 1]]},
         {**ADA, "tail": "Di", "side": "tail", "predictions": []},
     ],
-    ids=["order", "length", "ties", "fact"],
+    ids=["order", "length", "ties", "triple"],
 )
 def test_two_lists_for_one_query_are_refused(other: dict[str, Any], write: Write, people: KnowledgeGraph) -> None:
     (problem,) = refused(write([ADA, other]), people).problems
-    assert problem.startswith("answers.jsonl, line 2: line 1 has another list for the same query")
+    assert problem.startswith("answers.jsonl, line 2: line 1 has a different list for the same query")
 
 
 def test_everything_that_is_wrong_is_said_with_its_line(write: Write, people: KnowledgeGraph) -> None:
@@ -245,7 +245,7 @@ def test_everything_that_is_wrong_is_said_with_its_line(write: Write, people: Kn
         "line 3: no relation",
         "line 4: 'Ida' is no known entity (nearest: 'Ada')",
         "line 5: 'loves' is no known relation",
-        "line 6: 'Cyy' is no known entity (nearest: 'Cy'), 17 is no entity id (0..5)",
+        "line 6: 'Cyy' is no known entity (nearest: 'Cy'), 17 is outside the entity ids 0..5",
         "line 7: 'Eve' is the name of more than one entity",
         "line 8: 2 is predicted twice",
         "line 9: 'Xi' is no known entity",

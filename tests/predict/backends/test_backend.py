@@ -1,4 +1,4 @@
-"""What every arithmetic promises, held against loops."""
+"""What every backend promises, held against loops."""
 
 import threading
 from typing import Any
@@ -10,23 +10,23 @@ from numpy.typing import NDArray
 import kgprobe.predict.backends.backend as module
 from adversarial import QUERIES, TABLES, Floats, normal
 from kgprobe.errors import UsageError
-from kgprobe.predict.backends import numpy_backend, torch_backend
-from kgprobe.predict.backends.backend import Backend, Bounds, backend_for
+from kgprobe.predict.backends import backend as backend_module
+from kgprobe.predict.backends import torch_backend
+from kgprobe.predict.backends.backend import Backend, Bounds, NumpyBackend, backend_for
 from kgprobe.predict.backends.numba_backend import NumbaBackend
-from kgprobe.predict.backends.numpy_backend import NumpyBackend
 from kgprobe.predict.backends.torch_backend import TorchBackend
 from kgprobe.predict.scorers import Dot, GroupNorm, Similarity
-from ranking import ARITHMETICS, SIMILARITIES, score
+from ranking import BACKENDS, SIMILARITIES, score
 
 
-@pytest.fixture(params=ARITHMETICS)
-def machine(request: pytest.FixtureRequest) -> Backend:
-    return ARITHMETICS[request.param]()
+@pytest.fixture(params=BACKENDS)
+def backend(request: pytest.FixtureRequest) -> Backend:
+    return BACKENDS[request.param]()
 
 
-def numbers(machine: Backend, scores: Any) -> NDArray[Any]:
+def numbers(backend: Backend, scores: Any) -> NDArray[Any]:
     row, column = (index.ravel() for index in np.indices(scores.shape))
-    return machine.take(scores, row, column).reshape(tuple(scores.shape))
+    return backend.take(scores, row, column).reshape(tuple(scores.shape))
 
 
 def drawn(kind: str, rows: int, candidates: int, dimension: int) -> tuple[Floats, Floats]:
@@ -37,48 +37,52 @@ def drawn(kind: str, rows: int, candidates: int, dimension: int) -> tuple[Floats
 
 @pytest.mark.parametrize("similarity", SIMILARITIES, ids=str)
 @pytest.mark.parametrize("shape", [(1, 1, 6), (3, 7, 6), (5, 2500, 6), (2, 130, 2100)], ids=str)
-def test_scores_are_those_of_all_pairs(machine: Backend, similarity: Similarity, shape: tuple[int, ...]) -> None:
+def test_scores_are_those_of_all_pairs(backend: Backend, similarity: Similarity, shape: tuple[int, ...]) -> None:
     rows, candidates, dimension = shape
     queries, table = drawn("random", rows, candidates, dimension)
-    found = numbers(machine, machine.scores(similarity, machine.place(queries), machine.place(table)))
+    found = numbers(backend, backend.scores(similarity, backend.to_device(queries), backend.to_device(table)))
     gamma = getattr(similarity, "gamma", 0.0)  # which the scores of a tile go without
     for row in range(rows):
         for column in range(0, candidates, 97):
             exact = score(similarity, queries[row], table[column]) - gamma
             assert found[row, column] == pytest.approx(exact, rel=1e-4, abs=1e-3)
-    record = similarity.record(np.repeat(queries, candidates, axis=0), np.tile(table, (rows, 1))).reshape(found.shape)
-    np.testing.assert_allclose(found, record - np.float32(gamma), rtol=1e-4, atol=1e-3)
+    canonical = similarity.canonical(np.repeat(queries, candidates, axis=0), np.tile(table, (rows, 1))).reshape(
+        found.shape
+    )
+    np.testing.assert_allclose(found, canonical - np.float32(gamma), rtol=1e-4, atol=1e-3)
     assert found.dtype == np.float32
 
 
 @pytest.mark.parametrize("similarity", SIMILARITIES, ids=str)
-def test_a_tile_of_no_candidates(machine: Backend, similarity: Similarity) -> None:
+def test_a_tile_of_no_candidates(backend: Backend, similarity: Similarity) -> None:
     queries, nobody = np.ones((2, 6), dtype=np.float32), np.empty((0, 6), dtype=np.float32)
-    scores = machine.scores(similarity, machine.place(queries), machine.place(nobody))
+    scores = backend.scores(similarity, backend.to_device(queries), backend.to_device(nobody))
     assert tuple(scores.shape) == (2, 0)
     bounds = Bounds(np.array([0, 1, 1]), np.float32([-np.inf, 0, 0]), np.float32([0, 0, np.inf]))
-    above, within = machine.count(scores, bounds)
+    above, within = backend.count(scores, bounds)
     assert (above.tolist(), within.tolist()) == ([0, 0, 0], [0, 0, 0])
 
 
-def test_threads_do_not_write_into_the_scores_of_each_other(machine: Backend) -> None:
+def test_threads_do_not_write_into_the_scores_of_each_other(backend: Backend) -> None:
     queries, table = drawn("random", 4, 9, 6)
-    placed = machine.place(queries), machine.place(table)
-    scores = machine.scores(Dot(), *placed)
-    before = numbers(machine, scores)
-    thread = threading.Thread(target=lambda: machine.scores(GroupNorm(1), *placed))
+    placed = backend.to_device(queries), backend.to_device(table)
+    scores = backend.scores(Dot(), *placed)
+    before = numbers(backend, scores)
+    thread = threading.Thread(target=lambda: backend.scores(GroupNorm(1), *placed))
     thread.start()
     thread.join()
-    assert numbers(machine, scores).tolist() == before.tolist()
+    assert numbers(backend, scores).tolist() == before.tolist()
 
 
-def test_a_smaller_tile_after_a_larger_one(machine: Backend) -> None:
+def test_a_smaller_tile_after_a_larger_one(backend: Backend) -> None:
     queries, table = drawn("random", 4, 9, 6)
     for rows, candidates in ((4, 9), (1, 2), (4, 3), (2, 9)):
         for similarity in SIMILARITIES:
-            scores = machine.scores(similarity, machine.place(queries[:rows]), machine.place(table[:candidates]))
-            fresh = ARITHMETICS["plain"]().scores(similarity, queries[:rows], table[:candidates])
-            np.testing.assert_allclose(numbers(machine, scores), fresh, rtol=1e-5, atol=1e-5)
+            scores = backend.scores(
+                similarity, backend.to_device(queries[:rows]), backend.to_device(table[:candidates])
+            )
+            fresh = BACKENDS["plain"]().scores(similarity, queries[:rows], table[:candidates])
+            np.testing.assert_allclose(numbers(backend, scores), fresh, rtol=1e-5, atol=1e-5)
 
 
 def _counts_by_loops(scores: NDArray[Any], bounds: Bounds) -> tuple[list[int], list[int], list[tuple[int, int]]]:
@@ -91,15 +95,15 @@ def _counts_by_loops(scores: NDArray[Any], bounds: Bounds) -> tuple[list[int], l
     return above, within, pairs
 
 
-def _pairs(machine: Backend, scores: Any, bounds: Bounds) -> list[tuple[int, int]]:
-    which, column = machine.within(scores, bounds, int(machine.count(scores, bounds)[1].sum()))
+def _pairs(backend: Backend, scores: Any, bounds: Bounds) -> list[tuple[int, int]]:
+    which, column = backend.within(scores, bounds, int(backend.count(scores, bounds)[1].sum()))
     return list(zip(which.tolist(), column.tolist(), strict=True))
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("view", ["whole", "columns", "chosen"])
-def test_counts_are_those_of_a_loop(machine: Backend, dtype: type, view: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(numpy_backend, "_CELLS_AT_ONCE", 1500)
+def test_counts_are_those_of_a_loop(backend: Backend, dtype: type, view: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(backend_module, "_CELLS_AT_ONCE", 1500)
     monkeypatch.setattr(torch_backend, "_CELLS_AT_ONCE", 1500)
     rng = np.random.default_rng(0)
     values = rng.choice(np.array([-np.inf, -1, -0.0, 0.0, 0.5, 2, np.nan, np.inf], dtype=dtype), (6, 600))
@@ -107,72 +111,72 @@ def test_counts_are_those_of_a_loop(machine: Backend, dtype: type, view: str, mo
     row = np.sort(rng.integers(0, 6, 40))
     limits = rng.choice(np.array([-np.inf, -1, 0, 0.5, 3, np.inf], dtype=dtype), (2, 40))
     bounds = Bounds(row, limits.min(axis=0), limits.max(axis=0))
-    scores = machine.adopt(values)[:, chosen]
+    scores = backend.copy_of(values)[:, chosen]
     above, within, pairs = _counts_by_loops(values[:, chosen], bounds)
-    found = machine.count(scores, bounds)
+    found = backend.count(scores, bounds)
     assert [counts.dtype for counts in found] == [np.int64, np.int64]
     assert [counts.tolist() for counts in found] == [above, within]
-    assert _pairs(machine, scores, bounds) == pairs
+    assert _pairs(backend, scores, bounds) == pairs
     some = np.array([7, 2, 30])
     expected = [(i, c) for i, target in enumerate(some) for t, c in pairs if t == target]
-    assert _pairs(machine, scores, bounds.part(some)) == expected
+    assert _pairs(backend, scores, bounds.part(some)) == expected
 
 
-def test_a_candidate_alone_within_the_bounds_is_found_wherever_it_is(machine: Backend) -> None:
+def test_a_candidate_alone_within_the_bounds_is_found_wherever_it_is(backend: Backend) -> None:
     for columns, place in ((601, 0), (601, 255), (601, 256), (601, 511), (601, 600), (257, 256), (1, 0), (256, 255)):
         values = np.full((1, columns), 5, dtype=np.float32)
         values[0, place] = 1
         bounds = Bounds(np.array([0]), np.float32([1]), np.float32([1]))
-        assert _pairs(machine, machine.adopt(values), bounds) == [(0, place)]
+        assert _pairs(backend, backend.copy_of(values), bounds) == [(0, place)]
 
 
-def test_what_is_masked_is_neither_above_nor_within(machine: Backend) -> None:
-    scores = machine.adopt(np.arange(12, dtype=np.float32).reshape(3, 4))
-    machine.mask(scores, np.array([0, 2, 2]), np.array([1, 3, 0]))
+def test_what_is_masked_is_neither_above_nor_within(backend: Backend) -> None:
+    scores = backend.copy_of(np.arange(12, dtype=np.float32).reshape(3, 4))
+    backend.mask(scores, np.array([0, 2, 2]), np.array([1, 3, 0]))
     everything = Bounds(np.arange(3), np.full(3, -np.inf, np.float32), np.full(3, np.inf, np.float32))
-    assert machine.count(scores, everything)[1].tolist() == [3, 4, 2]
-    assert [column for _, column in _pairs(machine, scores, everything)] == [0, 2, 3, 0, 1, 2, 3, 1, 2]
-    machine.mask(scores, np.empty(0, np.int64), np.empty(0, np.int64))
-    assert machine.count(scores, everything)[1].tolist() == [3, 4, 2]
+    assert backend.count(scores, everything)[1].tolist() == [3, 4, 2]
+    assert [column for _, column in _pairs(backend, scores, everything)] == [0, 2, 3, 0, 1, 2, 3, 1, 2]
+    backend.mask(scores, np.empty(0, np.int64), np.empty(0, np.int64))
+    assert backend.count(scores, everything)[1].tolist() == [3, 4, 2]
 
 
-def test_what_is_silent_is_within_infinite_bounds(machine: Backend) -> None:
-    scores = machine.adopt(np.float32([[np.nan, np.inf, 1], [2, 3, 4], [-np.inf, np.nan, np.nan]]))
-    machine.silence(scores, np.array([0, 2]))
+def test_what_is_cleared_is_within_infinite_bounds(backend: Backend) -> None:
+    scores = backend.copy_of(np.float32([[np.nan, np.inf, 1], [2, 3, 4], [-np.inf, np.nan, np.nan]]))
+    backend.clear_rows(scores, np.array([0, 2]))
     everything = Bounds(np.arange(3), np.full(3, -np.inf, np.float32), np.full(3, np.inf, np.float32))
-    assert machine.count(scores, everything)[1].tolist() == [3, 3, 3]
-    assert numbers(machine, scores)[1].tolist() == [2, 3, 4]
+    assert backend.count(scores, everything)[1].tolist() == [3, 3, 3]
+    assert numbers(backend, scores)[1].tolist() == [2, 3, 4]
 
 
-def test_rows_that_hold_nan(machine: Backend) -> None:
-    scores = machine.adopt(np.array([[0, np.inf], [np.nan, 1], [1, -np.inf], [2, np.nan]]))
-    assert machine.not_numbers(scores).tolist() == [1, 3]
-    assert machine.not_numbers(machine.adopt(np.zeros((2, 3)))).tolist() == []
+def test_rows_that_hold_nan(backend: Backend) -> None:
+    scores = backend.copy_of(np.array([[0, np.inf], [np.nan, 1], [1, -np.inf], [2, np.nan]]))
+    assert backend.nan_rows(scores).tolist() == [1, 3]
+    assert backend.nan_rows(backend.copy_of(np.zeros((2, 3)))).tolist() == []
 
 
 @pytest.mark.parametrize("similarity", SIMILARITIES, ids=str)
 @pytest.mark.parametrize("kind", TABLES)
-def test_scores_of_record_are_those_of_the_loop_bit_for_bit(
-    machine: Backend, kind: str, similarity: Similarity, monkeypatch: pytest.MonkeyPatch
+def test_canonical_scores_are_those_of_the_loop_bit_for_bit(
+    backend: Backend, kind: str, similarity: Similarity, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(numpy_backend, "_CELLS_AT_ONCE", 100)
+    monkeypatch.setattr(backend_module, "_CELLS_AT_ONCE", 100)
     monkeypatch.setattr(torch_backend, "_COORDINATES_AT_ONCE", 7)
     queries, table = drawn(kind, 5, 8, 12)
     rng = np.random.default_rng(0)
     row, column = rng.integers(0, 5, 40), rng.integers(0, 8, 40)
-    found = machine.record(similarity, machine.place(queries), row, machine.place(table), column)
+    found = backend.canonical(similarity, backend.to_device(queries), row, backend.to_device(table), column)
     expected = np.float32([score(similarity, queries[q], table[e]) for q, e in zip(row, column, strict=True)])
     assert found.dtype == np.float32
     # Zero has two signs, which compare as equal.
     assert (found + np.float32(0)).tobytes() == (expected + np.float32(0)).tobytes()
 
 
-def test_the_order_of_a_sum_of_products_shows(machine: Backend) -> None:
+def test_the_order_of_a_sum_of_products_shows(backend: Backend) -> None:
     rng = np.random.default_rng(0)
     queries = np.ones((1, 40), dtype=np.float32)
     table = rng.choice(np.float32([2.0**60, -(2.0**60), 1, 2, 3]), (50, 40))
     row, column = np.zeros(50, dtype=np.int64), np.arange(50)
-    found = machine.record(Dot(), machine.place(queries), row, machine.place(table), column)
+    found = backend.canonical(Dot(), backend.to_device(queries), row, backend.to_device(table), column)
     expected = [score(Dot(), queries[0], candidate) for candidate in table]
     assert found.tolist() == expected
     assert table.astype(np.float64).sum(axis=1).tolist() != expected
@@ -180,7 +184,7 @@ def test_the_order_of_a_sum_of_products_shows(machine: Backend) -> None:
 
 
 @pytest.mark.parametrize("size", [1, 2, 5, 8, None])
-def test_the_order_of_a_sum_of_norms_shows(machine: Backend, size: int | None) -> None:
+def test_the_order_of_a_sum_of_norms_shows(backend: Backend, size: int | None) -> None:
     """Gamma is a distance, so that what is left of the others is what their order has made of the last bits."""
     rng = np.random.default_rng(0)
     values = rng.standard_normal((1, 40 // (size or 1))) * 10.0 ** rng.uniform(-10, 0, (1, 40 // (size or 1)))
@@ -190,7 +194,7 @@ def test_the_order_of_a_sum_of_norms_shows(machine: Backend, size: int | None) -
     similarity = GroupNorm(size, gamma=float(norms.cumsum(axis=1)[0, -1]))
     row, column = np.zeros(50, dtype=np.int64), np.arange(50)
     queries = np.zeros((1, 40), dtype=np.float32)
-    found = machine.record(similarity, machine.place(queries), row, machine.place(table), column)
+    found = backend.canonical(similarity, backend.to_device(queries), row, backend.to_device(table), column)
     expected = [score(similarity, queries[0], candidate) for candidate in table]
     assert found.tolist() == expected
     assert expected[0] == 0
@@ -198,19 +202,21 @@ def test_the_order_of_a_sum_of_norms_shows(machine: Backend, size: int | None) -
     assert max(map(abs, expected)) < 1e-12
 
 
-def test_scores_of_record_in_many_dimensions(machine: Backend) -> None:
+def test_canonical_scores_in_many_dimensions(backend: Backend) -> None:
     for dimension in (1, 2, 2002):
         for similarity in (Dot(), GroupNorm(1), GroupNorm(dimension, 3.0)):
             queries, table = drawn("cancelling", 3, 3, dimension)
-            found = machine.record(similarity, machine.place(queries), np.arange(3), machine.place(table), np.arange(3))
+            found = backend.canonical(
+                similarity, backend.to_device(queries), np.arange(3), backend.to_device(table), np.arange(3)
+            )
             assert found.tolist() == [score(similarity, q, e) for q, e in zip(queries, table, strict=True)]
 
 
-def test_no_pairs_have_no_scores_of_record(machine: Backend) -> None:
+def test_no_pairs_have_no_canonical_scores(backend: Backend) -> None:
     queries, table = drawn("random", 3, 4, 6)
     nothing = np.empty(0, dtype=np.int64)
     for similarity in SIMILARITIES:
-        found = machine.record(similarity, machine.place(queries), nothing, machine.place(table), nothing)
+        found = backend.canonical(similarity, backend.to_device(queries), nothing, backend.to_device(table), nothing)
         assert (found.shape, found.dtype) == ((0,), np.float32)
 
 
@@ -229,21 +235,21 @@ def test_no_pairs_have_no_scores_of_record(machine: Backend) -> None:
     ],
     ids=["half", "single", "double", "large", "bytes", "int", "columns first", "backward", "one row"],
 )
-def test_scores_are_adopted_exactly_and_as_a_copy(machine: Backend, values: NDArray[Any], kept: type) -> None:
+def test_scores_are_adopted_exactly_and_as_a_copy(backend: Backend, values: NDArray[Any], kept: type) -> None:
     before = values.copy()
     values.flags.writeable = False
-    scores = machine.adopt(values)
-    found = numbers(machine, scores)
+    scores = backend.copy_of(values)
+    found = numbers(backend, scores)
     assert found.dtype == kept
     assert found.tolist() == before.astype(kept).tolist() == before.tolist()
     everywhere = tuple(index.ravel() for index in np.indices(values.shape))
-    machine.mask(scores, *everywhere)
+    backend.mask(scores, *everywhere)
     assert values.tolist() == before.tolist()
 
 
-def test_a_scorers_own_matrix_is_not_written_into(machine: Backend) -> None:
+def test_a_scorers_own_matrix_is_not_written_into(backend: Backend) -> None:
     own = np.ones((2, 3), dtype=np.float32)
-    machine.silence(machine.adopt(own), np.array([0, 1]))
+    backend.clear_rows(backend.copy_of(own), np.array([0, 1]))
     assert own.tolist() == [[1, 1, 1], [1, 1, 1]]
 
 
@@ -253,7 +259,7 @@ def test_part_of_the_bounds() -> None:
     assert (part.row.tolist(), part.low.tolist(), part.high.tolist()) == ([3, 0], [3, 1], [6, 4])
 
 
-def test_a_device_has_its_arithmetic(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_device_has_its_backend(monkeypatch: pytest.MonkeyPatch) -> None:
     assert type(backend_for()) is NumbaBackend
     assert type(backend_for("torch:cpu")) is TorchBackend
     monkeypatch.setattr(module, "find_spec", lambda name: None)

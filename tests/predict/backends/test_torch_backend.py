@@ -46,14 +46,14 @@ def test_automatic_short_types_make_no_difference(similarity: Similarity) -> Non
 def test_products_are_in_full_precision_and_the_setting_is_left_alone(precision: str) -> None:
     rng = np.random.default_rng(0)
     queries, table = (rng.standard_normal((64, 256)).astype(np.float32) for _ in range(2))
-    arithmetic = TorchBackend("cpu")
+    backend = TorchBackend("cpu")
     before = torch.get_float32_matmul_precision()
     try:
         torch.set_float32_matmul_precision(precision)
-        scores = arithmetic.scores(Dot(), arithmetic.place(queries), arithmetic.place(table)).numpy()
+        scores = backend.scores(Dot(), backend.to_device(queries), backend.to_device(table)).numpy()
         assert torch.get_float32_matmul_precision() == precision
         with pytest.raises(RuntimeError):
-            arithmetic.scores(Dot(), arithmetic.place(queries), arithmetic.place(table[:, :5].copy()))
+            backend.scores(Dot(), backend.to_device(queries), backend.to_device(table[:, :5].copy()))
         assert torch.get_float32_matmul_precision() == precision
     finally:
         torch.set_float32_matmul_precision(before)
@@ -79,12 +79,12 @@ def test_shortcuts_are_forbidden_while_a_product_is_computed() -> None:
                 seen.append(_settings())
             return super().__torch_function__(function, types, args, kwargs or {})
 
-    arithmetic = TorchBackend("cpu")
-    queries = arithmetic.place(np.ones((2, 3), dtype=np.float32))
+    backend = TorchBackend("cpu")
+    queries = backend.to_device(np.ones((2, 3), dtype=np.float32))
     before = torch.get_float32_matmul_precision()
     try:
         torch.set_float32_matmul_precision("medium")
-        arithmetic.scores(Dot(), queries.as_subclass(Watched), queries)
+        backend.scores(Dot(), queries.as_subclass(Watched), queries)
         assert not _settings() & {"ieee", "highest"}
     finally:
         torch.set_float32_matmul_precision(before)
@@ -110,5 +110,5 @@ def test_products_are_in_full_precision_under_the_newer_settings_of_torch() -> N
 def test_vectors_that_cannot_be_written_to_are_placed() -> None:
     table = np.ones((3, 2), dtype=np.float32)
     table.flags.writeable = False
-    arithmetic = TorchBackend("cpu")
-    assert arithmetic.scores(Dot(), arithmetic.place(table), arithmetic.place(table)).tolist() == [[2.0] * 3] * 3
+    backend = TorchBackend("cpu")
+    assert backend.scores(Dot(), backend.to_device(table), backend.to_device(table)).tolist() == [[2.0] * 3] * 3

@@ -122,20 +122,20 @@ def test_popularity_is_drawn_from_a_graph_alone() -> None:
         ("rank-histogram", replace(NOTHING, models=("a",)), ["rank files of at least 2 models (1 is given)"]),
         ("rank-histogram", replace(NOTHING, models=("a", "b")), []),
         ("popularity-groups", replace(NOTHING, popularity=True), ["rank files of at least 1 model (none is given)"]),
-        ("crossing-lines", NOTHING, ["the popularity of the queries (give --graph, or rank files that hold it)"]),
+        ("crossing-lines", NOTHING, ["the popularity of the queries (give `graph`, or rank files with popularity)"]),
         ("geometry", NOTHING, []),
         (
             "geometry",
             replace(NOTHING, models=("a",)),
-            ["the popularity of the queries (give --graph, or rank files that hold it)"],
+            ["the popularity of the queries (give `graph`, or rank files with popularity)"],
         ),
         ("heat-maps", replace(WHOLE, popularity=False, betas=(0.0,)), []),
         (
             "heat-maps",
             replace(WHOLE, popularity=False, betas=(0.0, 0.4)),
-            ["the popularity of the queries (give --graph, or rank files that hold it)"],
+            ["the popularity of the queries (give `graph`, or rank files with popularity)"],
         ),
-        ("case-studies", replace(WHOLE, graph=False), ["the graph with its training triples (give --graph)"]),
+        ("case-studies", replace(WHOLE, graph=False), ["the graph with its training triples (give `graph`)"]),
         ("case-studies", WHOLE, []),
     ],
 )
@@ -146,7 +146,7 @@ def test_needs_are_named_before_any_work(name: str, offer: Offer, missing: list[
 def test_an_unknown_name_is_answered_with_near_ones_and_all() -> None:
     with pytest.raises(UsageError) as error:
         find_figure("heatmap")
-    assert error.value.title == "there is no figure 'heatmap'; nearest: heat-maps"
+    assert error.value.title == "unknown figure 'heatmap'; nearest: heat-maps"
     assert all(name in error.value.remedy for name in FIGURES)
 
 

@@ -51,7 +51,7 @@ def test_a_graph_without_test_triples_shows_its_training_triples() -> None:
 def test_queries_without_popularity_are_refused() -> None:
     lineup = small_lineup()
     table = lineup.first.to_arrow().drop_columns(["entity_popularity"])
-    with pytest.raises(DataError, match="popularity of every query") as error:
+    with pytest.raises(DataError, match="every query needs a popularity") as error:
         Popularities.of_queries(type(lineup.first)(table))
     assert error.value.problems == [f"{len(lineup):,} of {len(lineup):,} queries have none"]
 
@@ -117,7 +117,7 @@ def test_density_of_a_million_queries_is_a_small_figure() -> None:
 
 
 def test_all_zero_popularity_cannot_be_drawn() -> None:
-    with pytest.raises(DataError, match="above 0"):
+    with pytest.raises(DataError, match="positive popularity"):
         draw_crossing_lines(Popularities(np.zeros(3), np.ones(3)))
 
 

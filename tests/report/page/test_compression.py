@@ -124,7 +124,7 @@ def test_scores_deviate_by_no_more_than_is_said(large: Lineup, tmp_path: Path, m
     sentence, shown = ask_lineup(tmp_path, large, body)
     _, exact = _exact(large, tmp_path, body, monkeypatch)
     pairs = [pair for own, true in zip(shown, exact, strict=True) for pair in zip(own, true, strict=True)]
-    said = float(sentence.split("deviates by more than ")[1].split()[0])
+    said = float(sentence.split("alpha and beta: ")[1].split(")")[0])
     assert 0 < max(abs(own["value"] - true["value"]) for own, true in pairs) <= said * 1.05 < 1e-3
     assert [own["effective"] for own, _ in pairs] == pytest.approx([true["effective"] for _, true in pairs], rel=0.01)
 
@@ -142,9 +142,9 @@ def test_intervals_are_nearly_those_of_all_queries(
 
 def test_the_sentence_says_what_was_done(large: Lineup, tmp_path: Path) -> None:
     sentence = ask_lineup(tmp_path, large, "return data.compression;")
-    assert sentence.startswith("24,000 ranks are too many for a page")
+    assert sentence.startswith("The 24,000 ranks are compressed: ")
     assert f"a random sample of {SAMPLED:,} queries" in sentence
-    assert f"the {SAMPLED // 5:,} others on which the models differ most" in sentence
+    assert f"the {SAMPLED // 5:,} other queries on which the models differ most" in sentence
     assert sentence.count(".") - sentence.count("0.") <= 2
 
 

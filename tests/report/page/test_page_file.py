@@ -85,5 +85,5 @@ def test_a_missing_library_is_named_with_the_way_to_install_it(missing: str, mon
     with pytest.raises(UsageError) as raised:
         require_extras()
     assert str(raised.value) == (
-        f"a page needs {missing}, which is not installed\nRemedy: pip install 'kgprobe[report]'"
+        f"the HTML page needs {missing}, which is not installed\nRemedy: pip install 'kgprobe[report]'"
     )

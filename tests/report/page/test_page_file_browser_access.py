@@ -158,7 +158,7 @@ def test_focus_can_be_seen(it: Opened) -> None:
 
 def test_the_command_can_be_copied(it: Opened, window: Any) -> None:
     window.grant_permissions(["clipboard-read", "clipboard-write"])
-    it.page.get_by_role("button", name="Copy the command").click()
+    it.page.get_by_role("button", name="Copy command").click()
     it.page.wait_for_function("() => document.querySelector('.command [role=status]').textContent")
     assert it.page.evaluate("navigator.clipboard.readText()") == "kgprobe report it"
 

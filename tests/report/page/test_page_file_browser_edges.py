@@ -117,7 +117,7 @@ def test_what_cannot_be_drawn_is_said(window: Any, made: Path) -> None:
     page.evaluate("() => { Plotly.react = () => { throw new Error('no canvas'); }; }")
     page.get_by_role("tab", name="Groups").click()
     page.wait_for_selector("#failure:not([hidden])")
-    assert page.inner_text("#failure") == "This page could not be drawn: no canvas."
+    assert page.inner_text("#failure") == "Drawing failed: no canvas."
     page.close()
 
 
@@ -136,7 +136,7 @@ def test_saved_labels_do_not_become_formulas(window: Any, hostile: Path) -> None
     with opened(window, hostile) as it:
         page = it.go("tab=queries")
         with page.expect_download() as download:
-            page.get_by_role("button", name="Save these queries as CSV").click()
+            page.get_by_role("button", name="Save queries as CSV").click()
         with open(download.value.path(), encoding="utf-8-sig", newline="") as file:
             header, *rows = list(csv.reader(file))
         written = {row[0].rstrip("\u200b") for row in rows} | {row[2].rstrip("\u200b") for row in rows}
@@ -152,7 +152,7 @@ def test_one_model_has_no_comparison(window: Any, tmp_path: Path) -> None:
     with opened(window, path) as it:
         page = it.go()
         assert page.inner_text("#verdict").startswith(f"At alpha 1, beta 0: only scores {it.scores()['only']:.4f} (")
-        for word in ("gold", "noise", "Behind the best"):
+        for word in ("gold", "significant", "Difference to best"):
             assert word not in page.inner_text("main")
         assert page.get_by_role("tab").first.inner_text() == "Score map"
         it.at("tab=ranks")
@@ -183,7 +183,7 @@ def test_little_data(window: Any, tmp_path: Path, tables: Callable[[], dict[str,
             assert "NaN" not in page.inner_text("main")
             assert "undefined" not in page.inner_text("main")
             assert "[object" not in page.inner_text("main")
-        assert page.get_by_role("button", name="Sharp, rare answers").count() == 0
+        assert page.get_by_role("button", name="Sharp, rare targets").count() == 0
 
 
 def test_without_a_query_that_counts_there_are_no_places(window: Any, tmp_path: Path) -> None:
@@ -195,9 +195,9 @@ def test_without_a_query_that_counts_there_are_no_places(window: Any, tmp_path: 
     write_page(path, line_up(tables), About())
     with opened(window, path) as it:
         page = it.go()
-        assert page.inner_text("#verdict").startswith("No query counts")
-        assert "No query counts" in page.inner_text("#panel-map")
-        for word in ("gold", "best", "NaN", "within noise"):
+        assert page.inner_text("#verdict").startswith("Every query has a single candidate")
+        assert "Every query has a single candidate" in page.inner_text("#panel-map")
+        for word in ("gold", "best", "NaN", "not significant"):
             assert word not in page.inner_text("#scores tbody")
 
 
@@ -214,7 +214,7 @@ def test_warnings_of_the_audit_are_marked(window: Any, tmp_path: Path) -> None:
             model: model == "sharp" for model in rows
         }
         assert next(iter(rows)) == "sharp"
-        assert page.inner_text("#verdict").endswith("Mind that the audit warns about the file of sharp.")
+        assert page.inner_text("#verdict").endswith("The audit has warnings for the file of sharp.")
         marks = {
             tab: it.at(f"tab={tab}").inner_text(f"#panel-{tab}") for tab in ("map", "groups", "queries", "metrics")
         }
@@ -249,9 +249,9 @@ def test_a_compressed_page_says_what_it_lists(window: Any, tmp_path: Path, monke
     with opened(window, path) as it:
         page = it.go("tab=queries")
         assert page.locator("#panel-queries h3").inner_text() == "Queries"
-        assert "a random sample" in page.inner_text("#panel-queries")
+        assert "A random sample" in page.inner_text("#panel-queries")
         assert "a random sample of 500 queries" in it.at("tab=groups").inner_text("#panel-groups")
-        assert "from the counts inside this file" in page.inner_text("#footer")
+        assert "from the counts in this file" in page.inner_text("#footer")
 
 
 def test_hundreds_of_relations_and_dozens_of_models(window: Any, tmp_path: Path) -> None:

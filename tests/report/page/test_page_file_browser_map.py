@@ -49,7 +49,7 @@ def test_a_click_goes_there(it: Opened) -> None:
 
 def test_the_marked_point_follows_the_sliders(it: Opened) -> None:
     finished(it)
-    it.page.get_by_role("button", name="Tolerant, rare answers").click()
+    it.page.get_by_role("button", name="Tolerant, rare targets").click()
     it.settled()
     assert marked(it) == [[-1, 0.8], [-1, 0.8]]
 

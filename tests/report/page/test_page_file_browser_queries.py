@@ -68,7 +68,7 @@ def test_header_buttons_sort(it: Opened) -> None:
         assert head.get_by_role("button").evaluate("button => button === document.activeElement")
     page.get_by_role("button", name="Head").click()
     it.settled()
-    assert [row[0].split(" answer")[0].strip() for row in shown(it)] == sorted(
+    assert [row[0].split(" target")[0].strip() for row in shown(it)] == sorted(
         (one[0] for one in names()), key=lambda name: int(name.split("-")[1])
     )[:50]
 
@@ -103,7 +103,7 @@ def test_pages_together_are_the_table(it: Opened) -> None:
 
 def test_saved_queries_are_those_found_in_their_order(it: Opened) -> None:
     it.at("tab=queries&search=relation-3&sort=-model0")
-    header, *rows = saved(it, "Save these queries as CSV")
+    header, *rows = saved(it, "Save queries as CSV")
     assert header[:4] == ["head", "relation", "tail", "side"]
     table, graph = made_tables()["plain"], made_graph()
     wanted = [i for i, one in enumerate(names()) if one[1] == "relation-3"]
@@ -119,7 +119,7 @@ def test_saved_queries_are_those_found_in_their_order(it: Opened) -> None:
 
 def test_saved_scores_are_exact(it: Opened) -> None:
     it.at("alpha=0.3&beta=0.7")
-    header, *rows = saved(it, "Save the scores as CSV")
+    header, *rows = saved(it, "Save scores as CSV")
     scores = {row[header.index("model")]: float(row[header.index("score")]) for row in rows}
     assert scores == it.scores()
     ends = [
@@ -135,7 +135,7 @@ def test_groups_are_sorted_and_saved(it: Opened) -> None:
     page = it.at("tab=groups&by=relation")
     page.locator("#panel-groups thead th").filter(has_text="sharp").get_by_role("button").click()
     it.settled()
-    header, *rows = saved(it, "Save these groups as CSV")
+    header, *rows = saved(it, "Save groups as CSV")
     found = kp.scores(made_tables()["sharp"], ["PROBE(alpha=1,beta=0)"], by=["relation"])
     want = sorted(((score.value, score.queries) for score in found), reverse=True)
     at = header.index("sharp")

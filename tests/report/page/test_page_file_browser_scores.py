@@ -61,7 +61,7 @@ def test_table_says_place_interval_and_noise(it: Opened) -> None:
     assert "best" in rows.first.inner_text()
     for i in (1, 2):
         text = rows.nth(i).inner_text()
-        assert ("within noise" in text) != ("beyond noise" in text)
+        assert "significant" in text
         model = list(scores)[i]
         assert f"{scores[model] - scores[best]:.4f}".replace("-", MINUS) in text
         low, high = map(float, rows.nth(i).locator(".range-text").inner_text().split(" to "))
@@ -75,15 +75,15 @@ def test_table_says_place_interval_and_noise(it: Opened) -> None:
 
 def test_few_effective_queries_are_said(it: Opened) -> None:
     page = it.at("alpha=1&beta=0")
-    assert "untrusted" not in page.inner_text("#scores")
+    assert "unreliable" not in page.inner_text("#scores")
     it.at("alpha=1&beta=2")
-    assert page.inner_text("#scores").count("untrusted interval") == 3
-    assert "cannot be trusted" in page.inner_text("#scores-remark")
+    assert page.inner_text("#scores").count("unreliable interval") == 3
+    assert "are unreliable" in page.inner_text("#scores-remark")
 
 
 def test_presets_set_both_sliders(it: Opened) -> None:
     page = it.page
-    for name, alpha, beta in (("Logarithmic", "0", "0"), ("Sharp, rare answers", "1", "0.8"), ("Like MRR", "1", "0")):
+    for name, alpha, beta in (("Logarithmic", "0", "0"), ("Sharp, rare targets", "1", "0.8"), ("Like MRR", "1", "0")):
         preset = page.get_by_role("button", name=name, exact=True)
         preset.click()
         it.settled()
@@ -146,8 +146,8 @@ def test_the_verdict_says_what_the_table_says(it: Opened) -> None:
         page = it.at(point)
         rows = page.locator(".scores tbody tr").all_inner_texts()
         best, *others = it.scores()
-        close = [model for model, row in zip(others, rows[1:], strict=True) if "within noise" in row]
-        lead = f"{' and '.join(close)} is within noise." if close else "both others is beyond noise."
+        close = [model for model, row in zip(others, rows[1:], strict=True) if "not significant" in row]
+        lead = f"{' and '.join(close)} is not significant." if close else "both others is significant."
         assert page.inner_text("#verdict").endswith(f": {best} is best; its lead over {lead}"), point
         seen.add(len(close))
     assert {0, 2} <= seen

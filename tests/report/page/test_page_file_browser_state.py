@@ -33,7 +33,7 @@ def test_a_link_restores_everything(it: Opened) -> None:
 
 def test_what_is_done_is_in_the_link(it: Opened) -> None:
     page = it.page
-    page.get_by_role("button", name="Tolerant, rare answers").click()
+    page.get_by_role("button", name="Tolerant, rare targets").click()
     page.get_by_role("tab", name="Queries").click()
     page.fill("#search", "relation-2")
     page.get_by_role("button", name="Candidates").click()

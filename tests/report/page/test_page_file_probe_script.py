@@ -23,7 +23,7 @@ def test_scores_are_those_of_eval_at_every_point(case: str, tmp_path: Path) -> N
     shown = ask_lineup(
         tmp_path, line_up(tables), f"return {json.dumps(POINTS)}.map(([alpha, beta]) => scores(data, alpha, beta));"
     )
-    metrics = [kp.metrics.popularity.Probe(alpha=alpha, beta=beta) for alpha, beta in POINTS]
+    metrics = [kp.metrics.PROBE(alpha=alpha, beta=beta) for alpha, beta in POINTS]
     for model, table in enumerate(tables.values()):
         for point, exact in zip(shown, kp.scores(table, metrics), strict=True):
             own = point[model]

@@ -261,7 +261,7 @@ def test_a_popularity_that_is_always_0_is_not_called_missing() -> None:
     tables = made_up(rows=10)
     tables["model 1"] = with_columns(tables["model 1"], relation_popularity=np.zeros(10))
     assert remarks(line_up(tables), weighted=False) == [
-        "The relation popularity of all targets is recorded as 0 for model 1, so queries cannot be weighed by it."
+        "The relation popularity of all targets is recorded as 0 for model 1, so queries cannot be weighted by it."
     ]
 
 

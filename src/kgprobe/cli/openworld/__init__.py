@@ -1,4 +1,4 @@
-"""Commands about missing facts: ``kgprobe openworld ...``."""
+"""``kgprobe openworld``: the effect of missing triples on scores and comparisons."""
 
 from __future__ import annotations
 
@@ -11,17 +11,8 @@ app = typer.Typer(no_args_is_help=True)
 
 @app.callback()
 def openworld() -> None:
-    """Find out what missing facts do to scores and comparisons."""
+    """Measure the effect of missing triples on scores and comparisons."""
 
 
-app.command()(sensitivity.sensitivity)
-
-app.command()(estimate.estimate)
-
-app.command()(bench.bench)
-
-app.command()(split.split)
-
-app.command()(evaluate.evaluate)
-
-app.command()(lemma.lemma)
+for _command in (sensitivity.sensitivity, estimate.estimate, bench.bench, split.split, evaluate.evaluate, lemma.lemma):
+    app.command()(_command)

@@ -1,4 +1,4 @@
-"""``kgprobe openworld estimate``: what scores would be if no fact were missing."""
+"""``kgprobe openworld estimate``: estimate closed-world scores from open-world ranks."""
 
 from __future__ import annotations
 
@@ -6,9 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kgprobe.cli.console import Format, counting, note, print_rows
-from kgprobe.cli.options import DrawOption, FormatOption, MetricOption, RanksArgument, load, read_models
-from kgprobe.cli.surface import parse_axis
+from kgprobe.cli import console
 from kgprobe.errors import UsageError
 from kgprobe.report.grid import Record
 
@@ -16,65 +14,57 @@ if TYPE_CHECKING:
     from kgprobe.openworld import Estimation
 
 
-_DATA = (Format.json, Format.csv)
-
-
 def estimate(
-    ranks: RanksArgument,
+    ranks: console.RanksArgument,
     missing: Annotated[
         str,
         typer.Option(
-            metavar="RATE",
-            help="Share of all true facts that the graph lacks: a number, or LOWEST:HIGHEST.",
-            show_default=False,
+            metavar="RATE", help="Share of all true triples that the graph lacks: a number, or LOWEST:HIGHEST."
         ),
     ],
-    metric: MetricOption = None,
+    metric: console.MetricOption = None,
     graph: Annotated[
         str | None,
-        typer.Option("--graph", "-g", metavar="GRAPH", help="Directory or name of the graph; counts known answers."),
+        typer.Option("--graph", "-g", metavar="GRAPH", help="Directory or name of the graph, to count known answers."),
     ] = None,
-    entities: Annotated[
-        int | None, typer.Option(metavar="N", help="Number of entities, where there is no graph.")
-    ] = None,
+    entities: Annotated[int | None, typer.Option(metavar="N", help="Number of entities, if there is no graph.")] = None,
     odds: Annotated[
         str,
         typer.Option(
             metavar="ODDS",
-            help="Stress: how much likelier the answer ranked last is missing than the first; several by commas.",
+            help="Odds that the last-ranked answer is missing, relative to the first-ranked; comma-separated.",
         ),
     ] = "1",
     held_out: Annotated[
         float | None,
         typer.Option(
             metavar="SHARE",
-            help="Share of the known facts that is held out; needed where queries were chosen for having many answers.",
+            help="Held-out share of the known triples; needed if queries were selected by their number of answers.",
             show_default="not needed, or as the ranks say",
         ),
     ] = None,
-    level: Annotated[float, typer.Option(help="Confidence of intervals.")] = 0.95,
-    draws: Annotated[int, typer.Option(metavar="N", help="How often the world is completed anew.")] = 48,
+    level: Annotated[float, typer.Option(help="Confidence level of intervals.")] = 0.95,
+    draws: Annotated[int, typer.Option(metavar="N", help="Random completions of the graph.")] = 48,
     curve: Annotated[
-        bool, typer.Option("--curve/--no-curve", help="Find out up to which missing rate an order holds.")
+        bool, typer.Option("--curve/--no-curve", help="Find the missing rate up to which the order of models holds.")
     ] = True,
-    seed: DrawOption = 0,
-    format: FormatOption = Format.table,  # noqa: A002
+    seed: console.DrawOption = 0,
+    format: console.FormatOption = console.Format.table,  # noqa: A002
 ) -> None:
-    """Estimate the scores of models, and their order, as they would be if no fact were missing.
+    """Estimate the scores and the order of models as if no triple were missing.
 
-    It needs the ranks of facts that training has not seen, filtered by all that is known. Missing facts are taken to be
-    like the known ones; --odds says what if those that a model ranks low (above 1) or high (below 1) are missing more
-    often.
+    This needs filtered ranks of held-out triples. Missing triples are assumed to be like the known ones; --odds tests
+    the case that triples which a model ranks low (above 1) or high (below 1) are missing more often.
     """
     from kgprobe.openworld import estimate_closed
     from kgprobe.openworld.closed_estimates import DEFAULT_METRICS, draws_needed
 
-    rate, stresses = parse_missing(missing), parse_axis("odds", odds)
-    knowledge = load(graph)
-    tables = read_models(ranks)
+    rate, stresses = parse_missing(missing), console.parse_axis("odds", odds)
+    knowledge = console.load(graph)
+    tables, _ = console.read_models(ranks, knowledge)
     total = len(stresses) * draws_needed(len(tables), rate, draws, curve)
-    with counting("completing", total, "draws") as progress:
-        found = [
+    with console.counting("completing", total, "draws") as progress:
+        estimations = [
             estimate_closed(
                 tables,
                 metric or DEFAULT_METRICS,
@@ -91,7 +81,7 @@ def estimate(
             )
             for stress in stresses
         ]
-    _print(found, format)
+    _print(estimations, format)
 
 
 def parse_missing(text: str) -> float | tuple[float, float]:
@@ -106,31 +96,33 @@ def parse_missing(text: str) -> float | tuple[float, float]:
     except ValueError:
         numbers = []
     if not 1 <= len(numbers) <= 2:
-        raise UsageError(f"--missing {text}: no missing rate", remedy="write a number, or LOWEST:HIGHEST as in 0.1:0.3")
+        raise UsageError(
+            f"--missing {text}: invalid missing rate", remedy="write a number, or LOWEST:HIGHEST as in 0.1:0.3"
+        )
     return numbers[0] if len(numbers) == 1 else (numbers[0], numbers[1])
 
 
-def _print(found: list[Estimation], format: Format) -> None:  # noqa: A002
-    if format in _DATA:
-        print_rows([row for one in found for row in one.to_rows()], format)
+def _print(estimations: list[Estimation], format: console.Format) -> None:  # noqa: A002
+    if format.is_data:
+        console.print_rows([row for one in estimations for row in one.to_rows()], format)
     else:
-        stress = len(found) > 1
+        stress = len(estimations) > 1
         for rows in ("estimate_rows", "order_rows"):
             printed = [
                 ({"odds": f"{one.assumptions.odds:g}"} if stress else {}) | row
-                for one in found
+                for one in estimations
                 for row in getattr(one, rows)()
             ]
             if printed:
-                print_rows(_without_unasked(printed), format)
+                console.print_rows(_without_empty(printed), format)
                 print()
-    for remark in dict.fromkeys(remark for one in found for remark in one.remarks):
-        note(remark)
-    for order in (order for one in found for order in one.orders if len(found) == 1):
-        note(str(order))
+    for remark in dict.fromkeys(remark for one in estimations for remark in one.remarks):
+        console.note(remark)
+    for order in (order for one in estimations for order in one.orders if len(estimations) == 1):
+        console.note(str(order))
 
 
-def _without_unasked(rows: list[Record]) -> list[Record]:
-    """Without the columns that nothing was asked for."""
-    asked = [name for name in rows[0] if any(row[name] is not None for row in rows)]
-    return [{name: row[name] for name in asked} for row in rows]
+def _without_empty(rows: list[Record]) -> list[Record]:
+    """Rows without the columns that are empty everywhere."""
+    filled = [name for name in rows[0] if any(row[name] is not None for row in rows)]
+    return [{name: row[name] for name in filled} for row in rows]

@@ -1,4 +1,4 @@
-"""``kgprobe openworld evaluate``: rank models with and without the missing facts of a world."""
+"""``kgprobe openworld evaluate``: rank models with and without the missing triples of a world."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kgprobe.cli.console import Format, counting, note, print_rows
-from kgprobe.cli.options import FormatOption, MetricOption
+from kgprobe.cli.console import Format, FormatOption, MetricOption, counting, note, print_rows
 from kgprobe.errors import DataError
 from kgprobe.files import require_writable
 from kgprobe.report.grid import Record
@@ -20,12 +19,11 @@ if TYPE_CHECKING:
     from kgprobe.openworld.world_ranks import RankedCheckpoint, RankPair
     from kgprobe.openworld.world_tasks import WorldTask
 
-
 METRICS = ["MRR", "PROBE(alpha=0,beta=0)"]
 
 
 class Ranked(StrEnum):
-    """What is ranked."""
+    """The queries to rank."""
 
     tail = "tail"
     all = "all"
@@ -33,43 +31,37 @@ class Ranked(StrEnum):
 
 def evaluate(
     models: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="MODEL", help="Runs of kgprobe train, or whatever kgprobe rank takes.", show_default=False
-        ),
+        list[str], typer.Argument(metavar="MODEL", help="Runs of kgprobe train, or any MODEL of kgprobe rank.")
     ],
     world: Annotated[
-        str,
-        typer.Option("--world", "-w", metavar="WORLD", help="Folder of kgprobe openworld split.", show_default=False),
+        str, typer.Option("--world", "-w", metavar="WORLD", help="Folder written by kgprobe openworld split.")
     ],
-    output: Annotated[
-        Path, typer.Option("--output", "-o", metavar="FOLDER", help="Folder for the rank files.", show_default=False)
-    ],
+    output: Annotated[Path, typer.Option("--output", "-o", metavar="FOLDER", help="Folder for the rank files.")],
     task: Annotated[
-        Ranked, typer.Option(help="Tail queries with many answers, or all hard facts on both sides.")
+        Ranked, typer.Option(help="Tail queries with many answers, or all hard triples on both sides.")
     ] = Ranked.tail,
-    queries: Annotated[int, typer.Option(metavar="N", help="Tail queries that are drawn, at most.")] = 500,
-    least: Annotated[int, typer.Option(metavar="N", help="Hard answers that a tail query must have.")] = 10,
-    facts: Annotated[int, typer.Option(metavar="N", help="With --task all: facts that are drawn; 0 for all.")] = 0,
-    seed: Annotated[int, typer.Option(metavar="N", help="Another seed draws other queries or facts.")] = 0,
+    queries: Annotated[int, typer.Option(metavar="N", help="Maximum number of sampled tail queries.")] = 500,
+    least: Annotated[int, typer.Option(metavar="N", help="Minimum number of hard answers of a tail query.")] = 10,
+    facts: Annotated[int, typer.Option(metavar="N", help="With --task all: number of sampled triples; 0 for all.")] = 0,
+    seed: Annotated[int, typer.Option(metavar="N", help="Seed of the sample.")] = 0,
     correlated: Annotated[
-        bool, typer.Option("--correlated", help="Published worlds: what a model ranked lowest is missing.")
+        bool, typer.Option("--correlated", help="Published worlds: the answers that a model ranked lowest are missing.")
     ] = False,
     metric: MetricOption = None,
     device: Annotated[
-        str, typer.Option("--device", metavar="DEVICE", help="cpu, or a device of torch such as cuda.")
+        str, typer.Option("--device", metavar="DEVICE", help="cpu, or a torch device such as cuda.")
     ] = "cpu",
-    threads: Annotated[int | None, typer.Option(metavar="N", help="Threads on the CPU.", show_default="all")] = None,
-    memory: Annotated[str, typer.Option(metavar="SIZE", help="Working memory beside vectors and filter.")] = "1GB",
-    force: Annotated[bool, typer.Option("--force", help="Rank everything again, whatever is there.")] = False,
+    threads: Annotated[int | None, typer.Option(metavar="N", help="CPU threads.", show_default="all")] = None,
+    memory: Annotated[str, typer.Option(metavar="SIZE", help="Working memory, besides embeddings and filter.")] = "1GB",
+    force: Annotated[bool, typer.Option("--force", help="Rank again, even if rank files exist.")] = False,
     format: FormatOption = Format.table,  # noqa: A002
 ) -> None:
-    """Rank models in the open world, where missing facts count as false, and in the closed world.
+    """Rank models in the open world, where missing triples count as false, and in the closed world.
 
-    Known answers are ranked among all entities but those known to be true (open), and known and missing answers among
-    those that are false (closed). FOLDER/MODEL/CHECKPOINT.open.parquet and .closed.parquet keep the ranks: every
-    snapshot of a run that has some (kgprobe train --set snapshot_every=N), else one checkpoint called final. What is
-    ranked already is kept, so that a run that was stopped goes on.
+    In the open world, known answers are ranked with known triples filtered. In the closed world, known and missing
+    answers are ranked with all true triples filtered. Ranks are written to FOLDER/MODEL/CHECKPOINT.open.parquet and
+    .closed.parquet, for every snapshot of a run (kgprobe train --set snapshot_every=N), or for one checkpoint called
+    final. Existing rank files are kept, so an interrupted run can be continued.
     """
     from kgprobe.metrics.catalogue import parse_all
     from kgprobe.openworld.world_files import read_world
@@ -85,7 +77,7 @@ def evaluate(
     chosen = tail_task(opened, queries, least, seed=seed) if task is Ranked.tail else all_task(opened, facts, seed)
     ranked = set() if force else _ranked_already(checkpoints, opened, chosen)
     if ranked:
-        note(f"{len(ranked)} of {len(checkpoints)} checkpoints are ranked already")
+        note(f"{len(ranked)} of {len(checkpoints)} checkpoints are already ranked")
     total = chosen.ranked * sum(len(found.runs) for found in checkpoints if found.path not in ranked)
     rows: list[Record] = []
     with counting("ranking", total, "queries") as progress:
@@ -98,7 +90,7 @@ def evaluate(
 
 
 def _ranked_already(checkpoints: Sequence[RankedCheckpoint], world: OpenWorld, task: WorldTask) -> set[Path]:
-    """Where the ranks are that need not be made again, once it is clear that none would be lost."""
+    """The checkpoints that are already ranked; a DataError if a folder holds ranks of something else."""
     ranked, problems = set(), []
     for checkpoint in checkpoints:
         try:
@@ -106,7 +98,7 @@ def _ranked_already(checkpoints: Sequence[RankedCheckpoint], world: OpenWorld, t
         except DataError as error:
             problems += error.problems or [error.title]
     if problems:
-        title = "the ranks of something else are in the way"
+        title = "the folder holds ranks of other models, worlds or queries"
         raise DataError(title, problems, "choose another folder, or replace them with --force")
     return ranked
 

@@ -1,4 +1,4 @@
-"""``kgprobe openworld sensitivity``: how much of a true improvement would show."""
+"""``kgprobe openworld sensitivity``: the share of a true improvement that open-world scores show."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ from typing import Annotated
 
 import typer
 
-from kgprobe.cli.console import Format, note, print_rows
-from kgprobe.cli.options import FormatOption, MetricOption
+from kgprobe.cli.console import Format, FormatOption, MetricOption, note, print_rows
 from kgprobe.errors import UsageError
 from kgprobe.report.grid import Record
 
@@ -22,14 +21,13 @@ _NAMES = {
 }
 
 _MEANING = (
-    "shown: the share of a true improvement that the score shows, slope open over slope closed; a slope is what a "
-    "score is expected to gain per share of the answers that a model learns more, a value what it "
-    "is where {:g} are learned"
+    "shown: share of a true improvement that the open-world score shows (slope open / slope closed); slope: derivative "
+    "of the expected score with respect to model strength; value: expected score at strength {:g}"
 )
 
 
 class Unlearned(StrEnum):
-    """What an answer scores that the model has not learned."""
+    """The score of an answer that the model has not learned."""
 
     nothing = "nothing"
     anywhere = "anywhere"
@@ -39,20 +37,21 @@ class Unlearned(StrEnum):
 def sensitivity(
     graph: Annotated[str, typer.Option("--graph", "-g", metavar="GRAPH", help="Directory or name of the graph.")],
     missing: Annotated[
-        list[str],
-        typer.Option(metavar="RATE", help="Share of all true facts that the graph lacks; several separated by commas."),
+        list[str], typer.Option(metavar="RATE", help="Share of all true triples that the graph lacks; comma-separated.")
     ],
     metric: MetricOption = None,
-    strength: Annotated[float, typer.Option(help="Share of the true answers that the model has learned.")] = 0.9,
-    split: Annotated[str, typer.Option(help="The facts that are ranked.")] = "test",
-    sides: Annotated[str, typer.Option(help="The sides that are predicted: both, head or tail.")] = "both",
+    strength: Annotated[
+        float, typer.Option(help="Model strength: share of the true answers that it has learned.")
+    ] = 0.9,
+    split: Annotated[str, typer.Option(help="Split that is ranked.")] = "test",
+    sides: Annotated[str, typer.Option(help="Sides to predict: both, head or tail.")] = "both",
     unlearned: Annotated[
         Unlearned,
-        typer.Option(help="What other answers score: nothing (as in the paper), or a random rank anywhere or below."),
+        typer.Option(help="Score of other answers: nothing (as in the paper), or a random rank anywhere or below."),
     ] = Unlearned.below,
     format: FormatOption = Format.table,  # noqa: A002
 ) -> None:
-    """Tell how much of a true improvement each metric would show, from the answer counts of the graph alone."""
+    """Compute the share of a true improvement that each metric shows, from the answer counts of the graph."""
     from kgprobe.graph import load_graph
     from kgprobe.openworld import expected_scores, sensitivities
     from kgprobe.openworld.world import OPEN_WORLD_METRICS
@@ -67,10 +66,10 @@ def sensitivity(
         unlearned=expected_scores.Unlearned(unlearned),
     )
     rows = found.to_rows()
-    if format in (Format.json, Format.csv):
+    if format.is_data:
         print_rows(rows, format)
     else:
-        print_rows(_for_people(rows), format)
+        print_rows(_shortened(rows), format)
         note(_MEANING.format(strength))
     for warning in found.warnings:
         note(warning)
@@ -86,11 +85,11 @@ def _rates(texts: list[str]) -> list[float]:
         except ValueError:
             problems.append(f"'{part}' is not a number")
     if problems:
-        raise UsageError("the missing rates cannot be read", problems, "write for example --missing 0.1,0.25")
+        raise UsageError("invalid missing rates", problems, "for example --missing 0.1,0.25")
     return list(rates)
 
 
-def _for_people(rows: Sequence[Record]) -> list[Record]:
-    """Without what the warnings say, and columns in which every row says the same."""
+def _shortened(rows: Sequence[Record]) -> list[Record]:
+    """Rows without constant columns, and without the flag that the warnings explain."""
     constant = {name for name in ("graph", "missing", "strength", "queries") if len({row[name] for row in rows}) == 1}
     return [{_NAMES.get(name, name): row[name] for name in row if name not in constant | {"flat"}} for row in rows]

@@ -1,4 +1,4 @@
-"""Embedding files: tables of vectors with a header that names the model, or with computed queries."""
+"""Embedding files: tables of embeddings with a header that names the model, or with computed queries."""
 
 from __future__ import annotations
 
@@ -12,164 +12,60 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from kgprobe.arrays import AnyInts
-from kgprobe.errors import DataError
+from kgprobe.errors import DataError, spans
 from kgprobe.graph.names import Names
-from kgprobe.predict.adapters.array_files import (
-    WHOLE_NUMBERS,
-    WRITERS,
-    ArrayFile,
-    Place,
-    Shapes,
-    open_arrays,
-    place_problems,
-    write_arrays,
+from kgprobe.predict.adapters.array_files import WRITERS, ArrayFile, Shapes, StoredArray, open_arrays, write_arrays
+from kgprobe.predict.adapters.interactions import (
+    Arrange,
+    ComposedScorer,
+    Header,
+    Interaction,
+    parse_header,
+    read_header,
+    unchanged,
 )
-from kgprobe.predict.adapters.array_formats import StoredArray
-from kgprobe.predict.adapters.embedding_header import Header, parse_header, read_header
-from kgprobe.predict.adapters.interactions import Arrange, ComposedScorer, Interaction, read_table, unchanged
-from kgprobe.predict.adapters.score_files import TRIPLES, QueryRows, RowReader, is_scores, other_triples
+from kgprobe.predict.adapters.score_files import (
+    INTEGERS,
+    TRIPLES,
+    ArraySpec,
+    QueryRows,
+    RowReader,
+    is_scores,
+    spec_problems,
+    triple_mismatch,
+)
 from kgprobe.predict.scorers import AnyScorer, Dot, Side, Similarity, Singles, as_array
 
 if TYPE_CHECKING:
     from kgprobe.graph import KnowledgeGraph
     from kgprobe.graph.knowledge_graph import Labels
 
-
 ENTITY, RELATION, BIAS = "entity", "relation", "entity_bias"
-
 QUERIES: dict[Side, str] = {"tail": "tail_query", "head": "head_query"}
-
-
-@dataclass(frozen=True)
-class FileSizes:
-    """How many entities, relations and triples to rank there are; None where any number will do."""
-
-    entities: int | None = None
-    relations: int | None = None
-    triples: int | None = None
-
-
-def fit_problems(header: Header, shapes: Shapes, sizes: FileSizes) -> list[str]:
-    """Everything that keeps arrays from being what the header says.
-
-    Example:
-        >>> from kgprobe.predict.adapters.embedding_header import parse_header
-        >>> header = parse_header('{"model": "DistMult"}', [])
-        >>> shapes = {"entity": ((5, 8), "float32"), "relation": ((2, 4), "float32")}
-        >>> fit_problems(header, shapes, FileSizes(entities=6, relations=2))
-        ['entity: 5 rows, but there are 6 entities', 'relation: one row has shape (4,), expected (8,)']
-    """
-    table = header.interaction.tables[0] if header.interaction else ENTITY
-    shape = shapes[table][0] if table in shapes else ()
-    dimension = shape[1] if len(shape) == 2 else None
-    problems = place_problems(_places(header, sizes, dimension), shapes)
-    if not header.interaction and not shapes.keys() & set(QUERIES.values()):
-        problems.append(f"no array {' and no array '.join(map(repr, QUERIES.values()))}")
-    return problems + (_dimension_problems(header, table, shape) if shape else [])
-
-
-def _places(header: Header, sizes: FileSizes, dimension: int | None) -> Iterator[Place]:
-    vector = None if dimension is None else (dimension,)
-    tables = header.interaction.tables if header.interaction else (ENTITY,)
-    yield from (Place(name, "entities", sizes.entities, vector) for name in dict.fromkeys(tables))
-    if isinstance(header.similarity, Dot):
-        yield Place(BIAS, "entities", sizes.entities, (), needed=False)
-    if header.interaction:
-        shape = None if dimension is None else header.interaction.relation_shape(dimension)
-        yield Place(RELATION, "relations", sizes.relations, shape)
-    else:
-        yield from (Place(name, "triples to rank", sizes.triples, vector, needed=False) for name in QUERIES.values())
-        yield Place(TRIPLES, "triples to rank", sizes.triples, (3,), WHOLE_NUMBERS, needed=False)
-
-
-def _dimension_problems(header: Header, table: str, shape: tuple[int, ...]) -> list[str]:
-    if len(shape) != 2:
-        return [f"{table}: shape {shape}, expected [entities, dimension]"]
-    dimension, interaction = shape[1], header.interaction
-    if interaction and interaction.complex_numbers and dimension % 2:
-        return [f"{table}: {dimension} coordinates, but {interaction.name} has as many imaginary as real parts"]
-    problem = header.similarity.problem(dimension)
-    return [] if problem is None else [f"{table}: {problem}"]
-
-
 _SHOWN = 10
 
-
-def ids_by_name(what: str, given: Labels, names: Names, problems: list[str]) -> AnyInts | None:
-    """The id of each given name; or None, with what is wrong added to ``problems``.
-
-    Args:
-        what: How the list of names is called where something is wrong with it.
-        given: Names in the order of the rows.
-        names: The names of the graph, each of which must be given once.
-        problems: Takes what is wrong.
-
-    Example:
-        >>> import pyarrow as pa
-        >>> names = Names.build("entity", 3, pa.array(["a", None, "c"]))
-        >>> ids_by_name("entities", pa.array(["c", "1", "a"]), names, problems=[]).tolist()
-        [2, 1, 0]
-    """
-    import pyarrow.compute as pc
-
-    own = given.cast(names.names.type)
-    ids = names.ids(own)
-    complaints = {
-        "names that the graph does not have, or has twice": own.filter(ids < 0).unique(),
-        "names given more than once": _repeated(own),
-        "names of the graph that are not given": names.names.filter(pc.invert(pc.is_in(names.names, value_set=own))),
-    }
-    wrong = [f"{what}: {_listed(some, kind)}" for kind, some in complaints.items() if len(some)]
-    problems += wrong
-    return None if wrong else ids.astype(np.int64)
-
-
-def _repeated(names: Labels) -> Labels:
-    import pyarrow.compute as pc
-
-    counts = names.value_counts()
-    return counts.field("values").filter(pc.greater(counts.field("counts"), 1))
-
-
-def _listed(names: Labels, kind: str) -> str:
-    shown = ", ".join(map(repr, names.slice(0, _SHOWN).to_pylist()))
-    more = f" and {len(names) - _SHOWN:,} more" if len(names) > _SHOWN else ""
-    return f"{len(names):,} {kind}: {shown}{more}"
-
-
-@dataclass(eq=False)
-class QueryVectors:
-    """An embedding scorer whose queries were computed elsewhere."""
-
-    similarity: Similarity
-    entities: Singles
-    rows: QueryRows
-
-    def encode_queries(self, side: Side, given: AnyInts, relation: AnyInts) -> Singles:
-        """The vectors of the queries that ask for the ``side`` of (given[i], relation[i])."""
-        return self.rows.find(side, given, relation)
-
-    def candidates(self, side: Side) -> Singles:
-        """The vectors of all entities, which are the same on either ``side``."""
-        return self.entities
+_REMEDY = (
+    "write the file with kgprobe.predict.adapters.embedding_files.write_embeddings, which adds a header; if it has "
+    "scores, not embeddings, call its arrays 'tail' and 'head'"
+)
 
 
 def is_embeddings(path: str | PathLike[str]) -> bool:
-    """Whether a file is, by its name and content, one of embeddings: of arrays, but not of scores."""
+    """Whether a file is an embedding file: one of arrays, but not of scores."""
     return Path(path).suffix in WRITERS and Path(path).is_file() and not is_scores(path)
 
 
 def write_embeddings(path: str | PathLike[str], header: Mapping[str, Any], arrays: Mapping[str, Any]) -> None:
-    """Write a model that can be ranked; the ending of the name, .npz or .safetensors, says in which format.
+    """Write a model to an embedding file, .npz or .safetensors by the extension.
 
     Args:
         path: The file.
         header: ``{"model": "ComplEx"}`` with the settings of the model; or ``{"similarity": "dot"}`` (or
-            "group_norm" with "group_size", perhaps "gamma") where the queries are computed. It may have a "name",
-            and the names "entities" and "relations" in the order of the rows, where these are not in that of the ids.
-        arrays: Of NumPy or torch. "entity" and "relation" (CP: "head_entity" and "tail_entity"); with a similarity,
-            "entity" and "tail_query", "head_query" or both, row by row with the triples that will be ranked (perhaps
-            also there, as "triples"). Where vectors are compared by their dot product, perhaps "entity_bias".
+            "group_norm" with "group_size" and optionally "gamma") for computed queries. Optionally a "name", and the
+            names "entities" and "relations" in the order of the rows, if that is not the order of the ids.
+        arrays: NumPy arrays or torch tensors: "entity" and "relation" (CP: "head_entity" and "tail_entity"). With a
+            similarity: "entity" and "tail_query", "head_query" or both, one row for each triple that will be ranked,
+            and optionally "triples". With the dot product optionally "entity_bias".
 
     Example:
         >>> import tempfile
@@ -189,39 +85,41 @@ def write_embeddings(path: str | PathLike[str], header: Mapping[str, Any], array
             read, {name: (array.shape, array.dtype.name) for name, array in values.items()}, FileSizes()
         )
     if problems:
-        raise DataError(f"{path}: not a model that can be ranked", problems, "nothing was written")
+        raise DataError(f"{path}: not a valid model", problems, "nothing was written")
     write_arrays(path, json.dumps(dict(header)), values)
 
 
 def open_embeddings(
     path: str | PathLike[str], graph: KnowledgeGraph, triples: AnyInts
 ) -> tuple[str, AnyScorer, dict[str, Any]]:
-    """Open a file of embeddings for the triples of a graph that are to be ranked.
+    """Open an embedding file for the ranked triples of a graph.
+
+    Returns:
+        The name of the model, its scorer, and its metadata.
 
     Raises:
-        DataError: The file is damaged, does not say what it is, or does not fit the graph or the triples.
+        DataError: The file is damaged, has no valid header, or does not fit the graph or the triples.
     """
     file = open_arrays(path)
     problems: list[str] = []
     header = parse_header(file.header, problems)
     if header is None:
-        raise DataError(f"{path}: not a model that can be ranked", problems, _REMEDY)
+        raise DataError(f"{path}: not a valid model", problems, _REMEDY)
     return read_model(file, header, graph, triples)
-
-
-_REMEDY = (
-    "write the file by kgprobe.predict.adapters.embedding_files.write_embeddings, with a header; if it has scores, not "
-    "vectors, call its arrays 'tail' and 'head'"
-)
 
 
 def read_model(
     file: ArrayFile, header: Header, graph: KnowledgeGraph, triples: AnyInts
 ) -> tuple[str, AnyScorer, dict[str, Any]]:
-    """Read the arrays that a header describes, for the triples of a graph that are to be ranked."""
+    """Read the arrays that a header describes; see `open_embeddings`."""
     problems = fit_problems(header, file.shapes, FileSizes(graph.num_entities, graph.num_relations, len(triples)))
-    entities = _ids("entities", header.entities, Names.entities(graph), problems)
-    relations = _ids("relations", header.relations, Names.relations(graph), problems)
+    entities, relations = (
+        None if given is None else ids_by_name(what, given, names(graph), problems)
+        for what, given, names in (
+            ("entities", header.entities, Names.entities),
+            ("relations", header.relations, Names.relations),
+        )
+    )
     _refuse(file, graph, problems)
     scorer: AnyScorer = (
         _composed(file, header.interaction, header.similarity, entities, relations, problems)
@@ -237,11 +135,7 @@ def read_model(
 def _refuse(file: ArrayFile, graph: KnowledgeGraph, problems: list[str]) -> None:
     if problems:
         title = f"{file.path}: cannot be ranked with {graph.name}"
-        raise DataError(title, problems, "give the graph, and the triples, that the file was made for")
-
-
-def _ids(what: str, given: Labels | None, names: Names, problems: list[str]) -> AnyInts | None:
-    return None if given is None else ids_by_name(what, given, names, problems)
+        raise DataError(title, problems, "use the graph and the triples that the file was made for")
 
 
 def _composed(
@@ -252,7 +146,6 @@ def _composed(
     relations: AnyInts | None,
     problems: list[str],
 ) -> ComposedScorer:
-    """The scorer of a model that is known by name."""
     bias = _bias(file, entities, problems)
     tables = {
         name: _candidates(file.arrays[name], bias, interaction.arrange_entity, entities, problems)
@@ -270,10 +163,9 @@ def _compared(
     graph: KnowledgeGraph,
     triples: AnyInts,
     problems: list[str],
-) -> QueryVectors:
-    """The scorer of queries that were computed elsewhere."""
+) -> QueryEmbeddings:
     if TRIPLES in file.arrays:
-        problems += other_triples(file.arrays[TRIPLES].whole(), triples)
+        problems += triple_mismatch(file.arrays[TRIPLES].whole(), triples)
     bias = _bias(file, entities, problems)
     readers = {}
     for side, name in QUERIES.items():
@@ -282,11 +174,26 @@ def _compared(
             queries[:, queries.shape[1] - bias.shape[1] :] = 1
             readers[side] = RowReader(name, queries.shape[1], queries.__getitem__)
     rows = QueryRows.of_triples(file.path, triples, graph.num_relations, readers, problems)
-    return QueryVectors(similarity, _candidates(file.arrays[ENTITY], bias, unchanged, entities, problems), rows)
+    return QueryEmbeddings(similarity, _candidates(file.arrays[ENTITY], bias, unchanged, entities, problems), rows)
+
+
+@dataclass(eq=False)
+class QueryEmbeddings:
+    """The embedding scorer of queries that were computed by another program."""
+
+    similarity: Similarity
+    entities: Singles
+    rows: QueryRows
+
+    def encode_queries(self, side: Side, given: AnyInts, relation: AnyInts) -> Singles:
+        return self.rows.find(side, given, relation)
+
+    def candidates(self, side: Side) -> Singles:
+        return self.entities
 
 
 def _bias(file: ArrayFile, ids: AnyInts | None, problems: list[str]) -> Singles:
-    """The bias of the entities as a column, or no column."""
+    """The bias of the entities as a column; no columns if there is none."""
     if BIAS not in file.arrays:
         return np.empty((1, 0), dtype=np.float32)
     return read_table(file.arrays[BIAS], problems, ids=ids, arrange=lambda rows: rows[:, None])
@@ -298,3 +205,112 @@ def _candidates(
     table = read_table(array, problems, ids=ids, arrange=arrange, spare=bias.shape[1])
     table[:, table.shape[1] - bias.shape[1] :] = bias
     return table
+
+
+def read_table(
+    array: StoredArray,
+    problems: list[str],
+    *,
+    ids: AnyInts | None = None,
+    arrange: Arrange = unchanged,
+    spare: int = 0,
+) -> Singles:
+    """Read a table in float32, block by block, so that it takes little more memory than itself.
+
+    Args:
+        array: The stored array.
+        problems: Rows that are not finite are appended to it.
+        ids: The table row of each stored row, if they are not in order.
+        arrange: Brings rows to the layout in which they are compared.
+        spare: Number of zero columns to add.
+    """
+    *inner, last = arrange(np.empty((0, *array.shape[1:]))).shape[1:]
+    table = np.zeros((array.shape[0], *inner, last + spare), dtype=np.float32)
+    bad: list[int] = []
+    for part, stored in array.blocks():
+        with np.errstate(over="ignore", invalid="ignore"):  # rows that are not finite are reported below
+            rows = arrange(stored).astype(np.float32, copy=False)
+        table[part if ids is None else ids[part], ..., :last] = rows
+        finite = np.isfinite(rows).reshape(len(rows), -1).all(axis=1)
+        bad += (part.start + np.flatnonzero(~finite)).tolist()
+    if bad:
+        problems.append(
+            f"{array.name}: {len(bad):,} rows hold NaN, infinity or numbers beyond float32: "
+            f"{spans(bad, most=10)} (counted from 0)"
+        )
+    return table
+
+
+def ids_by_name(what: str, given: Labels, names: Names, problems: list[str]) -> AnyInts | None:
+    """The id of each given name; or None, with all problems appended to ``problems``.
+
+    Args:
+        what: The name of the list in messages.
+        given: Names in the order of the rows.
+        names: The names of the graph, each of which must be given once.
+        problems: The list to append to.
+    """
+    import pyarrow.compute as pc
+
+    own = given.cast(names.names.type)
+    ids, counts = names.ids(own), own.value_counts()
+    complaints = {
+        "names that the graph does not have, or has more than once": own.filter(ids < 0).unique(),
+        "names given more than once": counts.field("values").filter(pc.greater(counts.field("counts"), 1)),
+        "names of the graph that are not given": names.names.filter(pc.invert(pc.is_in(names.names, value_set=own))),
+    }
+    wrong = [f"{what}: {_listed(some, kind)}" for kind, some in complaints.items() if len(some)]
+    problems += wrong
+    return None if wrong else ids.astype(np.int64)
+
+
+def _listed(names: Labels, kind: str) -> str:
+    shown = ", ".join(map(repr, names.slice(0, _SHOWN).to_pylist()))
+    more = f" and {len(names) - _SHOWN:,} more" if len(names) > _SHOWN else ""
+    return f"{len(names):,} {kind}: {shown}{more}"
+
+
+@dataclass(frozen=True)
+class FileSizes:
+    """Expected numbers of entities, relations and ranked triples; None for any."""
+
+    entities: int | None = None
+    relations: int | None = None
+    triples: int | None = None
+
+
+def fit_problems(header: Header, shapes: Shapes, sizes: FileSizes) -> list[str]:
+    """All mismatches between the arrays and the header."""
+    table = header.interaction.tables[0] if header.interaction else ENTITY
+    shape = shapes[table][0] if table in shapes else ()
+    dimension = shape[1] if len(shape) == 2 else None
+    problems = spec_problems(_specs(header, sizes, dimension), shapes)
+    if not header.interaction and not shapes.keys() & set(QUERIES.values()):
+        problems.append(f"no array {' and no array '.join(map(repr, QUERIES.values()))}")
+    return problems + (_dimension_problems(header, table, shape) if shape else [])
+
+
+def _specs(header: Header, sizes: FileSizes, dimension: int | None) -> Iterator[ArraySpec]:
+    embedding = None if dimension is None else (dimension,)
+    tables = header.interaction.tables if header.interaction else (ENTITY,)
+    yield from (ArraySpec(name, "entities", sizes.entities, embedding) for name in dict.fromkeys(tables))
+    if isinstance(header.similarity, Dot):
+        yield ArraySpec(BIAS, "entities", sizes.entities, (), needed=False)
+    if header.interaction:
+        shape = None if dimension is None else header.interaction.relation_shape(dimension)
+        yield ArraySpec(RELATION, "relations", sizes.relations, shape)
+    else:
+        yield from (
+            ArraySpec(name, "triples to rank", sizes.triples, embedding, needed=False) for name in QUERIES.values()
+        )
+        yield ArraySpec(TRIPLES, "triples to rank", sizes.triples, (3,), INTEGERS, needed=False)
+
+
+def _dimension_problems(header: Header, table: str, shape: tuple[int, ...]) -> list[str]:
+    if len(shape) != 2:
+        return [f"{table}: shape {shape}, expected [entities, dimension]"]
+    dimension, interaction = shape[1], header.interaction
+    if interaction and interaction.complex_numbers and dimension % 2:
+        return [f"{table}: {dimension} coordinates, but {interaction.name} has as many imaginary as real parts"]
+    problem = header.similarity.problem(dimension)
+    return [] if problem is None else [f"{table}: {problem}"]

@@ -1,4 +1,4 @@
-"""Open what a name or a path stands for as a model that can be ranked."""
+"""Open models by name, path or Python object: baselines, trained runs, and the adapters of other formats."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ from kgprobe.predict.queries import RankedTriples
 from kgprobe.predict.scorers import AnyScorer, EmbeddingScorer, RelationEmbeddingScorer, ScoreFunction, Scorer, Side
 
 RUN_FILES = ("settings.toml", "environment.json")
-"""Files that make a directory that of a training run."""
+"""Files that identify the directory of a training run."""
 
 
 @dataclass(frozen=True, eq=False)
 class Model:
-    """Something that can be ranked.
+    """A model to rank.
 
     Attributes:
-        name: What reports call it.
-        scorer: What scores candidates, or lists of the best of them.
-        settings: Facts about the model that go into the rank file.
+        name: Its name in reports.
+        scorer: A scorer, or top-k lists.
+        settings: Metadata about the model for the rank file.
     """
 
     name: str
@@ -46,22 +46,16 @@ class Model:
 
 @dataclass(frozen=True)
 class FunctionScorer:
-    """A function as a scorer.
-
-    Example:
-        >>> FunctionScorer(lambda side, given, relation: [[0.5, 0.1]]).score("tail", [0], [0])
-        [[0.5, 0.1]]
-    """
+    """The scorer of a function."""
 
     function: ScoreFunction
 
     def score(self, side: Side, given: AnyInts, relation: AnyInts) -> Any:
-        """What the function gives."""
         return self.function(side, given, relation)
 
 
 def model_of(given: Any, graph: KnowledgeGraph) -> Model:
-    """A model that is in memory, whatever it is.
+    """The model of a Python object: a scorer, a PyKEEN model, a function, or top-k lists.
 
     Example:
         >>> model_of(lambda side, given, relation: None, KnowledgeGraph.from_triples(test=[[0, 0, 1]])).name
@@ -79,14 +73,14 @@ def model_of(given: Any, graph: KnowledgeGraph) -> Model:
         name = getattr(given, "__name__", "function")
         return Model("function" if name == "<lambda>" else name, FunctionScorer(given))
     raise UsageError(
-        f"{type(given).__name__} is nothing that can be ranked",
-        ["it has neither 'score' nor 'encode_queries' and 'candidates', and is no function"],
-        "see kgprobe.predict.scorers for what a model must offer",
+        f"{type(given).__name__} cannot be ranked",
+        ["it is not a function, and has neither 'score' nor 'encode_queries' and 'candidates'"],
+        "implement one of the protocols in kgprobe.predict.scorers",
     )
 
 
 def _pykeen_model(given: Any, graph: KnowledgeGraph) -> Model:
-    """A PyKEEN model, or the result of its pipeline, which also tells the names that its ids stand for."""
+    """A PyKEEN model, or the result of PyKEEN's pipeline, which also has the names of entities and relations."""
     from kgprobe.predict.adapters.pykeen_names import ModelNames, scorer_for
 
     model = getattr(given, "model", given)
@@ -97,19 +91,19 @@ def _pykeen_model(given: Any, graph: KnowledgeGraph) -> Model:
 
 @dataclass(frozen=True, eq=False)
 class Opening:
-    """What a model is opened for, and how.
+    """The arguments with which a model is opened.
 
     Attributes:
-        graph: The graph that is ranked.
-        facts: The facts that are ranked.
-        seed: The seed of a random baseline.
-        trust_pickle: Whether a pickled model, which can run any program, may be loaded.
-        unlisted: What is known of candidates that a top-k list leaves out.
-        other_test: Whether the graph may have another test split than the one that a model was trained with.
+        graph: The graph.
+        ranked: The ranked triples.
+        seed: The seed of the random baseline.
+        trust_pickle: Whether to load a pickled model, which can run any code.
+        unlisted: How top-k lists treat the candidates that they do not list.
+        other_test: Whether the test split may differ from the one of the graph that the model was trained on.
     """
 
     graph: KnowledgeGraph
-    facts: RankedTriples
+    ranked: RankedTriples
     seed: int = 0
     trust_pickle: bool = False
     unlisted: Unlisted = Unlisted.unknown
@@ -118,16 +112,16 @@ class Opening:
 
 @dataclass(frozen=True)
 class Adapter:
-    """A kind of model on disk.
+    """A format of models on disk.
 
     Attributes:
-        what: What it is called in messages.
-        is_meant: Whether a path is of this kind.
-        open: Opens it.
+        what: Its description in messages.
+        matches: Whether a path has this format.
+        open: Opens the model.
     """
 
     what: str
-    is_meant: Callable[[Path], bool]
+    matches: Callable[[Path], bool]
     open: Callable[[Path, Opening], Model]
 
 
@@ -137,12 +131,7 @@ def _top_k(path: Path, opening: Opening) -> Model:
 
 
 def is_trained(path: Path) -> bool:
-    """Whether a path is the directory of a training run, or a checkpoint in it.
-
-    Example:
-        >>> is_trained(Path("no such file.safetensors"))
-        False
-    """
+    """Whether a path is the directory of a training run, or one of its checkpoints."""
     if path.is_dir():
         return all((path / name).is_file() for name in RUN_FILES)
     if path.suffix != ".safetensors" or not path.is_file():
@@ -155,7 +144,7 @@ def is_trained(path: Path) -> bool:
 
 
 def _open_trained(path: Path, opening: Opening) -> Model:
-    try:
+    try:  # by name, because kgprobe.train imports this package, and is slow to load
         trained_models: Any = import_module("kgprobe.train.trained_models")
     except ModuleNotFoundError as error:
         raise UsageError(f"{path}: it needs {error.name}", remedy="pip install 'kgprobe[models]'") from None
@@ -164,11 +153,7 @@ def _open_trained(path: Path, opening: Opening) -> Model:
 
 
 ADAPTERS = (
-    Adapter(
-        "a run of 'kgprobe train', or a checkpoint in its folder 'best' or 'snapshots'",
-        is_trained,
-        _open_trained,  # by name: `train` stands on this package, and loads torch
-    ),
+    Adapter("a run of 'kgprobe train', or a checkpoint in its folder 'best' or 'snapshots'", is_trained, _open_trained),
     Adapter(
         "a folder of the RotatE code base (entity_embedding.npy, relation_embedding.npy, config.json)",
         is_rotate_checkpoint,
@@ -182,12 +167,12 @@ ADAPTERS = (
     Adapter(
         "an embedding file (.npz or .safetensors with a header)",
         is_embeddings,
-        lambda path, opening: Model(*open_embeddings(path, opening.graph, opening.facts.given)),
+        lambda path, opening: Model(*open_embeddings(path, opening.graph, opening.ranked.given)),
     ),
     Adapter(
         "a score file (.npz, .safetensors or a folder of .npy with a matrix 'tail' or 'head')",
         is_scores,
-        lambda path, opening: Model(*open_scores(path, opening.graph, opening.facts.given)),
+        lambda path, opening: Model(*open_scores(path, opening.graph, opening.ranked.given)),
     ),
     Adapter(
         "top-k lists (.jsonl, .jsonl.gz)",
@@ -195,11 +180,11 @@ ADAPTERS = (
         _top_k,
     ),
 )
-"""Every kind of model on disk; the first that is meant is opened."""
+"""The formats of models on disk; the first that matches opens the model."""
 
 
 def open_model(text: str | os.PathLike[str], opening: Opening) -> Model:
-    """The model of a name or a path.
+    """The model of a baseline's name or of a path.
 
     Example:
         >>> graph = KnowledgeGraph.from_triples(train=[[0, 0, 1]], test=[[1, 0, 0]])
@@ -209,11 +194,10 @@ def open_model(text: str | os.PathLike[str], opening: Opening) -> Model:
     name, path = os.fspath(text), Path(text)
     if name in BASELINES:
         return Model(*BASELINES[name](opening.graph, opening.seed))
-    source = next((source for source in ADAPTERS if path.exists() and source.is_meant(path)), None)
-    if source is not None:
-        return source.open(path, opening)
-    there = (
-        "it is nothing that is known" if path.exists() else f"there is no such file or folder{nearest(name, BASELINES)}"
-    )
-    kinds = [f"a baseline: {', '.join(BASELINES)}", *(source.what for source in ADAPTERS)]
-    raise DataError(f"{name}: no model", [there], "it can be " + "; ".join(kinds))
+    adapter = next((adapter for adapter in ADAPTERS if path.exists() and adapter.matches(path)), None)
+    if adapter is not None:
+        return adapter.open(path, opening)
+    absent = f"there is no such file or folder{nearest(name, BASELINES)}"
+    problem = "not a recognised model file or folder" if path.exists() else absent
+    kinds = [f"a baseline: {', '.join(BASELINES)}", *(adapter.what for adapter in ADAPTERS)]
+    raise DataError(f"{name}: no model", [problem], "it can be " + "; ".join(kinds))

@@ -1,4 +1,4 @@
-"""Match the ids of a PyKEEN model with those of a graph."""
+"""Match the ids of a PyKEEN model with those of a graph, by the names of entities and relations."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import gzip
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,47 +17,38 @@ from kgprobe.errors import DataError, spans
 from kgprobe.files import replacing
 from kgprobe.graph.knowledge_graph import KnowledgeGraph, Labels, as_labels
 from kgprobe.graph.text_files import SHOWN, UNREADABLE, Complaints, whole_number
-from kgprobe.predict.adapters.pykeen_scorer import PykeenScores, PykeenVectors, scorer_of
-from kgprobe.predict.scorers import AnyScorer, Side, Similarity, Singles
+from kgprobe.predict.adapters.pykeen_scorer import scorer_of
+from kgprobe.predict.scorers import AnyScorer
 
 if TYPE_CHECKING:
     from pykeen.models import Model
     from pykeen.triples import TriplesFactory
 
+FOLDER = "training_triples"
+_HEADER = ["id", "label"]
+
 
 @dataclass(frozen=True)
 class ModelNames:
-    """What a model's ids stand for.
-
-    Attributes:
-        entities: Names of its entities in the order of its ids.
-        relations: Names of its relations, without inverses, in the order of its ids.
-    """
+    """The names of a model's entities and relations (without inverses), in the order of its ids."""
 
     entities: Sequence[str]
     relations: Sequence[str]
 
     @classmethod
     def of(cls, factory: TriplesFactory) -> ModelNames:
-        """The names in the triples that a model was trained on.
-
-        Example:
-            >>> import numpy as np
-            >>> from pykeen.triples import TriplesFactory
-            >>> ModelNames.of(TriplesFactory.from_labeled_triples(np.array([["b", "r", "a"]]))).entities
-            ['a', 'b']
-        """
+        """The names in the training triples of a model."""
         entity, relation = factory.entity_to_id, factory.relation_to_id
         return cls(sorted(entity, key=entity.__getitem__), sorted(relation, key=relation.__getitem__))
 
 
 def scorer_for(model: Model, graph: KnowledgeGraph, names: ModelNames | None = None) -> AnyScorer:
-    """The scorer of a model, which takes the ids of the graph.
+    """The scorer of a model, with the ids of the graph.
 
-    Where the names of both are known, ids go by name; otherwise an id of the model must mean the same in the graph.
+    Ids are matched by name if the names of both are known; otherwise they must be the same.
 
     Raises:
-        DataError: The model is not one of this graph: it has other numbers of entities or relations, or other names.
+        DataError: The numbers or the names of entities or relations differ.
 
     Example:
         >>> from pykeen.models import TransE
@@ -70,11 +61,11 @@ def scorer_for(model: Model, graph: KnowledgeGraph, names: ModelNames | None = N
         >>> bool((scorer.candidates("tail")[0] == scorer_of(model).candidates("tail")[1]).all())
         True
     """
-    numbers = [
+    sizes = [
         ("entities", model.num_entities, graph.num_entities),
         ("relations", model.num_real_relations, graph.num_relations),
     ]
-    problems = [f"the model has {own:,} {kind}, the graph {there:,}" for kind, own, there in numbers if own != there]
+    problems = [f"the model has {own:,} {kind}, the graph {there:,}" for kind, own, there in sizes if own != there]
     entities = relations = None
     if names is not None:
         entities = _own_ids("entities", names.entities, graph.entity_labels, problems)
@@ -83,59 +74,15 @@ def scorer_for(model: Model, graph: KnowledgeGraph, names: ModelNames | None = N
         kind = type(model).__name__
         remedy = "rank the graph that the model was trained on, with the same entities and relations"
         raise DataError(f"this {kind} model and the graph {graph.name} do not fit", problems, remedy)
-    scorer = scorer_of(model)
     if entities is None and relations is None:
-        return scorer
+        return scorer_of(model)
     entities = np.arange(graph.num_entities) if entities is None else entities
     relations = np.arange(graph.num_relations) if relations is None else relations
-    if isinstance(scorer, PykeenVectors):
-        return RenumberedVectors(scorer, entities, relations)
-    return RenumberedScores(scorer, entities, relations)
-
-
-class RenumberedVectors:
-    """Vectors of a model, asked for by the ids of a graph.
-
-    Args:
-        scorer: Takes the ids of the model.
-        entities: For each entity of the graph, its id in the model.
-        relations: For each relation of the graph, its id in the model.
-    """
-
-    def __init__(self, scorer: PykeenVectors, entities: AnyInts, relations: AnyInts) -> None:
-        self.similarity: Similarity = scorer.similarity
-        self._scorer, self._entities, self._relations = scorer, entities, relations
-
-    def encode_queries(self, side: Side, given: AnyInts, relation: AnyInts) -> Singles:
-        """The vectors of the queries."""
-        return self._scorer.encode_queries(side, self._entities[given], self._relations[relation])
-
-    def candidates(self, side: Side) -> Singles:
-        """The vectors of all entities, in the order of the graph."""
-        return self._scorer.candidates(side)[self._entities]
-
-
-class RenumberedScores:
-    """Scores of a model, asked for by the ids of a graph; made like `RenumberedVectors`."""
-
-    def __init__(self, scorer: PykeenScores, entities: AnyInts, relations: AnyInts) -> None:
-        self._scorer, self._entities, self._relations = scorer, entities, relations
-
-    @property
-    def bytes_per_query(self) -> int:
-        """About how much memory the model needs to score all entities for one query."""
-        return self._scorer.bytes_per_query
-
-    def score(self, side: Side, given: AnyInts, relation: AnyInts) -> Any:
-        """The scores [queries, entities], with the entities in the order of the graph."""
-        import torch
-
-        scores = self._scorer.score(side, self._entities[given], self._relations[relation])
-        return scores[:, torch.from_numpy(self._entities).to(scores.device)]
+    return scorer_of(model, (entities, relations))
 
 
 def _own_ids(kind: str, names: Sequence[str], labels: Labels | None, problems: list[str]) -> NDArray[np.int64] | None:
-    """For each id of the graph the model's own, or None where they are the same or the graph has no names."""
+    """For each id of the graph the id in the model; None if they are the same or the graph has no names."""
     import pyarrow.compute as pc
 
     own = as_labels(names)
@@ -151,7 +98,7 @@ def _own_ids(kind: str, names: Sequence[str], labels: Labels | None, problems: l
 
 
 def _listed(what: str, labels: Labels, ids: AnyInts) -> list[str]:
-    """The entries of these ids: the first ones by name, the others by number."""
+    """List these ids: the first ones by name, the others by number."""
     if not len(ids):
         return []
     shown = ", ".join(
@@ -161,16 +108,11 @@ def _listed(what: str, labels: Labels, ids: AnyInts) -> list[str]:
     return [f"{len(ids):,} {what}: {shown}{more}"]
 
 
-FOLDER = "training_triples"
-
-_HEADER = ["id", "label"]
-
-
 def read_names(directory: Path) -> ModelNames | None:
-    """The names in a saved folder, if there are any.
+    """Read the names in a saved folder; None if there are none.
 
     Raises:
-        DataError: They cannot be used; every bad line is named.
+        DataError: Some lines are not valid; all of them are named.
     """
     files = [directory / FOLDER / f"{kind}_to_id.tsv.gz" for kind in ("entity", "relation")]
     if not any(file.exists() for file in files):
@@ -181,13 +123,13 @@ def read_names(directory: Path) -> ModelNames | None:
         raise DataError(
             f"{directory / FOLDER}: the names of entities and relations cannot be used",
             problems,
-            "a file of names is a gzip of lines id<TAB>label, after a line with these two words, as PyKEEN writes it",
+            "a file of names has lines of id<TAB>label, after a header line with these two words, as PyKEEN writes it",
         )
     return ModelNames(entities, relations)
 
 
 def write_names(directory: Path, names: ModelNames) -> None:
-    """Write names as PyKEEN does."""
+    """Write names in PyKEEN's format."""
     for kind, some in (("entity", names.entities), ("relation", names.relations)):
         with (
             replacing(directory / FOLDER / f"{kind}_to_id.tsv.gz") as temporary,
@@ -229,7 +171,7 @@ def _wrong(fields: list[str], names: dict[int, str], known: set[str]) -> str | N
         return f"{len(fields)} fields, expected 2"
     number = whole_number(fields[0])
     if number is None:
-        return "the id is no whole number"
+        return "the id is not an integer"
     if number in names:
-        return "the id was there before"
-    return "the label was there before" if fields[1] in known else None
+        return "the id is repeated"
+    return "the label is repeated" if fields[1] in known else None

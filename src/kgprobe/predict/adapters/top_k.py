@@ -1,4 +1,4 @@
-"""Top-k lists: the ranks of targets in lists of best answers, as intervals beyond the end of a list."""
+"""Rank targets by top-k lists of predictions; the rank of a target that is not listed is an interval."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from kgprobe.predict.tasks import Counts
 
 @dataclass(frozen=True, eq=False)
 class SideLists:
-    """The lists of the queries that ask for one side.
+    """The lists of the queries for one side.
 
     Attributes:
-        keys: ``given * num_relations + relation`` of the queries, distinct and in ascending order.
+        keys: ``given * num_relations + relation`` of the queries, distinct and sorted.
         offsets: ``entities[offsets[i]:offsets[i + 1]]`` is the list of query i, best first.
-        entities: The answers.
-        ties: Where each run of answers of equal score begins, and at last the number of answers.
+        entities: The predictions.
+        ties: The start of each run of predictions with equal scores, and finally the number of predictions.
 
     Example:
         >>> lists = SideLists.build([7, 3], [np.array([4, 5]), np.array([1])], [np.array([0, 0]), np.array([0])])
@@ -41,42 +41,44 @@ class SideLists:
 
     @classmethod
     def build(cls, keys: Sequence[int], entities: Sequence[Ints], levels: Sequence[Ints]) -> SideLists:
-        """Put lists of distinct keys in order; answers of one list tie where their levels are equal."""
+        """Sort lists by their distinct keys; predictions of one list tie if their levels are equal."""
         order = np.argsort(np.array(keys, dtype=np.int64))
         empty = np.empty(0, dtype=np.int64)
-        answers, level = (np.concatenate([empty, *(part[i] for i in order.tolist())]) for part in (entities, levels))
+        predictions, level = (
+            np.concatenate([empty, *(part[i] for i in order.tolist())]) for part in (entities, levels)
+        )
         sizes = np.array([len(entities[i]) for i in order.tolist()], dtype=np.int64)
         offsets = np.concatenate([[0], np.cumsum(sizes)])
-        new = np.ones(len(answers) + 1, dtype=bool)
+        new = np.ones(len(predictions) + 1, dtype=bool)
         new[1:-1] = level[1:] != level[:-1]
         new[offsets] = True
-        return cls(np.array(keys, dtype=np.int64)[order], offsets, answers, np.flatnonzero(new))
+        return cls(np.array(keys, dtype=np.int64)[order], offsets, predictions, np.flatnonzero(new))
 
     def __len__(self) -> int:
         return len(self.keys)
 
 
 class Unlisted(StrEnum):
-    """What is known of the candidates that a list leaves out: nothing, or that they all have the same score."""
+    """How candidates that a list leaves out are ranked: unknown, or all with the same score."""
 
     unknown = "unknown"
     tied = "tied"
 
     @classmethod
     def _missing_(cls, value: object) -> Unlisted:
-        raise UsageError(f"candidates outside a list cannot be '{value}'", [f"they can be {', '.join(cls)}"])
+        raise UsageError(f"unlisted candidates cannot be '{value}'", [f"they can be {', '.join(cls)}"])
 
 
 @dataclass(frozen=True, eq=False)
 class TopKLists:
-    """The best answers of a system to queries of a graph.
+    """The top-k predictions of a system for queries of a graph.
 
     Attributes:
         path: The file that they come from.
         graph: The graph.
         sides: The lists of the queries for each side.
-        unlisted: What a list says of the candidates that it leaves out: "unknown" makes the rank of a target among
-            them an interval, "tied" counts them all as ties of each other behind the list.
+        unlisted: How candidates that a list leaves out are ranked: "unknown" makes the rank of a target among them an
+            interval, "tied" ranks all of them as ties after the list.
     """
 
     path: Path
@@ -85,7 +87,7 @@ class TopKLists:
     unlisted: Unlisted = Unlisted.unknown
 
     def __len__(self) -> int:
-        """How many queries have a list."""
+        """Number of queries that have a list."""
         return sum(map(len, self.sides.values()))
 
 
@@ -97,11 +99,11 @@ class ListRanks:
     """The ranks of targets, one for each triple of the first side, then of the next.
 
     Attributes:
-        rank: Mean rank of the target over its tie group, or the best possible where its list ends before it.
-        ties: How many other candidates have its score.
-        candidates: How many candidates the filter left, the target included.
-        worst_rank: The worst possible rank where the rank is an interval, else NaN.
-        unasked: How many lists are of queries that no triple asks.
+        rank: Mean rank of the target over its tie group; the best possible rank if the target is not listed.
+        ties: Number of other candidates with the same score.
+        candidates: Number of candidates after filtering, the target included.
+        worst_rank: The worst possible rank if the rank is an interval, else NaN.
+        unasked: Number of lists of queries that no triple asks.
     """
 
     rank: Floats
@@ -111,31 +113,25 @@ class ListRanks:
     unasked: int
 
 
-def rank_lists(
-    lists: TopKLists,
-    triples: Ints,
-    sides: Sequence[Side],
-    known: KnownAnswers | None,
-) -> ListRanks:
+def rank_lists(lists: TopKLists, triples: Ints, sides: Sequence[Side], known: KnownAnswers | None) -> ListRanks:
     """Rank the targets of triples by lists.
 
-    Known answers other than the target are taken out of a list before positions are counted.
+    Known answers other than the target are removed from a list before positions are counted.
 
     Args:
         lists: The lists, one for every query of the triples.
         triples: [n, 3] (head, relation, tail).
         sides: The sides that are predicted.
-        known: The answers that are filtered; None for no filter.
+        known: The known answers; None for no filter.
 
     Raises:
-        DataError: Queries without a list.
+        DataError: Some queries have no list.
 
     Example:
-        >>> import pathlib, tempfile
-        >>> from kgprobe.graph import KnowledgeGraph
+        >>> import tempfile
         >>> from kgprobe.predict.adapters.top_k_files import open_top_k
         >>> graph = KnowledgeGraph.from_triples(train=[[0, 0, 1]], test=[[0, 0, 2], [0, 0, 3]], num_entities=9)
-        >>> path = pathlib.Path(tempfile.mkdtemp()) / "answers.jsonl"
+        >>> path = Path(tempfile.mkdtemp()) / "predictions.jsonl"
         >>> _ = path.write_text('{"head": 0, "relation": 0, "predictions": [1, 8, 2]}')
         >>> found = rank_lists(open_top_k(path, graph), graph.triples("test"), ["tail"], graph.known_answers())
         >>> found.rank.tolist(), found.worst_rank.tolist(), found.candidates.tolist()
@@ -150,16 +146,7 @@ def rank_lists(
 
 
 class _Asked:
-    """What triples ask of one side.
-
-    Attributes:
-        side: The side.
-        triples: The triples.
-        lists: The lists of that side.
-        key: The query of each triple, as in `SideLists.keys`.
-        target: The entity that is to be found.
-        row: The list of the query, -1 where there is none.
-    """
+    """The queries of triples for one side: their keys, their targets, and their lists (-1 if there is none)."""
 
     def __init__(self, lists: TopKLists, side: Side, triples: Ints) -> None:
         self.side, self.triples, self.lists, self.graph = side, triples, lists.sides[side], lists.graph
@@ -184,7 +171,7 @@ def _refuse_missing(lists: TopKLists, asked: Sequence[_Asked]) -> None:
         raise DataError(
             f"{lists.path}: lists are missing",
             problems,
-            "give an empty list where the system predicted nothing, or rank only the side that it predicts",
+            "give an empty list where the system predicted nothing, or rank only the sides that it predicts",
         )
 
 
@@ -195,7 +182,7 @@ def _rank(asked: _Asked, known: KnownAnswers | None, unlisted: Unlisted) -> tupl
     others = np.full(len(greater), asked.graph.num_entities - 1)
     if known is not None:
         others -= known.others(head, relation, tail, asked.side == "tail")
-    behind = beyond & (others > greater)  # a list that leaves out the target alone has found its rank
+    behind = beyond & (others > greater)  # if the target alone is unlisted, its rank is known
     if unlisted is Unlisted.tied:
         equal = np.where(behind, others - greater, equal)
     counts = Counts(greater, equal, others)
@@ -204,15 +191,15 @@ def _rank(asked: _Asked, known: KnownAnswers | None, unlisted: Unlisted) -> tupl
 
 
 def _count(asked: _Asked, known: KnownAnswers | None) -> tuple[Ints, Ints, NDArray[np.bool_]]:
-    """How many candidates each list puts before the target and beside it, and whether the target is beyond it."""
+    """The numbers of candidates before and tied with each target in its list, and whether it is not listed."""
     lists = asked.lists
     row = np.repeat(np.arange(len(lists)), np.diff(lists.offsets))
     answers = None if known is None else known.tails if asked.side == "tail" else known.heads
     kept = np.ones(len(row), dtype=bool) if answers is None else ~answers.contains(lists.keys[row], lists.entities)
     before = np.concatenate([[0], np.cumsum(kept)])
-    place = _places(pair_keys(row, lists.entities, asked.graph.num_entities), asked)
+    place = _positions(pair_keys(row, lists.entities, asked.graph.num_entities), asked)
     beyond = place < 0
-    # Beyond its list, a target stands behind the last run of equal scores, in a run of its own.
+    # An unlisted target comes after the last run of equal scores, in a run of its own.
     first = lists.offsets[asked.row + 1].copy()
     last, own = first.copy(), np.zeros(len(first), dtype=bool)
     run = np.searchsorted(lists.ties, place[~beyond], side="right") - 1
@@ -220,10 +207,10 @@ def _count(asked: _Asked, known: KnownAnswers | None) -> tuple[Ints, Ints, NDArr
     return before[first] - before[lists.offsets[asked.row]], before[last] - before[first] - own, beyond
 
 
-def _places(members: Ints, asked: _Asked) -> Ints:
-    """Where the target of each query stands among the answers of all lists, -1 where its list does not have it."""
+def _positions(members: Ints, asked: _Asked) -> Ints:
+    """The position of each target among the predictions of all lists, -1 if its list does not have it."""
     order = np.argsort(members)
     found = find(members[order], pair_keys(asked.row, asked.target, asked.graph.num_entities))
-    places = np.full(len(found), -1, dtype=np.int64)
-    places[found >= 0] = order[found[found >= 0]]
-    return places
+    positions = np.full(len(found), -1, dtype=np.int64)
+    positions[found >= 0] = order[found[found >= 0]]
+    return positions

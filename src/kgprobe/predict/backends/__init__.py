@@ -1,1 +1,1 @@
-"""Backends: where scores are computed. The ranks are the same with each."""
+"""Backends compute and compare scores with NumPy, numba or torch. The ranks are the same with each."""

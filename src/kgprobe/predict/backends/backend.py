@@ -1,24 +1,28 @@
-"""The backend protocol: scores of tiles, counts, and canonical scores of unclear pairs."""
+"""The backend protocol, the choice of a backend for a device, and the NumPy backend, which runs everywhere."""
 
 from __future__ import annotations
 
+import threading
 from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Any, Protocol
 
+import numpy as np
 from numpy.typing import NDArray
 
 from kgprobe.arrays import Ints
 from kgprobe.errors import UsageError
-from kgprobe.predict.scorers import Similarity, Singles
+from kgprobe.predict.scorers import Dot, GroupNorm, Similarity, Singles, as_array
+
+_CELLS_AT_ONCE = 1 << 20
 
 
 @dataclass(frozen=True)
 class Bounds:
-    """The targets of a tile: whose row they are in, and the scores between which a candidate is unclear.
+    """The targets of a score tile, and the interval of scores in which a candidate is undecided.
 
     Attributes:
-        row: The row of the tile that has the target's query.
+        row: The row of the tile that holds the target's query.
         low: Below this a candidate loses to the target.
         high: Above this a candidate beats the target.
     """
@@ -28,58 +32,57 @@ class Bounds:
     high: NDArray[Any]
 
     def part(self, chosen: Ints) -> Bounds:
-        """Some of the targets."""
         return Bounds(self.row[chosen], self.low[chosen], self.high[chosen])
 
 
 class Backend(Protocol):
-    """Vectors and score tiles are whatever `place` and `scores` give: only the arithmetic itself looks into them."""
+    """Computes score tiles and counts in them. Embeddings and tiles are opaque: only the backend looks into them."""
 
-    def place(self, vectors: Singles) -> Any:
-        """The vectors where this arithmetic computes."""
+    def to_device(self, embeddings: Singles) -> Any:
+        """The embeddings on the device of this backend."""
         ...
 
     def scores(self, similarity: Similarity, queries: Any, candidates: Any) -> Any:
-        """Float32 scores [queries, candidates] to write into, valid until the next call of the same thread."""
+        """Writable float32 scores [queries, candidates], valid until the next call of the same thread."""
         ...
 
-    def adopt(self, scores: Any) -> Any:
-        """A copy of somebody's score matrix to write into."""
+    def copy_of(self, scores: Any) -> Any:
+        """A writable copy of a scorer's matrix; float64 unless it is float32 or shorter."""
         ...
 
-    def not_numbers(self, scores: Any) -> Ints:
-        """The rows that hold NaN."""
+    def nan_rows(self, scores: Any) -> Ints:
+        """The rows that contain NaN."""
         ...
 
     def take(self, scores: Any, row: Ints, column: Ints) -> NDArray[Any]:
-        """Some of the scores."""
+        """The scores at these rows and columns."""
         ...
 
-    def silence(self, scores: Any, rows: Ints) -> None:
-        """Set rows to 0 whose float32 scores say nothing; the bounds of their targets are infinite."""
+    def clear_rows(self, scores: Any, rows: Ints) -> None:
+        """Set rows whose scores may have overflowed to 0; the bounds of their targets are infinite."""
         ...
 
     def mask(self, scores: Any, row: Ints, column: Ints) -> None:
-        """Take candidates out: NaN is neither above nor below anything."""
+        """Filter candidates by setting their scores to NaN, which is neither above nor below any bound."""
         ...
 
     def count(self, scores: Any, bounds: Bounds) -> tuple[Ints, Ints]:
-        """For every target, how many candidates are above its bounds, and how many are within."""
+        """For each target, the number of candidates above its bounds, and the number within."""
         ...
 
     def within(self, scores: Any, bounds: Bounds, found: int) -> tuple[Ints, Ints]:
-        """The candidates within the bounds, as positions among the targets and columns; `count` found so many."""
+        """The ``found`` candidates within the bounds, as positions among the targets and columns."""
         ...
 
-    def record(self, similarity: Similarity, queries: Any, row: Ints, candidates: Any, column: Ints) -> Singles:
-        """The scores of record of pairs of a query and a candidate."""
+    def canonical(self, similarity: Similarity, queries: Any, row: Ints, candidates: Any, column: Ints) -> Singles:
+        """The canonical scores of pairs of a query and a candidate."""
         ...
 
 
 def backend_for(device: str = "cpu") -> Backend:
-    """The fastest arithmetic for a device that is installed.
+    """The fastest installed backend for a device.
 
-    ``cpu`` is NumPy, with compiled loops where numba is installed; anything else is a device of torch.
+    ``cpu`` is numba where it is installed, else NumPy; anything else is a torch device.
 
     Example:
         >>> type(backend_for("cpu")).__name__
@@ -87,8 +90,6 @@ def backend_for(device: str = "cpu") -> Backend:
     """
     if device == "cpu":
         if find_spec("numba") is None:
-            from kgprobe.predict.backends.numpy_backend import NumpyBackend
-
             return NumpyBackend()
         from kgprobe.predict.backends.numba_backend import NumbaBackend
 
@@ -98,3 +99,90 @@ def backend_for(device: str = "cpu") -> Backend:
     from kgprobe.predict.backends.torch_backend import TorchBackend
 
     return TorchBackend(device.removeprefix("torch:"))
+
+
+class NumpyBackend:
+    """The backend that uses NumPy and its BLAS.
+
+    Example:
+        >>> backend = NumpyBackend()
+        >>> scores = backend.scores(Dot(), np.float32([[1, 2]]), np.float32([[3, 4], [1, 1], [0, 1]]))
+        >>> bounds = Bounds(np.array([0]), np.float32([2.5]), np.float32([3.5]))
+        >>> [counts.tolist() for counts in backend.count(scores, bounds)]
+        [[1], [1]]
+    """
+
+    def __init__(self) -> None:
+        self._own = threading.local()
+
+    def to_device(self, embeddings: Singles) -> Singles:
+        return embeddings
+
+    def scores(self, similarity: Similarity, queries: Singles, candidates: Singles) -> Singles:
+        """Float32 scores in a buffer that each thread uses again."""
+        cells = len(queries) * len(candidates)
+        if not hasattr(self._own, "buffer") or self._own.buffer.size < cells:
+            self._own.buffer = np.empty(cells, dtype=np.float32)
+        out: Singles = self._own.buffer[:cells].reshape(len(queries), len(candidates))
+        if isinstance(similarity, Dot):
+            # Rows that may overflow are cleared afterwards.
+            with np.errstate(over="ignore", invalid="ignore"):
+                np.matmul(queries, candidates.T, out=out)
+        else:
+            self.group_norm(similarity, queries, candidates, out)
+        return out
+
+    def group_norm(self, similarity: GroupNorm, queries: Singles, candidates: Singles, out: Singles) -> None:
+        """Minus the sum of the norms, group by group."""
+        width = similarity.width(queries.shape[1])
+        out[:] = 0
+        with np.errstate(over="ignore", invalid="ignore"):
+            for start in range(0, queries.shape[1], width):
+                squared = np.zeros_like(out)
+                for i in range(start, start + width):
+                    squared += np.square(queries[:, i, None] - candidates[:, i])
+                out -= np.sqrt(squared)
+
+    def copy_of(self, scores: Any) -> NDArray[Any]:
+        scores = as_array(scores)
+        dtype = np.float32 if scores.dtype in (np.float16, np.float32) else np.float64
+        return np.array(scores, dtype=dtype, order="C")
+
+    def nan_rows(self, scores: NDArray[Any]) -> Ints:
+        return np.flatnonzero(np.isnan(scores).any(axis=1))
+
+    def take(self, scores: NDArray[Any], row: Ints, column: Ints) -> NDArray[Any]:
+        taken: NDArray[Any] = scores[row, column]
+        return taken
+
+    def clear_rows(self, scores: NDArray[Any], rows: Ints) -> None:
+        scores[rows] = 0
+
+    def mask(self, scores: NDArray[Any], row: Ints, column: Ints) -> None:
+        scores[row, column] = np.nan
+
+    def count(self, scores: NDArray[Any], bounds: Bounds) -> tuple[Ints, Ints]:
+        """Compare and count, a few targets at a time so that the comparisons stay in the CPU cache."""
+        above, within = (np.empty(len(bounds.row), dtype=np.int64) for _ in range(2))
+        step = max(1, _CELLS_AT_ONCE // max(scores.shape[1], 1))
+        for start in range(0, len(bounds.row), step):
+            some = slice(start, start + step)
+            rows = scores[bounds.row[some]]
+            above[some] = np.count_nonzero(rows > bounds.high[some, None], axis=1)
+            within[some] = np.count_nonzero(rows >= bounds.low[some, None], axis=1) - above[some]
+        return above, within
+
+    def within(self, scores: NDArray[Any], bounds: Bounds, found: int) -> tuple[Ints, Ints]:
+        rows = scores[bounds.row]
+        which, column = np.nonzero((rows >= bounds.low[:, None]) & ~(rows > bounds.high[:, None]))
+        return which, column
+
+    def canonical(
+        self, similarity: Similarity, queries: Singles, row: Ints, candidates: Singles, column: Ints
+    ) -> Singles:
+        scores = np.empty(len(row), dtype=np.float32)
+        step = max(1, _CELLS_AT_ONCE // queries.shape[1])
+        for start in range(0, len(row), step):
+            some = slice(start, start + step)
+            scores[some] = similarity.canonical(queries[row[some]], candidates[column[some]])
+        return scores

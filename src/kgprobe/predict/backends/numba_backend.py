@@ -1,4 +1,4 @@
-"""The numba backend: BLAS for products, compiled loops for the rest. Importing this module needs numba."""
+"""The numba backend: BLAS for products, compiled loops for everything else. Importing this module needs numba."""
 
 from __future__ import annotations
 
@@ -10,22 +10,26 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kgprobe.arrays import Ints
-from kgprobe.predict.backends.backend import Bounds
-from kgprobe.predict.backends.numpy_backend import NumpyBackend
+from kgprobe.predict.backends.backend import Bounds, NumpyBackend
 from kgprobe.predict.scorers import Dot, GroupNorm, Similarity, Singles
 
 # mypy: disable-error-code="no-untyped-def"
 
 _STRETCH = 256
 
+_CACHED_COORDINATES = 1 << 17
+"""Coordinates of candidates that stay in the cache of a core while it goes through the queries."""
+
+_COLUMNS = (64, 2048)
+
 
 def compiled(**options: Any) -> Callable[[Any], Any]:
-    """Compile when first called, and keep what was compiled wherever this user may write."""
+    """A decorator that compiles a function on its first call, cached on disk where the user may write."""
 
     def decorate(function: Any) -> Any:
         try:
             return numba.njit(nogil=True, cache=True, **options)(function)
-        except RuntimeError:  # there is no such place: it is compiled again in every process
+        except RuntimeError:  # no writable cache directory: every process compiles again
             return numba.njit(nogil=True, **options)(function)
 
     return decorate
@@ -33,13 +37,13 @@ def compiled(**options: Any) -> Callable[[Any], Any]:
 
 _exact = compiled()
 
-# Sums may be reordered and square roots approximated: the bounds of the similarities allow for it.
+# Sums may be reordered and square roots approximated: the error bounds of the similarities allow for it.
 _fast = compiled(fastmath={"nsz", "contract", "afn", "arcp", "reassoc"})
 
 
 @_exact
 def count(scores, row, low, high, above, within):
-    """How many of a row's scores are above the high bound, and how many are within, for every target."""
+    """For each target, the number of scores in its row that are above the high bound, and the number within."""
     for target in range(len(row)):
         beaten, reached = np.int32(0), np.int32(0)
         for column in range(scores.shape[1]):
@@ -52,7 +56,7 @@ def count(scores, row, low, high, above, within):
 
 @_exact
 def find_within(scores, row, low, high, which, columns):
-    """The targets and columns of the scores within the bounds; few are, so most stretches are passed over at once."""
+    """The targets and columns of the scores within the bounds. Few are, so most stretches are skipped at once."""
     found = 0
     for target in range(len(row)):
         line, least, most = scores[row[target]], low[target], high[target]
@@ -69,8 +73,8 @@ def find_within(scores, row, low, high, which, columns):
 
 
 @_exact
-def record_dot(queries, row, candidates, column, out):
-    """float64 sums in the order of the coordinates, rounded to float32."""
+def canonical_dot(queries, row, candidates, column, out):
+    """Canonical dot products: float64 sums in the order of the coordinates, rounded to float32."""
     for pair in range(len(row)):
         total = 0.0
         for i in range(queries.shape[1]):
@@ -79,8 +83,8 @@ def record_dot(queries, row, candidates, column, out):
 
 
 @_exact
-def record_group_norm(queries, row, candidates, column, width, gamma, out):
-    """float64 norms and their sum in the order of the coordinates, rounded to float32."""
+def canonical_group_norm(queries, row, candidates, column, width, gamma, out):
+    """Canonical group norms: float64 norms and their sum in the order of the coordinates, rounded to float32."""
     for pair in range(len(row)):
         total = 0.0
         for start in range(0, queries.shape[1], width):
@@ -92,9 +96,9 @@ def record_group_norm(queries, row, candidates, column, width, gamma, out):
         out[pair] = np.float32(gamma - total)
 
 
-# ``columns`` has a candidate in every column; its scores go to the columns of ``out`` from ``first`` on. Rows are taken
-# out first: an index that is a sum could be negative as far as the compiler knows, and would not be vectorised. Several
-# coordinates at a time are added up in registers: sums in memory would take longer than the arithmetic.
+# ``columns`` has a candidate in every column; its scores go to the columns of ``out`` from ``first`` on. Rows are
+# sliced out first, because the compiler does not vectorise an index that is a sum: it could be negative. Several
+# coordinates at a time are added up in registers, which is faster than sums in memory.
 
 
 @_fast
@@ -131,7 +135,7 @@ def moduli(queries, columns, out, first):
 
 @_fast
 def norms(queries, columns, width, out, first):
-    """Minus the sum of the norms of groups of coordinates, for two queries while the candidates are at hand."""
+    """Minus the sum of the norms of groups of coordinates, for two queries at a time."""
     size = columns.shape[1]
     sums, squares = np.empty((2, size), dtype=np.float32), np.empty((2, size), dtype=np.float32)
     sum_one, sum_two, square_one, square_two = sums[0], sums[1], squares[0], squares[1]
@@ -161,61 +165,47 @@ def norms(queries, columns, width, out, first):
         out[row:last, first : first + size] = sums[: last - row]
 
 
-_CACHED_COORDINATES = 1 << 17
-
-"""Coordinates of candidates that a core keeps at hand while it goes through the queries."""
-
-_COLUMNS = (64, 2048)
-
-
 class NumbaBackend(NumpyBackend):
-    """Counts with compiled loops, which release the lock of the interpreter.
+    """The backend with compiled loops, which release the global interpreter lock.
 
     Example:
-        >>> arithmetic = NumbaBackend()
-        >>> scores = arithmetic.scores(GroupNorm(1), np.float32([[1, 2]]), np.float32([[3, 4], [1, 1]]))
+        >>> backend = NumbaBackend()
+        >>> scores = backend.scores(GroupNorm(1), np.float32([[1, 2]]), np.float32([[3, 4], [1, 1]]))
         >>> scores.tolist()
         [[-4.0, -1.0]]
     """
 
-    def __init__(self) -> None:
-        super().__init__()
-        from kgprobe.predict.backends import numba_backend
-
-        self._kernels: Any = numba_backend
-
     def group_norm(self, similarity: GroupNorm, queries: Singles, candidates: Singles, out: Singles) -> None:
-        """Minus the sum of the norms, with the candidates in columns so that they fill vector registers."""
+        """Minus the sum of the norms, with the candidates in columns so that loops over them are vectorised."""
         dimension = queries.shape[1]
         width = similarity.width(dimension)
         step = int(np.clip(_CACHED_COORDINATES // dimension, *_COLUMNS))
         for start in range(0, len(candidates), step):
             columns = np.ascontiguousarray(candidates[start : start + step].T)
             if width == 1:
-                self._kernels.absolute(queries, columns, out, start)
+                absolute(queries, columns, out, start)
             elif width == 2:
-                self._kernels.moduli(queries, columns, out, start)
+                moduli(queries, columns, out, start)
             else:
-                self._kernels.norms(queries, columns, width, out, start)
+                norms(queries, columns, width, out, start)
 
     def count(self, scores: NDArray[Any], bounds: Bounds) -> tuple[Ints, Ints]:
-        """Compare and count in one pass."""
         above, within = (np.empty(len(bounds.row), dtype=np.int64) for _ in range(2))
-        self._kernels.count(scores, bounds.row, bounds.low, bounds.high, above, within)
+        count(scores, bounds.row, bounds.low, bounds.high, above, within)
         return above, within
 
     def within(self, scores: NDArray[Any], bounds: Bounds, found: int) -> tuple[Ints, Ints]:
-        """The candidates within the bounds."""
         which, column = (np.empty(found, dtype=np.int64) for _ in range(2))
-        self._kernels.find_within(scores, bounds.row, bounds.low, bounds.high, which, column)
+        find_within(scores, bounds.row, bounds.low, bounds.high, which, column)
         return which, column
 
-    def record(self, similarity: Similarity, queries: Singles, row: Ints, candidates: Singles, column: Ints) -> Singles:
-        """The scores of record, without a copy of the vectors."""
+    def canonical(
+        self, similarity: Similarity, queries: Singles, row: Ints, candidates: Singles, column: Ints
+    ) -> Singles:
         out = np.empty(len(row), dtype=np.float32)
         if isinstance(similarity, Dot):
-            self._kernels.record_dot(queries, row, candidates, column, out)
+            canonical_dot(queries, row, candidates, column, out)
         else:
             width = similarity.width(queries.shape[1])
-            self._kernels.record_group_norm(queries, row, candidates, column, width, float(similarity.gamma), out)
+            canonical_group_norm(queries, row, candidates, column, width, float(similarity.gamma), out)
         return out

@@ -15,19 +15,18 @@ from kgprobe.predict.backends.backend import Bounds
 from kgprobe.predict.scorers import Dot, GroupNorm, Similarity, Singles
 
 _CELLS_AT_ONCE = 1 << 26
-
 _COORDINATES_AT_ONCE = 1 << 26
 
 
 class TorchBackend:
-    """Counts with torch on a device.
+    """The backend that computes with torch on a device.
 
     Example:
-        >>> arithmetic = TorchBackend("cpu")
-        >>> queries, candidates = (arithmetic.place(np.float32(x)) for x in ([[1, 2]], [[3, 4], [1, 1], [0, 1]]))
-        >>> scores = arithmetic.scores(Dot(), queries, candidates)
+        >>> backend = TorchBackend("cpu")
+        >>> queries, candidates = (backend.to_device(np.float32(x)) for x in ([[1, 2]], [[3, 4], [1, 1], [0, 1]]))
+        >>> scores = backend.scores(Dot(), queries, candidates)
         >>> bounds = Bounds(np.array([0]), np.float32([2.5]), np.float32([3.5]))
-        >>> [counts.tolist() for counts in arithmetic.count(scores, bounds)]
+        >>> [counts.tolist() for counts in backend.count(scores, bounds)]
         [[1], [1]]
     """
 
@@ -43,12 +42,10 @@ class TorchBackend:
                 f"the device {device!r} cannot be used", [str(error).splitlines()[0]], "choose cpu or cuda"
             ) from None
 
-    def place(self, vectors: Singles) -> Any:
-        """The vectors on the device."""
-        return self._tensor(vectors)
+    def to_device(self, embeddings: Singles) -> Any:
+        return self._tensor(embeddings)
 
     def scores(self, similarity: Similarity, queries: Any, candidates: Any) -> Any:
-        """Float32 scores on the device."""
         if isinstance(similarity, Dot):
             with self._full_precision():
                 return queries @ candidates.T
@@ -57,7 +54,7 @@ class TorchBackend:
     def _group_norm(self, similarity: GroupNorm, queries: Any, candidates: Any) -> Any:
         width = similarity.width(queries.shape[1])
         if similarity.groups(queries.shape[1]) == 1 or width == 1:
-            plain = "donot_use_mm_for_euclid_dist"  # a product would cancel, which the bounds do not allow for
+            plain = "donot_use_mm_for_euclid_dist"  # a product would cancel, beyond the error bounds
             return -self._torch.cdist(queries, candidates, p=1.0 if width == 1 else 2.0, compute_mode=plain)
         out = queries.new_zeros((len(queries), len(candidates)))
         for start in range(0, queries.shape[1], width):
@@ -67,31 +64,25 @@ class TorchBackend:
             out -= squared.sqrt_()
         return out
 
-    def adopt(self, scores: Any) -> Any:
-        """A copy on the device, in float64 where it is not float32 or shorter."""
+    def copy_of(self, scores: Any) -> Any:
         torch = self._torch
-        given = scores.detach() if isinstance(scores, torch.Tensor) else torch.from_numpy(np.array(scores))
-        short = given.dtype in (torch.float32, torch.float16, torch.bfloat16)
-        return given.to(device=self._device, dtype=torch.float32 if short else torch.float64, copy=True)
+        tensor = scores.detach() if isinstance(scores, torch.Tensor) else torch.from_numpy(np.array(scores))
+        short = tensor.dtype in (torch.float32, torch.float16, torch.bfloat16)
+        return tensor.to(device=self._device, dtype=torch.float32 if short else torch.float64, copy=True)
 
-    def not_numbers(self, scores: Any) -> Ints:
-        """The rows that hold NaN."""
+    def nan_rows(self, scores: Any) -> Ints:
         return np.flatnonzero(self._numpy(scores.isnan().any(dim=1)))
 
     def take(self, scores: Any, row: Ints, column: Ints) -> NDArray[Any]:
-        """Some of the scores."""
         return self._numpy(scores[self._tensor(row), self._tensor(column)])
 
-    def silence(self, scores: Any, rows: Ints) -> None:
-        """Set rows to 0."""
+    def clear_rows(self, scores: Any, rows: Ints) -> None:
         scores[self._tensor(rows)] = 0
 
     def mask(self, scores: Any, row: Ints, column: Ints) -> None:
-        """Take candidates out."""
         scores[self._tensor(row), self._tensor(column)] = float("nan")
 
     def count(self, scores: Any, bounds: Bounds) -> tuple[Ints, Ints]:
-        """Compare and count, some targets at a time."""
         above, within = (np.empty(len(bounds.row), dtype=np.int64) for _ in range(2))
         for some, rows, low, high in self._rows(scores, bounds):
             beaten = (rows > high).sum(dim=1)
@@ -100,7 +91,6 @@ class TorchBackend:
         return above, within
 
     def within(self, scores: Any, bounds: Bounds, found: int) -> tuple[Ints, Ints]:
-        """The candidates within the bounds."""
         parts = []
         for some, rows, low, high in self._rows(scores, bounds):
             which, column = self._torch.nonzero((rows >= low) & ~(rows > high), as_tuple=True)
@@ -108,14 +98,14 @@ class TorchBackend:
         which, column = (np.concatenate(ids) for ids in zip(*parts, strict=True))
         return which, column
 
-    def record(self, similarity: Similarity, queries: Any, row: Ints, candidates: Any, column: Ints) -> Singles:
-        """The scores of record, which every device adds up in the same order."""
+    def canonical(self, similarity: Similarity, queries: Any, row: Ints, candidates: Any, column: Ints) -> Singles:
+        """Canonical scores, which every device adds up in the same order."""
         out = np.empty(len(row), dtype=np.float32)
         step = max(1, _COORDINATES_AT_ONCE // queries.shape[1])
         for start in range(0, len(row), step):
             some = slice(start, start + step)
             q, e = queries[self._tensor(row[some])], candidates[self._tensor(column[some])]
-            out[some] = self._numpy(_record(similarity, q, e).float())
+            out[some] = self._numpy(_canonical(similarity, q, e).float())
         return out
 
     def _rows(self, scores: Any, bounds: Bounds) -> Iterator[tuple[slice, Any, Any, Any]]:
@@ -134,11 +124,11 @@ class TorchBackend:
 
     @contextmanager
     def _full_precision(self) -> Iterator[None]:
-        """Float32 products in float32, whatever shortcut the surrounding program has allowed."""
+        """Compute float32 products in float32, even where the surrounding program has allowed TF32 or bfloat16."""
         backends = self._torch.backends
         known: tuple[Any, ...] = (backends.cuda.matmul, getattr(backends.mkldnn, "matmul", None))
         products = [product for product in known if hasattr(product, "fp32_precision")]
-        if not products:  # before torch 2.9 there is one setting for all of them
+        if not products:  # before torch 2.9 there is one global setting
             yield from self._in_highest_precision()
             return
         before = [product.fp32_precision for product in products]
@@ -159,18 +149,18 @@ class TorchBackend:
             self._torch.set_float32_matmul_precision(before)
 
 
-def _record(similarity: Similarity, queries: Any, candidates: Any) -> Any:
+def _canonical(similarity: Similarity, queries: Any, candidates: Any) -> Any:
     if isinstance(similarity, Dot):
-        return _in_order(queries.double() * candidates.double())
+        return _ordered_sum(queries.double() * candidates.double())
     difference = queries.double() - candidates.double()
     groups, width = similarity.groups(queries.shape[1]), similarity.width(queries.shape[1])
     squared = (difference * difference).reshape(-1, width)
-    norms = _in_order(squared).sqrt().reshape(-1, groups)
-    return similarity.gamma - _in_order(norms)
+    norms = _ordered_sum(squared).sqrt().reshape(-1, groups)
+    return similarity.gamma - _ordered_sum(norms)
 
 
-def _in_order(terms: Any) -> Any:
-    """The sum of each row from left to right; a sum by the library would depend on the device."""
+def _ordered_sum(terms: Any) -> Any:
+    """The sum of each row from left to right. The order of torch's own sum depends on the device."""
     columns = terms.T.contiguous()
     total = columns[0].clone()
     for column in columns[1:]:

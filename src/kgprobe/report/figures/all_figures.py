@@ -1,10 +1,9 @@
-"""All figures by name: what each shows, what it needs, and how it is drawn."""
+"""The registry of figures: name, content, required input and drawing function."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from enum import Enum
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -20,22 +19,12 @@ if TYPE_CHECKING:
     from kgprobe.decision import DecisionMap
     from kgprobe.graph import KnowledgeGraph
 
-
 Axis = tuple[float, ...]
 
 
 @dataclass(frozen=True)
 class Offer:
-    """What a user gives to draw from, as far as it is known without reading it.
-
-    Attributes:
-        models: The names of the models whose ranks are given.
-        popularity: Whether the popularity of their queries is known, from their files or from a graph.
-        graph: Whether a graph is given.
-        alphas: Values of alpha, where they are given.
-        betas: Values of beta, likewise.
-        metric: The name of a metric, likewise.
-    """
+    """The available input, as far as it is known without reading rank files."""
 
     models: tuple[str, ...] = ()
     popularity: bool = False
@@ -47,7 +36,7 @@ class Offer:
 
 @dataclass(frozen=True)
 class Inputs:
-    """What a user gives to draw from, read."""
+    """The input of a figure: the offer with the line-up and the graph."""
 
     offer: Offer
     lineup: Lineup | None
@@ -55,24 +44,23 @@ class Inputs:
 
     @cached_property
     def looks(self) -> dict[str, Look]:
-        """One look for each model, the same in all figures."""
+        """The look of each model, the same in all figures."""
         return looks(self.offer.models)
 
     @property
     def ranks(self) -> Lineup:
-        """The lined-up models, where a figure cannot be without."""
+        """The line-up, for figures that require rank files."""
         assert self.lineup is not None
         return self.lineup
 
     @property
     def pair(self) -> tuple[str, str]:
-        """The first two models."""
         first, second, *_ = self.offer.models
         return first, second
 
     @property
     def pair_alone(self) -> Lineup:
-        """The first two models without the others."""
+        """The line-up of the first two models."""
         from kgprobe.comparison import Lineup
 
         kept = self.pair
@@ -81,44 +69,40 @@ class Inputs:
         )
 
     def alphas(self, default: Axis) -> Axis:
-        """Those that are given, or else the default."""
         return self.offer.alphas or default
 
     def betas(self, default: Axis) -> Axis:
-        """Those that are given, or else the default."""
         return self.offer.betas or default
 
 
-class Popular(Enum):
-    """When a figure needs the popularity of the queries."""
-
-    never = "never"
-    always = "always"
-    unless_flat = "unless every beta is 0"
-    of_ranks = "if ranks are given"
+Need = Callable[[Offer], bool]
 
 
-_NEEDED: dict[Popular, Callable[[Offer], bool]] = {
-    Popular.never: lambda offer: False,
-    Popular.always: lambda offer: True,
-    Popular.unless_flat: lambda offer: offer.betas is None or any(offer.betas),
-    Popular.of_ranks: lambda offer: bool(offer.models),
-}
+def _never(offer: Offer) -> bool:
+    return False
+
+
+def _always(offer: Offer) -> bool:
+    return True
+
+
+def _unless_beta_is_0(offer: Offer) -> bool:
+    return offer.betas is None or any(offer.betas)
 
 
 @dataclass(frozen=True)
 class FigureKind:
-    """A figure that can be asked for.
+    """A kind of figure.
 
     Attributes:
-        name: What it is asked for by.
-        shows: One line on what is seen.
-        draw: Makes it.
-        models: How many models it needs at least.
-        pair: Whether it shows two models only.
-        popular: When it needs the popularity of the queries.
-        graph: Whether it needs the graph itself.
-        options: Which of ``alpha``, ``beta`` and ``metric`` change it.
+        name: Its name on the command line.
+        shows: One line on its content.
+        draw: The drawing function.
+        models: The minimum number of models.
+        pair: Whether it shows exactly two models.
+        popular: Whether it needs the popularity of the queries, given the offer.
+        graph: Whether it needs the graph.
+        options: Which of ``alpha``, ``beta`` and ``metric`` it uses.
     """
 
     name: str
@@ -126,12 +110,12 @@ class FigureKind:
     draw: Callable[[Inputs], Figure] = field(repr=False)
     models: int = 0
     pair: bool = False
-    popular: Popular = Popular.never
+    popular: Need = _never
     graph: bool = False
     options: tuple[str, ...] = ()
 
     def missing(self, offer: Offer) -> list[str]:
-        """What it needs and is not given.
+        """The missing input of this figure.
 
         Example:
             >>> find_figure("rank-histogram").missing(Offer(models=("RotatE",)))
@@ -141,9 +125,9 @@ class FigureKind:
         known = {
             f"rank files of at least {self.models} model{'s' * (self.models > 1)} ({_given(count)})": count
             >= self.models,
-            "the popularity of the queries (give --graph, or rank files that hold it)": offer.popularity
-            or not _NEEDED[self.popular](offer),
-            "the graph with its training triples (give --graph)": offer.graph or not self.graph,
+            "the popularity of the queries (give `graph`, or rank files with popularity)": offer.popularity
+            or not self.popular(offer),
+            "the graph with its training triples (give `graph`)": offer.graph or not self.graph,
         }
         return [need for need, met in known.items() if not met]
 
@@ -153,10 +137,9 @@ def _given(count: int) -> str:
 
 
 def find_figure(name: str) -> FigureKind:
-    """The figure of that name."""
     if name not in FIGURES:
         raise UsageError(
-            f"there is no figure '{name}'{nearest(name, FIGURES)}", remedy=f"choose one of {', '.join(FIGURES)}, or all"
+            f"unknown figure '{name}'{nearest(name, FIGURES)}", remedy=f"choose one of {', '.join(FIGURES)}, or all"
         )
     return FIGURES[name]
 
@@ -178,9 +161,9 @@ def _by_popularity(inputs: Inputs) -> rank_figures.GroupScores:
     from kgprobe.comparison.model_comparison import compare_models
 
     metric, by = inputs.offer.metric or rank_figures.METRIC, f"popularity:{rank_figures.BANDS}"
-    # The figure shows intervals of values; tests of differences are not asked for.
-    compared = compare_models(inputs.ranks, metric, by=[by], pairs="best", replicates=2_000, permutations=1)
-    return rank_figures.compared_groups(compared)
+    # The figure shows intervals of values only, so no permutation tests are needed.
+    comparison = compare_models(inputs.ranks, metric, by=[by], pairs="best", replicates=2_000, permutations=1)
+    return rank_figures.compared_groups(comparison)
 
 
 def _geometry(inputs: Inputs) -> Figure:
@@ -193,9 +176,7 @@ def _geometry(inputs: Inputs) -> Figure:
 
 
 _PAPER_GRID: tuple[Axis, Axis] = (-1.0, -0.5, 0.0, 0.5, 1.0), (0.0, 0.2, 0.4, 0.6, 0.8)
-
 _FINE_GRID: tuple[Axis, Axis] = tuple(i / 20 for i in range(-20, 21)), tuple(i / 40 for i in range(33))
-
 _BAND_BETAS: Axis = (0.0, 0.4, 0.8)
 
 _ALL = (
@@ -219,19 +200,19 @@ _ALL = (
     ),
     FigureKind(
         "crossing-lines",
-        "a line for each query from entity to relation popularity",
+        "one line per query from entity to relation popularity",
         lambda inputs: popularity_figures.draw_crossing_lines(_popularities(inputs)),
-        popular=Popular.always,
+        popular=_always,
     ),
     FigureKind(
         "popularity-density",
-        "how many queries have which popularities",
+        "density of queries over both popularities",
         lambda inputs: popularity_figures.draw_popularity_density(_popularities(inputs)),
-        popular=Popular.always,
+        popular=_always,
     ),
     FigureKind(
         "rank-histogram",
-        "ranks of two models in bins, and their difference",
+        "rank histogram of two models, and their difference",
         lambda inputs: rank_figures.draw_rank_histogram(inputs.ranks, *inputs.pair, inputs.looks),
         models=2,
         pair=True,
@@ -241,7 +222,7 @@ _ALL = (
         "a metric by the popularity of the triple",
         lambda inputs: rank_figures.draw_popularity_groups(_by_popularity(inputs), inputs.looks),
         models=1,
-        popular=Popular.always,
+        popular=_always,
         options=("metric",),
     ),
     FigureKind(
@@ -251,22 +232,22 @@ _ALL = (
             _decide(inputs.ranks, inputs.alphas(_PAPER_GRID[0]), inputs.betas(_PAPER_GRID[1]))
         ),
         models=2,
-        popular=Popular.unless_flat,
+        popular=_unless_beta_is_0,
         options=("alpha", "beta"),
     ),
     FigureKind(
         "decision-map",
-        "which model wins where, and whether beyond noise",
+        "the best model over alpha and beta, and whether its lead is significant",
         lambda inputs: draw_decision_map(
             _decide(inputs.ranks, inputs.alphas(_FINE_GRID[0]), inputs.betas(_FINE_GRID[1])), inputs.looks
         ),
         models=2,
-        popular=Popular.unless_flat,
+        popular=_unless_beta_is_0,
         options=("alpha", "beta"),
     ),
     FigureKind(
         "bands",
-        "two models over alpha, their difference with a simultaneous band",
+        "scores of two models over alpha, and their difference with a simultaneous band",
         lambda inputs: draw_bands(
             _decide(inputs.pair_alone, inputs.alphas(_FINE_GRID[0]), inputs.betas(_BAND_BETAS)),
             *inputs.pair,
@@ -274,14 +255,14 @@ _ALL = (
         ),
         models=2,
         pair=True,
-        popular=Popular.unless_flat,
+        popular=_unless_beta_is_0,
         options=("alpha", "beta"),
     ),
     FigureKind(
         "geometry",
         "models as vectors, beta as a direction; without ranks the paper's example",
         _geometry,
-        popular=Popular.of_ranks,
+        popular=lambda offer: bool(offer.models),
         options=("alpha", "beta"),
     ),
     FigureKind(
@@ -293,7 +274,7 @@ _ALL = (
         ),
         models=2,
         pair=True,
-        popular=Popular.always,
+        popular=_always,
         graph=True,
     ),
 )

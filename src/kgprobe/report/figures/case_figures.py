@@ -22,19 +22,12 @@ if TYPE_CHECKING:
     from kgprobe.graph import KnowledgeGraph
     from kgprobe.ranks import Ranks
 
-
 GROUPS = ("Most popular quarter", "Second quarter", "Third quarter", "Rarest quarter")
 
 
 @dataclass(frozen=True)
 class Profile:
-    """What an entity is known for: the relations of its training triples.
-
-    Attributes:
-        label: The entity's.
-        occurrences: How often it is head or tail in the training triples.
-        shares: The share of each relation in them, largest first, by its label.
-    """
+    """The relations of an entity in the training triples."""
 
     label: str
     occurrences: int
@@ -43,16 +36,16 @@ class Profile:
 
 @dataclass(frozen=True)
 class Case:
-    """A query, and what two models make of it.
+    """A query with the ranks of two models.
 
     Attributes:
-        row: Its row in the lineup.
-        given: The entity that is given.
+        row: Its row in the line-up.
+        given: The given entity.
         relation: The label of the relation.
-        target: The entity that is to be found.
+        target: The target entity.
         predicts_tail: Whether the target is the tail.
         top_share: The share of queries whose triple is at least as popular.
-        ranks: The rank of the target by either model, median over the seeds.
+        ranks: The rank of the target by each model, median over the seeds.
     """
 
     row: int
@@ -66,14 +59,7 @@ class Case:
 
 @dataclass(frozen=True)
 class CaseGroup:
-    """Queries of similar popularity.
-
-    Attributes:
-        name: What the group is called.
-        queries: How many there are.
-        means: The geometric mean of either model's ranks of them.
-        cases: Those on which the models differ most, first those on which the first model is ahead.
-    """
+    """Queries of similar popularity."""
 
     name: str
     queries: int
@@ -83,7 +69,7 @@ class CaseGroup:
 
 @dataclass(frozen=True)
 class CaseStudy:
-    """Two models in groups of popularity, the most popular first."""
+    """Case studies of two models by popularity group, the most popular first."""
 
     first: str
     second: str
@@ -91,9 +77,9 @@ class CaseStudy:
 
 
 def popularity_groups(ranks: Ranks, groups: int = len(GROUPS)) -> tuple[Ints, Floats]:
-    """The group of every query by the weight of its triple, 0 the most popular, and how many are at least as popular.
+    """The popularity group of each query (0 is the most popular), and the share of queries at least as popular.
 
-    Groups have about equally many queries; those of equal weight stay together.
+    Groups are quantiles of the weight of the triple; queries with equal weights are in the same group.
 
     Example:
         >>> from kgprobe.ranks import Ranks
@@ -109,12 +95,12 @@ def popularity_groups(ranks: Ranks, groups: int = len(GROUPS)) -> tuple[Ints, Fl
     weight = weighting.weights({name: ranks.numbers(name) for name in weighting.columns}, np.ones(len(ranks)))
     ordered = np.sort(weight)
     before, through = (np.searchsorted(ordered, weight, side=side) for side in ("left", "right"))
-    middle = before + through - 1  # twice the position of the middle one of those of equal weight
+    middle = before + through - 1  # twice the middle position among equal weights
     return middle * groups // (2 * len(ranks)), through / len(ranks)
 
 
 def relation_profiles(graph: KnowledgeGraph, entities: Sequence[int]) -> list[Profile]:
-    """What each entity is known for.
+    """The relations of each entity in the training triples.
 
     Example:
         >>> from kgprobe.graph import KnowledgeGraph
@@ -128,15 +114,15 @@ def relation_profiles(graph: KnowledgeGraph, entities: Sequence[int]) -> list[Pr
     if not counts.complete:
         raise DataError(
             f"{graph.name}: the relations of an entity cannot be listed",
-            ["only some counts of the training triples are here, not the triples"],
-            "use a graph that has its training triples",
+            ["the graph has only counts of the training triples, not the triples"],
+            "use a graph with its training triples",
         )
-    wanted = np.asarray(entities, dtype=np.int64)
-    limits = np.searchsorted(counts.pair_keys, np.stack([wanted, wanted + 1]) * counts.num_relations)
+    ids = np.asarray(entities, dtype=np.int64)
+    limits = np.searchsorted(counts.pair_keys, np.stack([ids, ids + 1]) * counts.num_relations)
     profiles = []
-    for entity, label, start, stop in zip(wanted, graph.entity_label(wanted), *limits, strict=True):
+    for entity, label, start, stop in zip(ids, graph.entity_label(ids), *limits, strict=True):
         relations = graph.relation_label(counts.pair_keys[start:stop] % counts.num_relations)
-        shares: Counter[str] = Counter()  # relations may have the same name
+        shares: Counter[str] = Counter()  # relations may share a label
         for name, count in zip(relations, counts.pair_counts[start:stop].tolist(), strict=True):
             shares[name] += count
         degree = int(counts.degree[entity])
@@ -145,15 +131,7 @@ def relation_profiles(graph: KnowledgeGraph, entities: Sequence[int]) -> list[Pr
 
 
 def case_study(lineup: Lineup, graph: KnowledgeGraph, first: str, second: str, *, count: int = 1) -> CaseStudy:
-    """Choose the queries of every group on which either model's rank is most times better than the other's.
-
-    Args:
-        lineup: Has both models, and the popularity of the queries.
-        graph: Labels, and the training triples.
-        first: One model.
-        second: The other.
-        count: How many queries in each group for either model.
-    """
+    """Select the queries of each group with the largest rank ratios between two models."""
     ranks = np.array([np.median([run.rank for run in lineup.runs[model]], axis=0) for model in (first, second)])
     logs = np.log(ranks)
     lead = logs[1] - logs[0]
@@ -195,7 +173,7 @@ def case_study(lineup: Lineup, graph: KnowledgeGraph, first: str, second: str, *
 
 
 def _furthest(rows: Ints, lead: Floats, count: int) -> Ints:
-    """The rows in which the first is most ahead, then those in which the second is; the earlier one where equal."""
+    """The rows in which the first model leads most, then those in which the second does; ties in row order."""
     picked = [rows[np.argsort(-sign * lead[rows], kind="stable")][:count] for sign in (1, -1)]
     return np.concatenate([part[sign * lead[part] > 0] for part, sign in zip(picked, (1, -1), strict=True)])
 
@@ -204,9 +182,7 @@ def _pair(values: Floats) -> tuple[float, float]:
     return float(values[0]), float(values[1])
 
 
-_HEADING = 0.75
-
-"""The height of a group's heading, where a query has 1."""
+_HEADING = 0.75  # height of a group heading; a query has height 1
 
 _QUERY, _OTHERS = "0.2", ("0.62", "0.78", "0.70", "0.86")
 
@@ -215,12 +191,7 @@ _LONGEST = 26
 
 @in_style
 def draw_case_studies(study: CaseStudy, look_of: Mapping[str, Look] | None = None) -> Figure:
-    """Queries in groups of popularity: left the ranks by both models, right what the entities are known for.
-
-    Args:
-        study: The queries, chosen by `case_study`.
-        look_of: Looks of the models, where they shall be those of other figures.
-    """
+    """Queries by popularity group: on the left the ranks of both models, on the right the relations of the entities."""
     look = look_of or looks([study.first, study.second])
     height = sum(_HEADING + len(group.cases) for group in study.groups)
     figure, (ranks, profiles) = panels(PAGE, 1.0 + 0.36 * height, 1, 2, sharey=True, width_ratios=[3, 2])
@@ -282,7 +253,7 @@ def _draw_profiles(axes: Axes, case: Case, place: float) -> None:
 
 
 def _draw_profile(axes: Axes, profile: Profile, relation: str, middle: float) -> None:
-    """The query's relation first and dark, then the others in greys."""
+    """The relation of the query in dark grey first, then the others in lighter greys."""
     own = profile.shares.get(relation, 0.0)
     others = [share for name, share in profile.shares.items() if name != relation]
     left = 0.0

@@ -1,8 +1,7 @@
-"""The geometric view: score vectors, a weight direction, and their inner product.
+"""Figure of the geometric view: score vectors of models, a weight direction, and their inner product.
 
-Queries are many and paper is flat, so the queries fall into two halves, the popular and the rare, one for each axis.
-A model's coordinates are its mean scores in the two halves, the direction's are the halves' shares of the weight.
-Their inner product is the metric itself: nothing is lost by the projection.
+The queries are split into a popular and a rare half, one for each axis. The coordinates of a model are its mean scores
+in the two halves; those of the direction are the shares of the weight. Their inner product is the exact metric.
 """
 
 from __future__ import annotations
@@ -27,27 +26,23 @@ if TYPE_CHECKING:
 
     from kgprobe.comparison import Lineup
 
-
 ALPHAS, BETAS = (1.0, 0.25), (0.0, 0.8)
 
-"""The perspectives of the paper's example."""
+"""Alphas and betas of the paper's example."""
 
-PAPER_EPS = 1e-5
-
-"""What the example adds to both popularities."""
-
+PAPER_EPS = 1e-5  # epsilon of both popularities in the paper's example
 _COLUMNS = 2
 
 
 @dataclass(frozen=True)
 class Plane:
-    """Models and direction from one perspective, in coordinates (popular half, rare half).
+    """Models and weight direction at one alpha and beta, in coordinates (popular half, rare half).
 
     Attributes:
-        alpha: Sharpness: it bends the space in which the models lie.
-        beta: Robustness: it turns the direction.
-        direction: The halves' shares of the weight.
-        points: The mean scores of each model in the two halves.
+        alpha: Sharpness; it changes the scores of the models.
+        beta: Robustness; it rotates the direction.
+        direction: The shares of the weight of both halves.
+        points: The mean scores of each model in both halves.
     """
 
     alpha: float
@@ -57,17 +52,17 @@ class Plane:
 
     @property
     def values(self) -> dict[str, float]:
-        """The metric of every model: the inner product."""
+        """The metric of each model: the inner product."""
         return {model: float(point @ self.direction) for model, point in self.points.items()}
 
     def foot(self, model: str) -> Floats:
-        """Where the model's point falls on the line along the direction."""
+        """The orthogonal projection of a model on the direction."""
         along = self.points[model] @ self.direction / (self.direction @ self.direction)
         return np.asarray(along * self.direction)
 
 
 def paper_example() -> Lineup:
-    """The three models of the paper on three queries, of which the last is rare.
+    """The three models of the paper on three queries; the last query is rare.
 
     Example:
         >>> example = paper_example()
@@ -96,7 +91,7 @@ def paper_example() -> Lineup:
 
 
 def rare_half(ranks: Ranks) -> Flags:
-    """The queries whose triple is less popular than the median, or not more where none is less.
+    """The queries whose triple is less popular than the median; at most as popular, if none is less.
 
     Example:
         >>> rare_half(paper_example().first).tolist()
@@ -104,11 +99,11 @@ def rare_half(ranks: Ranks) -> Flags:
     """
     popularity = ranks.numbers("entity_popularity") * ranks.numbers("relation_popularity")
     if np.isnan(popularity).any():
-        raise DataError("the popularity of every query is needed", remedy="give --graph")
+        raise DataError("every query needs a popularity", remedy="give `graph`")
     middle = np.median(popularity)
     rare = popularity < middle if (popularity < middle).any() else popularity <= middle
     if rare.all():
-        raise DataError("all queries are equally popular", remedy="a geometry needs popular and rare queries")
+        raise DataError("all queries are equally popular", remedy="this figure needs popular and rare queries")
     return np.asarray(rare)
 
 
@@ -134,11 +129,7 @@ def plane(lineup: Lineup, alpha: float, beta: float, eps: float | None = None) -
 
 @in_style
 def draw_geometry(planes: Sequence[Plane], look_of: Mapping[str, Look] | None = None) -> Figure:
-    """Vectors of models and the direction of evaluation, a panel for each perspective.
-
-    Args:
-        planes: The perspectives, of the same models.
-        look_of: Looks of the models, where they shall be those of other figures.
+    """Score vectors and weight direction, one panel per alpha and beta.
 
     Example:
         >>> figure = draw_geometry([plane(paper_example(), 1.0, 0.0, PAPER_EPS)])
@@ -153,7 +144,7 @@ def draw_geometry(planes: Sequence[Plane], look_of: Mapping[str, Look] | None = 
     figure, drawn = panels(side * columns, 0.4 + 0.72 * side * rows, rows, columns)
     figure.set_layout_engine("compressed")  # panels are square
     look = look_of or looks(list(planes[0].points))
-    # Scores are at most 1, but the foot of a perpendicular may lie further out.
+    # Scores are at most 1, but a projection may be larger.
     far = 1.05 * max(1.0, *(shown.foot(model).max() for shown in planes for model in shown.points))
     for axes, shown in zip(drawn, planes, strict=False):
         _draw_plane(axes, shown, look, far)

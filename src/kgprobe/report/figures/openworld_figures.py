@@ -1,4 +1,4 @@
-"""Scores and order of models in the open and in the closed world."""
+"""Figures of the scores and the order of models in the open and in the closed world."""
 
 from __future__ import annotations
 
@@ -18,20 +18,18 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-
 _COLUMNS, _MOST = 4, 24
 
 _GREY = "0.65"
-
 _MARGIN = 0.04
 
 
 @in_style
 def draw_worlds(points: Points) -> Figure:
-    """Open-world over closed-world value, a panel for each metric and a line for each model.
+    """Open-world against closed-world values, one panel per metric and one line per model.
 
-    The checkpoints of a model are joined in the order of their closed-world values. On the grey line both are equal.
-    Each axis has a range of its own: open-world values often differ so little that they would be one line.
+    The checkpoints of a model are sorted by closed-world value. On the grey line both values are equal. The axes have
+    separate ranges, because open-world values often differ very little.
 
     Example:
         >>> from kgprobe.metrics import parse
@@ -64,19 +62,19 @@ def draw_worlds(points: Points) -> Figure:
 
 @in_style
 def draw_rank_connections(points: Points) -> Figure:
-    """The order of the models by their best open-world score above, by its closed-world score below, best first.
+    """The order of the models by their best open-world score (above) and its closed-world score (below), best first.
 
-    Lines join the places of a model, so that every crossing is a pair of models in the wrong order.
+    A line joins the two places of a model; each crossing is a pair of models whose order changes.
     """
     figure, every = _panels(points, 1.5)
     look = looks(points.models)
     for number, axes in enumerate(every):
-        found = ranking(points, number)
-        above, below = np.argsort(found.by_open), np.argsort(found.by_closed)
+        order = ranking(points, number)
+        above, below = np.argsort(order.by_open), np.argsort(order.by_closed)
         for code, model in enumerate(points.models):
             own = look[model]
             axes.plot([above[code], below[code]], [1, 0], color=own.colour, linestyle=own.line, marker=own.marker)
-        axes.set_title(f"{_title(points, number)}\n{found.inverted} of {found.pairs} inverted", fontsize=7)
+        axes.set_title(f"{_title(points, number)}\n{order.inverted} of {order.pairs} inverted", fontsize=7)
         axes.set(ylim=(-0.15, 1.15), xticks=[])
         axes.set_yticks([0, 1], ["closed", "open"] if number % _COLUMNS == 0 else ["", ""])
         axes.tick_params("y", length=0)
@@ -87,7 +85,7 @@ def draw_rank_connections(points: Points) -> Figure:
 
 
 def _panels(points: Points, height: float) -> tuple[Figure, list[Axes]]:
-    """A panel for each metric, those of the last row that have none left out."""
+    """One panel per metric; unused panels of the last row are removed."""
     count = len(points.metrics)
     refuse_many("metrics", count, _MOST)
     columns = min(count, _COLUMNS)

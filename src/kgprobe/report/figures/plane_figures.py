@@ -10,25 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from kgprobe.arrays import Flags, Floats, Ints
-from kgprobe.report.figures.style import (
-    ALPHA,
-    BETA,
-    COLUMN,
-    HEAT,
-    PAGE,
-    ROBUSTNESS,
-    SHARPNESS,
-    Look,
-    grid_axis,
-    in_style,
-    legend_above,
-    looks,
-    panels,
-    plain,
-    refuse_many,
-    setting,
-    signed,
-)
+from kgprobe.report.figures import style
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
@@ -39,17 +21,11 @@ if TYPE_CHECKING:
     from kgprobe.decision import DecisionMap
 
 
-@in_style
-def draw_bands(plane: DecisionMap, first: str, second: str, look_of: Mapping[str, Look] | None = None) -> Figure:
-    """Scores of two models over alpha above, their difference with its simultaneous band below, a column for each beta.
+@style.in_style
+def draw_bands(plane: DecisionMap, first: str, second: str, look_of: Mapping[str, style.Look] | None = None) -> Figure:
+    """Scores of two models over alpha, and below their difference with its simultaneous band; one column per beta.
 
-    Where the band does not hold 0, the sign of the difference is beyond noise: for all alpha and beta at once.
-
-    Args:
-        plane: Has both models; its band holds for all pairs of its models.
-        first: One of them.
-        second: The other, which is subtracted.
-        look_of: Looks of the models, where they shall be those of other figures.
+    Where the band does not contain 0, the difference is significant, simultaneously for all alpha and beta.
 
     Example:
         >>> from kgprobe.decision import decision_map
@@ -59,12 +35,12 @@ def draw_bands(plane: DecisionMap, first: str, second: str, look_of: Mapping[str
         >>> bool(np.allclose(figure.axes[1].lines[0].get_ydata(), (plane.scores[0] - plane.scores[2])[:, 0]))
         True
     """
-    look = look_of or looks([first, second])
+    look = look_of or style.looks([first, second])
     a, b = plane.models.index(first), plane.models.index(second)
-    refuse_many("panels in a row", len(plane.betas), 4)
+    style.refuse_many("panels in a row", len(plane.betas), 4)
     columns = len(plane.betas)
-    figure, drawn = panels(
-        PAGE, 3.4, 2, columns, sharex=True, sharey="row" if columns > 1 else False, height_ratios=[3, 2]
+    figure, drawn = style.panels(
+        style.PAGE, 3.4, 2, columns, sharex=True, sharey="row" if columns > 1 else False, height_ratios=[3, 2]
     )
     order = np.argsort(plane.alphas)
     alphas = plane.alphas[order]
@@ -79,33 +55,30 @@ def draw_bands(plane: DecisionMap, first: str, second: str, look_of: Mapping[str
                 linestyle=own.line,
                 marker=own.marker,
                 markevery=max(1, len(alphas) // 8),
-                label=plain(model),
+                label=style.plain(model),
             )
         difference, band = (plane.scores[a] - plane.scores[b])[order, j], plane.bands[a, b, order, j]
         below.plot(alphas, difference, color="black")
         below.fill_between(alphas, difference - band, difference + band, color="0.8", linewidth=0)
         below.axhline(0, color="black", linewidth=0.6, linestyle=(0, (4, 2)))
-        above.set_title(setting(beta=float(beta)))
-        below.set_xlabel(SHARPNESS)
-    drawn[0].set_ylabel(f"PROBE({ALPHA}, {BETA})")
-    drawn[columns].set_ylabel(f"{plain(first, 12)}\nless {plain(second, 12)}")
+        above.set_title(style.setting(beta=float(beta)))
+        below.set_xlabel(style.SHARPNESS)
+    drawn[0].set_ylabel(f"PROBE({style.ALPHA}, {style.BETA})")
+    drawn[columns].set_ylabel(f"{style.plain(first, 12)}\nminus {style.plain(second, 12)}")
     handles, names = drawn[0].get_legend_handles_labels()
     level = plane.settings["level"]
-    band_name = f"difference, {level:.0%} band for all {ALPHA} and {BETA} at once"
-    legend_above(figure, [*handles, below.collections[0]], [*names, band_name])
+    band_name = f"difference, {level:.0%} simultaneous band over {style.ALPHA} and {style.BETA}"
+    style.legend_above(figure, [*handles, below.collections[0]], [*names, band_name])
     return figure
 
 
-_FEW_CELLS = 6
-
-"""Up to so many cells a side, their values are written into them."""
-
+_FEW_CELLS = 6  # up to this grid size, values are written into the cells
 _FEW_PANELS = 9
 
 
-@in_style
+@style.in_style
 def draw_heat_maps(plane: DecisionMap) -> Figure:
-    """One panel for each model: alpha across, beta upwards, colour from the worst to the best model of that point.
+    """One panel per model: alpha across, beta upwards, colour from the worst (0) to the best (1) model at each point.
 
     Example:
         >>> from kgprobe.decision import decision_map
@@ -117,14 +90,18 @@ def draw_heat_maps(plane: DecisionMap) -> Figure:
     count = len(plane.models)
     columns = min(count, 3 if count <= _FEW_PANELS else 6)
     rows = math.ceil(count / columns)
-    figure, drawn = panels(PAGE, 0.4 + rows * (0.85 * PAGE / max(columns, 3)), rows, columns, sharex=True, sharey=True)
+    figure, drawn = style.panels(
+        style.PAGE, 0.4 + rows * (0.85 * style.PAGE / max(columns, 3)), rows, columns, sharex=True, sharey=True
+    )
     across, upwards = np.argsort(plane.alphas), np.argsort(plane.betas)
     for axes, model, values in zip(drawn, plane.models, plane.normalised(), strict=False):
         shown = values[np.ix_(across, upwards)].T
-        image = axes.imshow(shown, origin="lower", cmap=HEAT, vmin=0, vmax=1, aspect="auto", interpolation="nearest")
-        grid_axis(axes, "x", plane.alphas[across].tolist())
-        grid_axis(axes, "y", plane.betas[upwards].tolist())
-        axes.set_title(plain(model, 96 // max(3, columns)), fontsize=8 if columns <= 3 else 7)
+        image = axes.imshow(
+            shown, origin="lower", cmap=style.HEAT, vmin=0, vmax=1, aspect="auto", interpolation="nearest"
+        )
+        style.grid_axis(axes, "x", plane.alphas[across].tolist())
+        style.grid_axis(axes, "y", plane.betas[upwards].tolist())
+        axes.set_title(style.plain(model, 96 // max(3, columns)), fontsize=8 if columns <= 3 else 7)
         if max(shown.shape) <= _FEW_CELLS and columns <= 3:
             for (row, column), value in np.ndenumerate(shown):
                 ink = "white" if value < 0.5 else "black"
@@ -132,39 +109,33 @@ def draw_heat_maps(plane: DecisionMap) -> Figure:
     for axes in drawn[count:]:
         axes.remove()
     for axes in drawn[count - columns : count]:
-        axes.set_xlabel(SHARPNESS)
+        axes.set_xlabel(style.SHARPNESS)
         axes.tick_params(labelbottom=True)
     for axes in drawn[:count:columns]:
-        axes.set_ylabel(ROBUSTNESS)
+        axes.set_ylabel(style.ROBUSTNESS)
     figure.colorbar(image, ax=drawn[:count], label="worst model = 0, best = 1", aspect=12 * rows, pad=0.01)
     return figure
 
 
-_LETTER = 0.023
-
-"""The width of a letter, where the map has 1: a name that does not fit is in the legend alone."""
+_LETTER = 0.023  # width of a letter relative to the map; names that do not fit are only in the legend
 
 
-@in_style
-def draw_decision_map(plane: DecisionMap, look_of: Mapping[str, Look] | None = None) -> Figure:
-    """The winner by colour, hatched where its lead is within noise, and the curves on which the two best are equal.
-
-    Args:
-        plane: The map.
-        look_of: Looks of the models, where they shall be those of other figures.
+@style.in_style
+def draw_decision_map(plane: DecisionMap, look_of: Mapping[str, style.Look] | None = None) -> Figure:
+    """The best model by colour, hatched where its lead is not significant, and the curves where the two best are equal.
 
     Example:
         >>> from kgprobe.decision import decision_map
         >>> from kgprobe.report.figures.geometry_figures import paper_example
         >>> plane = decision_map(paper_example(), np.linspace(-1, 1, 5), np.linspace(0, 0.8, 5), replicates=10)
         >>> [text.get_text() for text in draw_decision_map(plane).legends[0].get_texts()]
-        ['A', 'B', 'C', 'within noise', 'equal']
+        ['A', 'B', 'C', 'not significant', 'equal']
     """
     from matplotlib.colors import ListedColormap
     from matplotlib.ticker import MaxNLocator
 
-    look = look_of or looks(plane.models)
-    figure, (axes,) = panels(COLUMN, 3.0)
+    look = look_of or style.looks(plane.models)
+    figure, (axes,) = style.panels(style.COLUMN, 3.0)
     across, upwards = np.argsort(plane.alphas), np.argsort(plane.betas)
     edges = cell_edges(plane.alphas[across]), cell_edges(plane.betas[upwards])
     winner = plane.winner[np.ix_(across, upwards)].T
@@ -176,11 +147,11 @@ def draw_decision_map(plane: DecisionMap, look_of: Mapping[str, Look] | None = N
     for first, second in combinations([plane.models[i] for i in np.unique(winner)], 2):
         for curve in plane.crossings(first, second):
             axes.plot(*_among_the_best(plane, first, second, curve).T, color="black", linewidth=1.4)
-    axes.set(xlim=_span(plane.alphas), ylim=_span(plane.betas), xlabel=SHARPNESS, ylabel=ROBUSTNESS)
+    axes.set(xlim=_span(plane.alphas), ylim=_span(plane.betas), xlabel=style.SHARPNESS, ylabel=style.ROBUSTNESS)
     _name_regions(axes, plane.models, winner, edges)
     for axis in (axes.xaxis, axes.yaxis):
         axis.set_major_locator(MaxNLocator(5, steps=[1, 2, 5, 10]))
-        axis.set_major_formatter(lambda value, _: signed(round(value, 9)))
+        axis.set_major_formatter(lambda value, _: style.signed(round(value, 9)))
     axes.spines[["top", "right"]].set_visible(True)
     _name_colours(figure, [plane.models[i] for i in np.unique(winner)], look)
     return figure
@@ -200,13 +171,13 @@ def cell_edges(values: Floats) -> Floats:
 
 
 def _span(values: Floats) -> tuple[float, float]:
-    """From the smallest to the largest value; some room around a single one."""
+    """The range of the values; a single value gets a margin."""
     room = 0.5 * (len(values) == 1)
     return float(values.min()) - room, float(values.max()) + room
 
 
 def _outline(x: Floats, y: Floats, cells: Flags) -> Path:
-    """All marked cells [y, x] as one path, so that their hatching has no seams."""
+    """All marked cells [y, x] as one path, so that the hatching is continuous."""
     from matplotlib.path import Path as Outline
 
     row, column = np.nonzero(cells)
@@ -224,7 +195,7 @@ def _hatch(axes: Axes, outline: Path) -> None:
 
 
 def _among_the_best(plane: DecisionMap, first: str, second: str, curve: Floats) -> Floats:
-    """The curve without its parts on which a third model is better than the two."""
+    """The curve without the parts where a third model is better than both."""
     at = [np.abs(axis[None, :] - curve[:, [i]]).argmin(axis=1) for i, axis in enumerate((plane.alphas, plane.betas))]
     best = {plane.models.index(first), plane.models.index(second)}
     kept = np.isin(plane.winner[tuple(at)], list(best))
@@ -232,7 +203,7 @@ def _among_the_best(plane: DecisionMap, first: str, second: str, curve: Floats) 
 
 
 def _name_regions(axes: Axes, models: Sequence[str], winner: Ints, edges: tuple[Floats, Floats]) -> None:
-    """The name of each model in the widest part of what it wins, where there is room for it."""
+    """Write the name of each model into the widest part of its region, if it fits."""
     from scipy.ndimage import distance_transform_edt
 
     across, upwards = np.clip(edges[0], *axes.get_xlim()), np.clip(edges[1], *axes.get_ylim())
@@ -243,7 +214,7 @@ def _name_regions(axes: Axes, models: Sequence[str], winner: Ints, edges: tuple[
         others = np.flatnonzero(~own[row])
         left = across[others[others < column].max(initial=-1) + 1]
         right = across[others[others > column].min(initial=own.shape[1])]
-        name = plain(models[code], 20)
+        name = style.plain(models[code], 20)
         if (right - left) / np.ptp(across) < _LETTER * (len(name) + 1):
             continue
         axes.text(
@@ -256,7 +227,7 @@ def _name_regions(axes: Axes, models: Sequence[str], winner: Ints, edges: tuple[
         )
 
 
-def _name_colours(figure: Figure, winners: list[str], look: Mapping[str, Look]) -> None:
+def _name_colours(figure: Figure, winners: list[str], look: Mapping[str, style.Look]) -> None:
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 
@@ -265,4 +236,4 @@ def _name_colours(figure: Figure, winners: list[str], look: Mapping[str, Look]) 
         Patch(facecolor="0.6", edgecolor="white", hatch="/////", linewidth=0),
         Line2D([], [], color="black", linewidth=1.4),
     ]
-    legend_above(figure, handles, [*(plain(model, 20) for model in winners), "within noise", "equal"])
+    style.legend_above(figure, handles, [*(style.plain(model, 20) for model in winners), "not significant", "equal"])

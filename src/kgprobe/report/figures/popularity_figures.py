@@ -1,4 +1,4 @@
-"""Entity popularity against entity-conditioned relation popularity."""
+"""Figures of entity popularity against relation popularity: crossing lines, and density."""
 
 from __future__ import annotations
 
@@ -17,11 +17,8 @@ if TYPE_CHECKING:
     from kgprobe.graph import KnowledgeGraph
     from kgprobe.ranks import Ranks
 
-
 _LINES = 300
-
 _BINS = 60
-
 _CHUNK = 1 << 20
 
 
@@ -42,16 +39,16 @@ class Popularities:
         unknown = int((np.isnan(self.entity) | np.isnan(self.relation)).sum())
         if unknown or not self.entity.size:
             problem = f"{unknown:,} of {self.entity.size:,} queries have none" if unknown else "there is no query"
-            raise DataError("the popularity of every query is needed", [problem], "give --graph")
+            raise DataError("every query needs a popularity", [problem], "give `graph`")
 
     @classmethod
     def of_queries(cls, ranks: Ranks) -> Popularities:
-        """Those that a rank table holds."""
+        """The popularity columns of a rank table."""
         return cls(ranks.numbers("entity_popularity"), ranks.numbers("relation_popularity"))
 
     @classmethod
     def of_graph(cls, graph: KnowledgeGraph) -> Popularities:
-        """Those of both sides of the test triples of a graph; of the training triples where it has no test."""
+        """Popularities of both sides of the test triples of a graph; of its training triples without a test split."""
         triples = graph.triples("test" if "test" in graph.splits else "train")
         targets = np.concatenate([triples[:, 0], triples[:, 2]])
         relations = np.concatenate([triples[:, 1], triples[:, 1]])
@@ -59,7 +56,7 @@ class Popularities:
 
     @property
     def correlation(self) -> float:
-        """Kendall's tau-b over all queries: -1 where all lines cross, 1 where none does; NaN where all are equal."""
+        """Kendall's tau-b over all queries: -1 if all lines cross, 1 if none does; NaN if all values are equal."""
         from scipy.stats import kendalltau
 
         if not (np.ptp(self.entity) and np.ptp(self.relation)):
@@ -67,7 +64,7 @@ class Popularities:
         return float(kendalltau(self.entity, self.relation).statistic)
 
     def sample(self, most: int, seed: int = 0) -> Popularities:
-        """Some of them, drawn without replacement."""
+        """A random sample without replacement."""
         if self.entity.size <= most:
             return self
         rows = np.random.default_rng(seed).choice(self.entity.size, most, replace=False)
@@ -76,12 +73,12 @@ class Popularities:
 
 @in_style
 def draw_crossing_lines(popularities: Popularities, lines: int = _LINES, seed: int = 0) -> Figure:
-    """Every query as a line from delta(e) below to delta(r|e) above; where lines cross, the two disagree.
+    """One line per query from delta(e) below to delta(r|e) above; crossing lines show discordant pairs.
 
     Args:
-        popularities: Of all queries.
-        lines: How many are drawn at most; the correlation is that of all.
-        seed: Which ones.
+        popularities: The popularities of all queries.
+        lines: The maximum number of lines; the correlation is over all queries.
+        seed: Seed of the sample.
 
     Example:
         >>> figure = draw_crossing_lines(Popularities(np.array([0.1, 0.2]), np.array([0.9, 0.5])))
@@ -101,13 +98,13 @@ def draw_crossing_lines(popularities: Popularities, lines: int = _LINES, seed: i
         zero, low, high = _extent(every)
         log_axis(axes, "x", low, high, zero_at=zero)
         drawable = values if zero is None else np.where(values > 0, values, zero)
-        # Positions along the width of the figure, since the two ends of a line lie on different axes.
+        # Positions in axes coordinates, because the two ends of a line are on different axes.
         places.append(np.log(drawable / low) / np.log(high / low))
     ends = [np.stack([places[0], np.zeros(len(places[0]))], 1), np.stack([places[1], np.ones(len(places[1]))], 1)]
     drawn = LineCollection(
         list(np.stack(ends, 1)), transform=below.transAxes, cmap=HEAT, linewidths=0.5, alpha=0.7, array=places[0]
     )
-    drawn.set_clim(0, 1.25)  # without the brightest colours, which are hard to see on white
+    drawn.set_clim(0, 1.25)  # omits the brightest colours, which are hard to see on white
     below.add_collection(drawn, autolim=False)
     below.set_ylim(0, 1)
     below.set_yticks([])
@@ -121,11 +118,11 @@ def draw_crossing_lines(popularities: Popularities, lines: int = _LINES, seed: i
 
 
 def _extent(values: Floats) -> tuple[float | None, float, float]:
-    """The place of 0, and the limits of a logarithmic axis with a little room."""
+    """The position of 0, and the limits of a logarithmic axis with a margin."""
     zero = place_of_zero(values)
     positive = values[values > 0]
     if not positive.size:
-        raise DataError("no query has a popularity above 0", remedy="check that the graph is the one trained on")
+        raise DataError("no query has a positive popularity", remedy="check that the graph is the one trained on")
     return zero, (zero or positive.min()) / 1.2, positive.max() * 1.2
 
 
@@ -139,7 +136,7 @@ def _remark(popularities: Popularities, shown: int) -> str:
 
 @dataclass(frozen=True)
 class Density:
-    """How many queries have which two popularities; edges are those of the cells, 0 being in the lowest."""
+    """Two-dimensional histogram of both popularities; 0 is in the lowest cell."""
 
     counts: Floats
     entity_edges: Floats
@@ -147,7 +144,7 @@ class Density:
 
     @classmethod
     def of(cls, popularities: Popularities, bins: int = _BINS) -> Density:
-        """Count in cells of equal width in the logarithm, chunk by chunk.
+        """Count queries in cells of equal log width, in chunks.
 
         Example:
             >>> density = Density.of(Popularities(np.array([0.1, 0.2, 0.2]), np.array([0.9, 0.5, 0.5])), bins=2)
@@ -171,7 +168,7 @@ class Density:
 
 @in_style
 def draw_popularity_density(popularities: Popularities, bins: int = _BINS) -> Figure:
-    """How many queries have which delta(e) and delta(r|e), for any number of queries.
+    """Density of queries over delta(e) and delta(r|e), for any number of queries.
 
     Example:
         >>> figure = draw_popularity_density(Popularities(np.array([0.1, 0.2]), np.array([0.9, 0.5])), bins=4)
@@ -187,7 +184,7 @@ def draw_popularity_density(popularities: Popularities, bins: int = _BINS) -> Fi
         density.relation_edges,
         np.ma.masked_equal(density.counts.T, 0),
         norm=LogNorm(1, max(10.0, density.counts.max())),
-        cmap=f"{HEAT}_r",  # many queries are dark, since none is white
+        cmap=f"{HEAT}_r",  # dark for many queries, white for none
         rasterized=True,
     )
     zero, low, high = _extent(popularities.entity)

@@ -10,21 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kgprobe.arrays import Floats
-from kgprobe.report.figures.style import (
-    ALPHA,
-    BETA,
-    COLUMN,
-    PAGE,
-    Look,
-    in_style,
-    legend_above,
-    looks,
-    panels,
-    plain,
-    refuse_many,
-    scientific,
-    whole,
-)
+from kgprobe.report.figures import style
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -33,16 +19,13 @@ if TYPE_CHECKING:
     from kgprobe.comparison.results import Comparison, Estimate
     from kgprobe.ranks import Ranks
 
-
 BINS = ("1", "2", "3-10", "11-100", "101-1,000", ">1,000")
-
 _UPPER = np.array([1.0, 2.0, 10.0, 100.0, 1000.0])
-
 _WIDTH = 0.4
 
 
 def rank_counts(ranks: Ranks) -> Floats:
-    """How many queries are in each bin; a mean rank between two bins, as 2.5, is in the worse.
+    """The number of queries per bin; a mean rank between two bins, such as 2.5, is in the worse bin.
 
     Example:
         >>> from kgprobe.ranks import Ranks
@@ -57,35 +40,35 @@ def rank_counts(ranks: Ranks) -> Floats:
 
 
 def mean_counts(lineup: Lineup, model: str) -> Floats:
-    """The counts of a model, mean over its seeds."""
+    """The number of queries per bin of a model, averaged over its seeds."""
     return np.asarray(np.mean([rank_counts(run) for run in lineup.runs[model]], axis=0))
 
 
-@in_style
-def draw_rank_histogram(lineup: Lineup, first: str, second: str, look_of: Mapping[str, Look] | None = None) -> Figure:
-    """The ranks of two models in the bins of the paper, and how many more the first has in each.
-
-    Args:
-        lineup: Has both models.
-        first: One of them.
-        second: The other.
-        look_of: Looks of the models, where they shall be those of other figures.
-    """
-    look = look_of or looks([first, second])
-    figure, (counts, difference) = panels(PAGE, 2.4, 1, 2, width_ratios=[3, 2])
+@style.in_style
+def draw_rank_histogram(
+    lineup: Lineup, first: str, second: str, look_of: Mapping[str, style.Look] | None = None
+) -> Figure:
+    """Rank histograms of two models in the bins of the paper, and their difference."""
+    look = look_of or style.looks([first, second])
+    figure, (counts, difference) = style.panels(style.PAGE, 2.4, 1, 2, width_ratios=[3, 2])
     place = np.arange(len(BINS))
-    found = {model: mean_counts(lineup, model) for model in (first, second)}
-    for shift, (model, values) in zip((-_WIDTH / 2, _WIDTH / 2), found.items(), strict=True):
+    counts_of = {model: mean_counts(lineup, model) for model in (first, second)}
+    for shift, (model, values) in zip((-_WIDTH / 2, _WIDTH / 2), counts_of.items(), strict=True):
         own = look[model]
         bars = counts.bar(
-            place + shift, values, _WIDTH, color=own.colour, hatch=own.hatch, edgecolor="white", label=plain(model)
+            place + shift,
+            values,
+            _WIDTH,
+            color=own.colour,
+            hatch=own.hatch,
+            edgecolor="white",
+            label=style.plain(model),
         )
         counts.bar_label(bars, [_rounded(value) for value in values], fontsize=7, rotation=90, padding=2)
-        bars.set_label(plain(model))
-    counts.set_ylim(0, 1.22 * max(1.0, *(values.max() for values in found.values())))
+    counts.set_ylim(0, 1.22 * max(1.0, *(values.max() for values in counts_of.values())))
     counts.set_ylabel("queries")
     counts.legend(loc="upper right")
-    more = found[first] - found[second]
+    more = counts_of[first] - counts_of[second]
     ahead = [look[first] if value >= 0 else look[second] for value in more]
     bars = difference.bar(
         place, more, 0.6, color=[own.colour for own in ahead], hatch=[own.hatch for own in ahead], edgecolor="white"
@@ -94,32 +77,28 @@ def draw_rank_histogram(lineup: Lineup, first: str, second: str, look_of: Mappin
     difference.axhline(0, color="black", linewidth=0.6)
     difference.margins(y=0.15)
     difference.set_ylabel("difference in queries")
-    difference.set_title(f"{plain(first, 24)} less {plain(second, 24)}")
+    difference.set_title(f"{style.plain(first, 24)} minus {style.plain(second, 24)}")
     for axes in (counts, difference):
         axes.set_xticks(place, BINS, rotation=30, ha="right", rotation_mode="anchor")
         axes.set_xlabel("rank")
         axes.tick_params("x", length=0)
-        axes.yaxis.set_major_formatter(lambda value, _: whole(value))
+        axes.yaxis.set_major_formatter(lambda value, _: style.whole(value))
     return figure
 
 
 def _rounded(count: float) -> str:
-    """Means over seeds need not be whole; of large ones nobody wants to know."""
-    return whole(round(count, 1 if abs(count) < 10 else 0) + 0.0)  # no -0
+    """A mean count with one decimal if it is small."""
+    return style.whole(round(count, 1 if abs(count) < 10 else 0) + 0.0)  # no -0
 
 
 METRIC = "PROBE(alpha=1,beta=0)"
-
 BANDS = 5
-
-_SPREAD = 0.5
-
-"""The room that the models of a group share, where groups are 1 apart."""
+_SPREAD = 0.5  # width of the models of a group; groups are 1 apart
 
 
 @dataclass(frozen=True)
 class Limits:
-    """The ends of the interval in each group, and whether it can be trusted."""
+    """The confidence interval in each group, and whether it is reliable."""
 
     low: Floats
     high: Floats
@@ -128,15 +107,7 @@ class Limits:
 
 @dataclass(frozen=True)
 class GroupScores:
-    """A metric of several models in groups of queries, the least popular first.
-
-    Attributes:
-        metric: Its name.
-        groups: What the groups are called.
-        queries: How many queries are in each.
-        values: The value in each group, by model.
-        limits: Its intervals, by model.
-    """
+    """A metric of several models by group of queries, the least popular first."""
 
     metric: str
     groups: tuple[str, ...]
@@ -146,7 +117,7 @@ class GroupScores:
 
 
 def compared_groups(comparison: Comparison) -> GroupScores:
-    """The values and intervals of a comparison by ``popularity``; of its first metric, where it has several.
+    """The values and intervals of a comparison by ``popularity``, for its first metric.
 
     Example:
         >>> from kgprobe.comparison import line_up
@@ -183,18 +154,14 @@ def compared_groups(comparison: Comparison) -> GroupScores:
 
 
 def _name(band: str) -> str:
-    """A band by its upper limit: the lower one is that of its neighbour."""
+    """The name of a band: its upper limit."""
     limit = float(band.rpartition(", ")[2].rstrip("]"))
-    return f"≤ {scientific(limit)}" if limit > 0 else "0"
+    return f"≤ {style.scientific(limit)}" if limit > 0 else "0"
 
 
-@in_style
-def draw_popularity_groups(found: GroupScores, look_of: Mapping[str, Look] | None = None) -> Figure:
-    """The value of every model in every group with its interval, which is dotted where it cannot be trusted.
-
-    Args:
-        found: The values.
-        look_of: Looks of the models, where they shall be those of other figures.
+@style.in_style
+def draw_popularity_groups(found: GroupScores, look_of: Mapping[str, style.Look] | None = None) -> Figure:
+    """The value of each model in each group with its confidence interval, dotted if it is not reliable.
 
     Example:
         >>> limits = Limits(np.array([0.1, 0.5]), np.array([0.3, 0.7]), np.array([True, False]))
@@ -203,15 +170,15 @@ def draw_popularity_groups(found: GroupScores, look_of: Mapping[str, Look] | Non
         [0.2, 0.6]
     """
     count = len(found.values)
-    refuse_many("models", count)
-    look = look_of or looks(list(found.values))
-    figure, (axes,) = panels(max(COLUMN, 0.7 * len(found.groups)), 2.9)
+    style.refuse_many("models", count)
+    look = look_of or style.looks(list(found.values))
+    figure, (axes,) = style.panels(max(style.COLUMN, 0.7 * len(found.groups)), 2.9)
     place = np.arange(len(found.groups))
     for i, (model, values) in enumerate(found.values.items()):
         own = look[model]
         at = place + (_SPREAD * (i / (count - 1) - 0.5) if count > 1 else 0.0)
         axes.plot(
-            at, values, color=own.colour, linestyle=own.line, linewidth=0.8, marker=own.marker, label=plain(model)
+            at, values, color=own.colour, linestyle=own.line, linewidth=0.8, marker=own.marker, label=style.plain(model)
         )
         limits = found.limits[model]
         for kept, dashes in ((limits.trusted, ()), (~limits.trusted, (1.0, 1.0))):
@@ -221,9 +188,9 @@ def draw_popularity_groups(found: GroupScores, look_of: Mapping[str, Look] | Non
     )
     axes.set_xlabel("triple popularity δ(e)·δ(r|e), and number of queries")
     axes.set_ylabel(_in_greek(found.metric))
-    legend_above(figure, *axes.get_legend_handles_labels())
+    style.legend_above(figure, *axes.get_legend_handles_labels())
     return figure
 
 
 def _in_greek(metric: str) -> str:
-    return metric.replace("alpha=", f"{ALPHA} = ").replace("beta=", f"{BETA} = ").replace(",", ", ")
+    return metric.replace("alpha=", f"{style.ALPHA} = ").replace("beta=", f"{style.BETA} = ").replace(",", ", ")

@@ -1,4 +1,4 @@
-"""The look of every figure: sizes, colours, markers, axes, and saving."""
+"""Style of the figures: sizes, colours, markers, number formats, axes and saving."""
 
 from __future__ import annotations
 
@@ -10,36 +10,31 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import wraps
 from os import PathLike
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec
 
 from kgprobe.arrays import Floats
 from kgprobe.errors import UsageError
 from kgprobe.files import replacing
+from kgprobe.report.grid import ending_of
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-
-COLUMN, PAGE = 3.4, 7.0
-
-"""Width in inches of a column and of a page of two columns."""
+COLUMN, PAGE = 3.4, 7.0  # width in inches of a column, and of a page with two columns
 
 ALPHA, BETA, MINUS = "\N{GREEK SMALL LETTER ALPHA}", "\N{GREEK SMALL LETTER BETA}", "\N{MINUS SIGN}"
 
 SHARPNESS, ROBUSTNESS = f"sharpness {ALPHA}", f"robustness {BETA}"
 
-"""What axes of alpha and of beta are called."""
+"""Axis labels of alpha and beta."""
 
-HEAT = "cividis"
-
-"""A colour map that is perceptually uniform, also for the colour-blind and in grey."""
+HEAT = "cividis"  # perceptually uniform, also for colour blindness and in greyscale
 
 _SETTINGS: dict[str, Any] = {
     "font.family": "sans-serif",
-    "font.sans-serif": ["DejaVu Sans"],  # comes with matplotlib: the same letters on every machine
+    "font.sans-serif": ["DejaVu Sans"],  # ships with matplotlib, so figures are the same on every machine
     "font.size": 8,
     "axes.titlesize": 8,
     "axes.labelsize": 8,
@@ -47,7 +42,7 @@ _SETTINGS: dict[str, Any] = {
     "ytick.labelsize": 7,
     "legend.fontsize": 7,
     "figure.titlesize": 8,
-    "text.parse_math": False,  # a label may hold dollar signs; it is never a formula
+    "text.parse_math": False,  # labels may contain dollar signs
     "axes.spines.top": False,
     "axes.spines.right": False,
     "axes.linewidth": 0.6,
@@ -67,7 +62,7 @@ _SETTINGS: dict[str, Any] = {
 
 @dataclass(frozen=True)
 class Look:
-    """How a model is drawn everywhere, so that it is known by shape where colours are not seen."""
+    """Colour, line style, marker and hatching of a model, the same in all figures."""
 
     colour: str
     line: Any
@@ -75,18 +70,15 @@ class Look:
     hatch: str
 
 
-# Okabe and Ito (2008), in an order in which neighbours differ in brightness too; yellow, too bright for lines, is last.
+# Okabe and Ito (2008), ordered so that neighbours also differ in brightness; yellow, hard to see, is last.
 _COLOURS = ("#0072B2", "#E69F00", "#009E73", "#56B4E9", "#D55E00", "#CC79A7", "#000000", "#F0E442")
-
 _LINES: tuple[Any, ...] = ("-", (0, (5, 1.5)), (0, (1, 1)), (0, (5, 1, 1, 1)), (0, (3, 1, 1, 1, 1, 1)))
-
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X")
-
 _HATCHES = ("", "////", "....", "\\\\\\\\", "xxxx", "----", "++++")
 
 
 def looks(models: Sequence[str]) -> dict[str, Look]:
-    """A look for each model; colour and marker together are different for up to 56 models.
+    """A look for each model; the pair of colour and marker is unique for up to 56 models.
 
     Example:
         >>> looks(["RotatE", "HousE"])["HousE"]
@@ -104,54 +96,53 @@ def looks(models: Sequence[str]) -> dict[str, Look]:
 
 
 def plain(text: str, longest: int = 40) -> str:
-    r"""A label that can be drawn on one line and written to any file: without control characters, and not endless.
+    r"""A label on one line, without control characters, shortened in the middle if it is too long.
 
     Example:
         >>> plain("two\nlines"), plain("$x_1$"), plain("a" * 50, 5)
         ('two lines', '$x_1$', 'aa…aa')
     """
     drawable = "".join(_REPLACED.get(unicodedata.category(c), c) if c not in _NO_XML else "\ufffd" for c in text)
-    kept = longest - 1  # of what is too long the middle goes: names often differ in their ends
+    kept = longest - 1
     return drawable if len(drawable) <= longest else drawable[: (kept + 1) // 2] + "…" + drawable[-(kept // 2) :]
 
 
 _REPLACED = {"Cc": " ", "Cs": "\ufffd", "Zl": " ", "Zp": " "}
-
 _NO_XML = "\ufffe\uffff"
 
 
 @contextmanager
 def house_style() -> Iterator[None]:
-    """Draw or write in the style of the house, whatever the user's own settings are; afterwards those hold again."""
+    """Use the style of the project temporarily, independent of the user's matplotlib settings."""
     try:
         from matplotlib import style
     except ImportError:
         raise UsageError("figures need matplotlib", remedy="pip install 'kgprobe[report]'") from None
     with warnings.catch_warnings(), style.context(["default", _SETTINGS]):
-        # A letter that the font does not have is drawn as a box: labels come from data, and are no reason to complain.
+        # Labels come from data; characters missing from the font are drawn as boxes without a warning.
         warnings.filterwarnings("ignore", message="Glyph .* missing from font")
         yield
 
 
-_Given = ParamSpec("_Given")
+_Parameters = ParamSpec("_Parameters")
 
 
-def in_style(draw: Callable[_Given, Figure]) -> Callable[_Given, Figure]:
-    """Make a function draw in the style of the house."""
+def in_style(draw: Callable[_Parameters, Figure]) -> Callable[_Parameters, Figure]:
+    """Decorator: draw in the style of the project."""
 
     @wraps(draw)
-    def drawn(*args: _Given.args, **kwargs: _Given.kwargs) -> Figure:
+    def drawn(*args: _Parameters.args, **kwargs: _Parameters.kwargs) -> Figure:
         with house_style():
             figure = draw(*args, **kwargs)
-            figure.draw_without_rendering()  # ticks come to be when they are first drawn, and keep the style of then
-            figure.set_layout_engine("none")  # a layout that is made anew for every file would move a little each time
+            figure.draw_without_rendering()  # creates the ticks while the style is active
+            figure.set_layout_engine("none")  # so that saving does not change the layout again
             return figure
 
     return drawn
 
 
 def panels(width: float, height: float, rows: int = 1, columns: int = 1, **shared: Any) -> tuple[Figure, list[Axes]]:
-    """A figure that no window and no global state knows of, and its axes row by row."""
+    """A figure outside pyplot's global state, and its axes row by row."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(width, height), layout="constrained")
@@ -160,14 +151,14 @@ def panels(width: float, height: float, rows: int = 1, columns: int = 1, **share
 
 
 def legend_above(figure: Figure, handles: Sequence[Artist], names: Sequence[str]) -> None:
-    """A legend over the whole figure, in as many columns as its longest name leaves room for."""
-    letter, handle = 0.055, 0.55  # inches, in the size of legends
+    """A legend above the whole figure, with as many columns as fit."""
+    letter, handle = 0.055, 0.55  # widths in inches
     fitting = int(figure.get_figwidth() / (letter * max(map(len, names)) + handle))
     figure.legend(handles, names, loc="outside upper center", ncols=max(1, min(fitting, len(names))))
 
 
 def refuse_many(what: str, count: int, most: int = 12) -> None:
-    """Refuse more curves or panels than anybody could tell apart."""
+    """Raise a UsageError for more curves or panels than can be distinguished."""
     if count > most:
         raise UsageError(f"{count:,} {what} are too many for one figure", remedy=f"choose at most {most}")
 
@@ -186,7 +177,7 @@ _RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 def power_of_ten(exponent: int) -> str:
-    """A power of ten as it is written by hand.
+    """A power of ten with superscript digits.
 
     Example:
         >>> [power_of_ten(k) for k in (-5, 0, 3)]
@@ -196,18 +187,18 @@ def power_of_ten(exponent: int) -> str:
 
 
 def setting(*, alpha: float | None = None, beta: float | None = None) -> str:
-    """The perspective of a curve or panel.
+    """Alpha and beta of a curve or panel as text.
 
     Example:
         >>> setting(alpha=-0.5, beta=0), setting(beta=0.8)
         ('α = −0.5, β = 0', 'β = 0.8')
     """
-    given = {ALPHA: alpha, BETA: beta}
-    return ", ".join(f"{letter} = {signed(value)}" for letter, value in given.items() if value is not None)
+    parameters = {ALPHA: alpha, BETA: beta}
+    return ", ".join(f"{letter} = {signed(value)}" for letter, value in parameters.items() if value is not None)
 
 
 def signed(number: float) -> str:
-    """A number with a true minus sign, for titles and ticks.
+    """A number with a typographic minus sign, for titles and ticks.
 
     Example:
         >>> signed(-0.5), signed(1.0)
@@ -217,7 +208,7 @@ def signed(number: float) -> str:
 
 
 def scientific(number: float) -> str:
-    """A positive number in two digits, with a power of ten where it is small.
+    """A positive number with two digits, and with a power of ten if it is small.
 
     Example:
         >>> scientific(0.5), scientific(0.0000123), scientific(0.0)
@@ -230,16 +221,12 @@ def scientific(number: float) -> str:
 
 
 Direction = Literal["x", "y"]
-
 _MOST_TICKS = 5
-
-_BELOW = 3.0
-
-"""On a logarithmic axis, 0 stands so many times below the smallest value that is not 0."""
+_BELOW = 3.0  # on a logarithmic axis, 0 is drawn at the smallest positive value divided by this
 
 
 def log_axis(axes: Axes, direction: Direction, low: float, high: float, *, zero_at: float | None = None) -> None:
-    """A logarithmic axis from low to high whose ticks are powers of ten, and 0 where it has a place.
+    """Set a logarithmic axis from low to high with ticks at powers of ten, and optionally one for 0.
 
     Example:
         >>> from matplotlib.figure import Figure
@@ -251,7 +238,7 @@ def log_axis(axes: Axes, direction: Direction, low: float, high: float, *, zero_
     axes.set(**{f"{direction}scale": "log", f"{direction}lim": (low, high)})
     first, last = math.ceil(math.log10(low) - 1e-9), math.floor(math.log10(high) + 1e-9)
     step = max(1, math.ceil((last - first + 1) / _MOST_TICKS))
-    room = low if zero_at is None else zero_at * _BELOW / 1.5  # where 0 is written nothing else fits
+    room = low if zero_at is None else zero_at * _BELOW / 1.5  # leaves room for the label 0
     exponents = [k for k in range(first, last + 1) if k % step == 0 and 10.0**k >= room * (1 - 1e-9)]
     zero = [] if zero_at is None else [zero_at]
     axis = axes.xaxis if direction == "x" else axes.yaxis
@@ -260,7 +247,7 @@ def log_axis(axes: Axes, direction: Direction, low: float, high: float, *, zero_
 
 
 def place_of_zero(values: Floats) -> float | None:
-    """Where 0 stands on a logarithmic axis of these values; None where none is 0 or nothing else is there.
+    """The position of 0 on a logarithmic axis of these values; None if no value, or every value, is 0.
 
     Example:
         >>> import numpy as np
@@ -272,14 +259,14 @@ def place_of_zero(values: Floats) -> float | None:
 
 
 def grid_axis(axes: Axes, direction: Direction, values: Sequence[float]) -> None:
-    """Ticks at the cells 0, 1, ... of a grid, named by their values; only some, where there are many."""
+    """Set ticks at the cells 0, 1, ... of a grid, labelled with their values; with many cells only some."""
     step = max(1, math.ceil(len(values) / _MOST_TICKS)) if len(values) > 2 * _MOST_TICKS else 1
     axis = axes.xaxis if direction == "x" else axes.yaxis
     axis.set_ticks(range(0, len(values), step), labels=[signed(value) for value in values[::step]])
     axis.set_tick_params(length=0)
 
 
-# Neither dates nor versions, so that the bytes depend on the figure alone.
+# No dates and no versions, so that the same figure gives the same bytes.
 _METADATA: dict[str, dict[str, str | None]] = {
     "pdf": {"CreationDate": None, "Producer": None, "Creator": "kgprobe"},
     "svg": {"Date": None, "Creator": "kgprobe"},
@@ -289,31 +276,28 @@ _METADATA: dict[str, dict[str, str | None]] = {
 ENDINGS = tuple(_METADATA)
 
 
-def ending_of(path: str | PathLike[str]) -> str:
-    """The kind of file that a name asks for.
+def figure_type(path: str | PathLike[str]) -> str:
+    """The file type of a figure's file name.
 
     Example:
-        >>> ending_of("ranks.PDF")
+        >>> figure_type("ranks.PDF")
         'pdf'
     """
-    ending = Path(path).suffix.lower().removeprefix(".")
-    if ending not in _METADATA:
-        known = ", ".join(f".{known}" for known in ENDINGS)
-        raise UsageError(f"{path}: a figure cannot be written to this kind of file", remedy=f"end its name in {known}")
-    return ending
+    return ending_of(path, [f".{ending}" for ending in ENDINGS], "figure").removeprefix(".")
 
 
 def save(figure: Figure, path: str | PathLike[str]) -> None:
-    """Write a figure; the file appears under its name only when it is whole.
+    """Write a figure, atomically.
 
     Example:
         >>> import tempfile
+        >>> from pathlib import Path
         >>> from kgprobe.report.figures.function_figures import draw_transformers
         >>> path = Path(tempfile.mkdtemp()) / "curves.pdf"
         >>> save(draw_transformers(), path)
         >>> path.read_bytes()[:5]
         b'%PDF-'
     """
-    ending = ending_of(path)
+    ending = figure_type(path)
     with house_style(), replacing(path) as temporary:
         figure.savefig(temporary, format=ending, metadata=_METADATA[ending])

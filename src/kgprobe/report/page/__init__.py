@@ -1,1 +1,1 @@
-"""The explorer: one HTML file that holds the ranks and computes every score itself, offline."""
+"""The report page: one HTML file with the ranks, which computes scores in the browser, offline."""

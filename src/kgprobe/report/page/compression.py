@@ -1,7 +1,7 @@
-"""Histograms of ranks for pages that cannot hold every query.
+"""Compression of ranks to histograms, for pages with too many queries.
 
-The small ranks, on which sharp metrics depend, keep their exact value; all else is binned on a log scale, for PROBE is
-a function of logs: of the rank, of the candidate count, and of the product of both popularities.
+Small ranks, on which sharp metrics depend, are exact. Larger ranks, candidate counts and popularities are binned on a
+log scale, because PROBE is a function of their logs.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from kgprobe.aggregate import surface
-from kgprobe.aggregate.weights import scaled_exp
+from kgprobe.aggregate import Sums, surface
+from kgprobe.aggregate.weights import log_weight, scaled_exp
 from kgprobe.arrays import Floats, Ints, distinct, sum_by
 from kgprobe.comparison.lineup import Lineup
 from kgprobe.graph import KnowledgeGraph
@@ -24,15 +24,14 @@ from kgprobe.transform import AffinePower
 
 ALPHAS, BETAS = (-1.0, -0.5, 0.0, 0.5, 1.0), (0.0, 0.2, 0.4, 0.6, 0.8)
 
-"""The paper's grid, on which the error of the compression is measured."""
+"""The paper's grid, on which the compression error is measured."""
 
 MOST_CELLS = 2_500_000
-
 _EXACT_RANKS = 64
 
 _RANK_WIDTH, _SIZE_WIDTH, _POPULARITY_WIDTH = 0.02, 0.02, 0.05
 
-"""Widths of bins in natural logs."""
+"""Bin widths in natural logs."""
 
 _COARSER = (1, 2, 4, 8, 16)
 
@@ -48,7 +47,7 @@ class Strata:
 
 @dataclass(frozen=True)
 class HistogramCells:
-    """How many queries of a run have nearly the same rank in the same stratum."""
+    """Numbers of queries of a run by rank bin and stratum."""
 
     rank: Ints
     stratum: Ints
@@ -57,7 +56,7 @@ class HistogramCells:
 
 @dataclass(frozen=True)
 class Histogram:
-    """All runs of a line-up as cells; runs with the same candidates and popularity share their strata."""
+    """The cells of all runs of a line-up; runs with the same candidates and popularity share their strata."""
 
     ranks: Floats
     strata: list[Strata]
@@ -70,33 +69,27 @@ class Histogram:
         return sum(len(cells.rank) for cells in self.cells)
 
     def surface(self, run: int, weighted: bool) -> Floats:
-        """PROBE of a run over the paper's grid, as the page will compute it."""
+        """PROBE of a run over the paper's grid, computed from the cells as on the page."""
         cells, strata = self.cells[run], self.strata[self.strata_of[run]]
         rank, size = self.ranks[cells.rank], strata.size[cells.stratum]
         betas = np.array(BETAS if weighted else (0.0,))
         weight = cells.count * np.stack([scaled_exp(-beta * strata.log_popularity)[cells.stratum] for beta in betas])
         scores = np.stack([AffinePower(alpha)(rank, size) for alpha in ALPHAS])
-        return np.asarray(scores @ weight.T / weight.sum(axis=1))
+        return Sums(weight.sum(axis=1), score=scores @ weight.T).mean
 
 
 def histogram(lineup: Lineup, epsilons: Sequence[Sequence[float] | None]) -> Histogram:
-    """The finest histogram that is small enough.
-
-    Args:
-        lineup: The models.
-        epsilons: What is added to each popularity, for every model; None where popularity is not known.
-    """
+    """The finest histogram with at most `MOST_CELLS` cells."""
     runs = [(run, epsilons[number]) for number, own in enumerate(lineup.runs.values()) for run in own]
-    found = (_histogram(runs, coarser) for coarser in _COARSER)
-    return next(one for one, coarser in zip(found, _COARSER, strict=True) if _fits(one, coarser))
-
-
-def _fits(found: Histogram, coarser: int) -> bool:
-    return found.size <= MOST_CELLS or coarser == _COARSER[-1]
+    for coarser in _COARSER:
+        found = _histogram(runs, coarser)
+        if found.size <= MOST_CELLS:
+            break
+    return found
 
 
 def deviation(found: Histogram, lineup: Lineup, weighted: bool) -> float:
-    """The largest error of any run's score over the paper's grid."""
+    """The largest compression error of any run over the paper's grid."""
     betas = BETAS if weighted else (0.0,)
     runs = [run for own in lineup.runs.values() for run in own]
     return max(
@@ -105,7 +98,7 @@ def deviation(found: Histogram, lineup: Lineup, weighted: bool) -> float:
 
 
 def cell_content(found: Histogram) -> Content:
-    """The cells as arrays, for every run."""
+    """The cells of all runs as arrays."""
     content = Content(arrays={"cellRanks": found.ranks})
     for i, strata in enumerate(found.strata):
         content.arrays |= {f"stratumSize{i}": strata.size, f"stratumLog{i}": strata.log_popularity}
@@ -134,7 +127,7 @@ def _histogram(runs: Sequence[tuple[Ranks, Sequence[float] | None]], coarser: in
 
 
 def _rank_codes(rank: Floats, coarser: int) -> Ints:
-    """Halves up to the largest rank that is kept exactly, logs beyond."""
+    """Bins of ranks: multiples of one half up to the largest exact rank, then log bins."""
     beyond = 2 * _EXACT_RANKS + np.log(np.maximum(rank / _EXACT_RANKS, 1)) // (_RANK_WIDTH * coarser)
     return np.where(rank <= _EXACT_RANKS, np.rint(2 * rank) - 2, beyond).astype(np.int64)
 
@@ -142,7 +135,7 @@ def _rank_codes(rank: Floats, coarser: int) -> Ints:
 def _shared_strata(
     runs: Sequence[tuple[Ranks, Sequence[float] | None]], coarser: int
 ) -> tuple[list[Strata], list[int]]:
-    """Strata of every run, made once where candidates and popularity are the same."""
+    """The distinct strata, and the index of the strata of each run."""
     made: list[tuple[tuple[Floats, Floats], Strata]] = []
     which = []
     for run, epsilon in runs:
@@ -156,12 +149,11 @@ def _shared_strata(
 
 
 def _log_popularity(run: Ranks, epsilon: Sequence[float] | None) -> Floats:
-    """The log of what a weight is a power of; 0 where popularity is not known."""
-    total = np.zeros(len(run))
-    for column, shift in zip(POPULARITY, epsilon or (), strict=False):
-        # A query with a single candidate may lack its popularity; it does not count.
-        total += np.log(np.nan_to_num(run.numbers(column)) + shift)
-    return total
+    """The log of the base of the weights; 0 where popularity is unknown."""
+    factors = {column: (1.0, eps) for column, eps in zip(POPULARITY, epsilon or (), strict=False)}
+    # A query with a single candidate may lack its popularity; it is not evaluated.
+    columns = {column: np.nan_to_num(run.numbers(column)) for column in factors}
+    return 0.0 - log_weight(columns, np.ones(len(run), dtype=bool), factors)
 
 
 def _strata(candidates: Floats, log_popularity: Floats, coarser: int) -> Strata:
@@ -180,23 +172,14 @@ def _cells(rank: Ints, stratum: Ints, counted: NDArray[np.bool_]) -> HistogramCe
     return HistogramCells(keys % width, keys // width, count)
 
 
-MOST_SAMPLED = 800_000
-
-"""Ranks of all runs in the sample; about as many as a browser goes through while a slider moves."""
-
+MOST_SAMPLED = 800_000  # ranks of all runs in the sample; the sliders stay responsive
 _SMALLER = (1, 4, 16, 64)
 
 
 def compressed(
     lineup: Lineup, graph: KnowledgeGraph | None, epsilons: Sequence[Sequence[float] | None]
 ) -> Iterator[Content]:
-    """The content of a page with compressed ranks, and smaller ones, should the names in it take too much room.
-
-    Args:
-        lineup: The models.
-        graph: Gives names.
-        epsilons: What is added to each popularity, for every model; None where popularity is not known.
-    """
+    """The content of a page with compressed ranks, in versions of decreasing size."""
     weighted = all(epsilon is not None for epsilon in epsilons)
     found = histogram(lineup, epsilons)
     cells, error = cell_content(found), deviation(found, lineup, weighted)
@@ -219,8 +202,8 @@ def compressed(
 
 def _sentence(ranks: int, sampled: int, different: int, error: float) -> str:
     return (
-        f"{ranks:,} ranks are too many for a page, so scores are computed from counts of queries with nearly equal "
-        f"rank, candidate count and popularity (over the paper's grid of alpha and beta no score deviates by more "
-        f"than {error:.1g} from the exact one), intervals and groups from a random sample of {sampled:,} queries, and "
-        f"the table lists these and the {different:,} others on which the models differ most."
+        f"The {ranks:,} ranks are compressed: scores are computed from a histogram of ranks, candidate counts and "
+        f"popularity (largest error over the paper's grid of alpha and beta: {error:.1g}), intervals and groups from a "
+        f"random sample of {sampled:,} queries. The table lists this sample and the {different:,} other queries on "
+        f"which the models differ most."
     )

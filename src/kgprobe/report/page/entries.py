@@ -1,4 +1,4 @@
-"""Findings, estimates, explanations and benches as JSON entries of a page."""
+"""JSON entries of a page: audit findings, estimates, differences, open-world benchmarks and explanations."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def finding_entry(finding: Finding) -> dict[str, Any]:
-    """A finding of the audit.
+    """The entry of a finding of the audit.
 
     Example:
         >>> from kgprobe.audit import Finding
@@ -37,7 +37,7 @@ def finding_entry(finding: Finding) -> dict[str, Any]:
 
 
 def estimate_entry(estimate: Estimate) -> dict[str, Any]:
-    """The value of a metric for a model; null where it is no finite number."""
+    """The entry of an estimate; numbers that are not finite are null."""
     return {
         "model": estimate.model,
         "metric": str(estimate.metric),
@@ -52,7 +52,6 @@ def estimate_entry(estimate: Estimate) -> dict[str, Any]:
 
 
 def difference_entry(difference: Difference) -> dict[str, Any]:
-    """The difference of two models, with its p values."""
     return {
         "first": difference.first,
         "second": difference.second,
@@ -83,7 +82,7 @@ _WORLD_DIGITS = 6
 
 
 def world_entry(bench: Bench) -> dict[str, Any]:
-    """All points of a bench and what was found about them."""
+    """The entry of an open-world benchmark: its points, statistics and notes."""
     points = bench.points
     return {
         "name": bench.world,
@@ -100,38 +99,34 @@ def world_entry(bench: Bench) -> dict[str, Any]:
 
 
 def _metric_entry(bench: Bench, number: int) -> dict[str, Any]:
-    points, found = bench.points, ranking(bench.points, number)
+    points, order = bench.points, ranking(bench.points, number)
     return {
         "name": str(points.metrics[number]),
         "higherIsBetter": points.metrics[number].higher_is_better,
         "open": points.open[number].round(_WORLD_DIGITS).tolist(),
         "closed": points.closed[number].round(_WORLD_DIGITS).tolist(),
-        "best": found.point.tolist(),
-        "byOpen": found.by_open.tolist(),
-        "byClosed": found.by_closed.tolist(),
+        "best": order.point.tolist(),
+        "byOpen": order.by_open.tolist(),
+        "byClosed": order.by_closed.tolist(),
         "statistics": bench.consistency[number].to_row(),
     }
 
 
-MOST_EXPLAINED = 300
-
-"""Queries of a model that are explained: each takes some hundredths of a second, and some hundred bytes of the page."""
-
+MOST_EXPLAINED = 300  # explained queries per model
 _RULES = 3
-
 _REASON_DIGITS = 4
 
 
 @dataclass(frozen=True, eq=False)
 class Reasons:
-    """Why a model answers queries as it does.
+    """Explanations of a rule-based model.
 
     Attributes:
-        model: What the line-up calls it.
-        seed: The training run that is explained.
-        rows: Rows of the line-up.
-        targets: The answer that is ranked in each of these rows.
-        answers: It and, where another one is above it, the best one.
+        model: Its name in the line-up.
+        seed: The seed of the explained training run.
+        rows: The explained rows of the line-up.
+        targets: The target of each of these rows.
+        answers: The explained target and, if another candidate is ranked above it, the top candidate.
     """
 
     model: str
@@ -142,7 +137,7 @@ class Reasons:
 
 
 def explained_rows(lineup: Lineup, most: int = MOST_EXPLAINED) -> list[int]:
-    """The rows that are explained: all of a small line-up, else those that even the smallest page lists."""
+    """The rows to explain: all of a small line-up, else a sample that every version of the page lists."""
     if len(lineup) <= most:
         return list(range(len(lineup)))
     # A smaller sample is part of every larger one.
@@ -153,15 +148,7 @@ def explained_rows(lineup: Lineup, most: int = MOST_EXPLAINED) -> list[int]:
 def explain_queries(
     lineup: Lineup, model: str, seed: int, explainer: Explainer, progress: Progress | None = None
 ) -> Reasons:
-    """Why a model puts the answers of some queries where it does.
-
-    Args:
-        lineup: The models.
-        model: What the line-up calls this one.
-        seed: The training run that is explained.
-        explainer: Explains it.
-        progress: Called with how many queries have been explained since the last call.
-    """
+    """Explain the ranks of some queries of a rule-based model."""
     from kgprobe.models.rules.written_queries import WrittenQuery
 
     rows, first = explained_rows(lineup), lineup.first
@@ -179,7 +166,6 @@ def explain_queries(
 
 
 def reasons_entry(reasons: Reasons, lineup: Lineup) -> dict[str, Any]:
-    """All of it, as JSON can say it."""
     explained = zip(reasons.rows, reasons.targets, reasons.answers, strict=True)
     return {
         "model": lineup.models.index(reasons.model),

@@ -15,47 +15,39 @@ from kgprobe.report.page.payload import About, payload
 if TYPE_CHECKING:
     from importlib.resources.abc import Traversable
 
-
 _COMPUTING = ("data", "probe", "statistics", "groups", "queries")
 
 _BEFORE_VIEWS, _AFTER_VIEWS = ("state", "charts"), ("main",)
 
 
 def write_page(path: str | PathLike[str], lineup: Lineup, about: About) -> list[str]:
-    """Write the page; it appears under its name only when it is whole.
+    """Write the page, atomically.
 
     Args:
         path: The file to write.
         lineup: The ranks of all models.
-        about: What the page says besides the ranks.
+        about: The content of the page besides the ranks.
 
     Returns:
-        What a reader should know: what was left out, and what was compressed.
+        Notes on what was left out or compressed.
     """
-    carried = payload(lineup, about)
-    write_rendered(path, carried.packed, about.title, open_world=bool(about.benches))
-    return carried.remarks
+    data = payload(lineup, about)
+    write_rendered(path, data.packed, about.title, open_world=bool(about.benches))
+    return data.remarks
 
 
 def write_rendered(
     path: str | PathLike[str], packed: bytes, title: str, *, ranks: bool = True, open_world: bool = False
 ) -> None:
-    """Write the page around data; it appears under its name only when it is whole."""
+    """Write the page with packed data, atomically."""
     page = render(packed, title, ranks=ranks, open_world=open_world)
     with replacing(path) as temporary:
-        # A title from the command line may hold bytes that are no text.
+        # A title from the command line may contain bytes that are not valid UTF-8.
         temporary.write_text(page, encoding="utf-8", errors="replace", newline="\n")
 
 
 def render(packed: bytes, title: str, *, ranks: bool = True, open_world: bool = False) -> str:
-    """The page around data: the same text for the same data.
-
-    Args:
-        packed: The data.
-        title: What stands at its head.
-        ranks: Whether the data holds ranks to explore.
-        open_world: Whether it holds benches of the open world.
-    """
+    """The HTML of a page; the same data gives the same text."""
     jinja2, plotly = require_extras()
     folder = resources.files(__package__)
     environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined)
@@ -74,7 +66,7 @@ def render(packed: bytes, title: str, *, ranks: bool = True, open_world: bool = 
 
 
 def script() -> str:
-    """All scripts as one: files share a scope, for a page on a disk can import nothing.
+    """All scripts concatenated into one module, because a local page cannot import files.
 
     Example:
         >>> script().startswith(computing_script())
@@ -87,7 +79,7 @@ def script() -> str:
 
 
 def computing_script() -> str:
-    """The scripts that compute: they touch nothing that is seen, and so run anywhere.
+    """The scripts that compute, without access to the document, so that they also run in node.
 
     Example:
         >>> "function openData" in computing_script()
@@ -102,13 +94,13 @@ def _text(file: Traversable) -> str:
 
 
 def require_extras() -> tuple[Any, Any]:
-    """The libraries that a page is made with; complains now, before long work, where they are not installed."""
+    """jinja2 and plotly, which render the page; a UsageError if one is not installed."""
     try:
         import jinja2
         import plotly.offline
     except ImportError as error:
         library = str(error.name).partition(".")[0]
         raise UsageError(
-            f"a page needs {library}, which is not installed", remedy="pip install 'kgprobe[report]'"
+            f"the HTML page needs {library}, which is not installed", remedy="pip install 'kgprobe[report]'"
         ) from None
     return jinja2, plotly

@@ -1,7 +1,7 @@
-"""The queries of a page as arrays, or a sample of them.
+"""The queries of a page, or a sample of them, as arrays.
 
-A page looks up the power of a rank in a table of the few that occur, so that a slider step costs two look-ups and a
-product for every rank. Columns that several runs share, as candidate counts and popularity mostly are, are kept once.
+Ranks and candidate counts are stored as codes into tables of their distinct values, so that a slider step costs two
+look-ups and a product per rank. Columns that several runs share are stored once.
 """
 
 from __future__ import annotations
@@ -25,13 +25,7 @@ _BANDS = 5
 
 @dataclass
 class Content:
-    """A part of what a page holds.
-
-    Attributes:
-        header: Entries of the header.
-        arrays: Whole numbers or doubles by name.
-        steps: The arrays that are better stored as steps from one value to the next.
-    """
+    """A part of the data of a page."""
 
     header: dict[str, Any] = field(default_factory=dict)
     arrays: dict[str, NDArray[Any]] = field(default_factory=dict)
@@ -42,7 +36,7 @@ class Content:
 
 
 def query_content(lineup: Lineup, graph: KnowledgeGraph | None, weighted: bool) -> Content:
-    """Triples, sides, ranks and candidate counts of all queries, where they are weighed their popularity, and names.
+    """Triples, sides, ranks, candidate counts, labels and, if weighted, popularity of all queries.
 
     Example:
         >>> from kgprobe.comparison import line_up
@@ -80,7 +74,7 @@ def query_content(lineup: Lineup, graph: KnowledgeGraph | None, weighted: bool) 
 
 
 def has_popularity(lineup: Lineup) -> bool:
-    """Whether every evaluated query of every run has both popularities, and so a weight at any beta."""
+    """Whether every evaluated query of every run has both popularities, which weights need."""
     return all(
         not np.isnan(known).any() and (known > 0).any()
         for own in lineup.runs.values()
@@ -102,12 +96,12 @@ def _triples(lineup: Lineup, graph: KnowledgeGraph | None) -> Content:
         "relation": relation,
         "tail": tail,
     }
-    # The sides of a triple are neighbours, or follow in the same order.
+    # Sides of a triple are neighbours or in the same order, so differences compress well.
     return Content(arrays=arrays, steps=frozenset({"triple"})) | _names(graph, entities, relations)
 
 
 def _names(graph: KnowledgeGraph | None, entities: Ints, relations: Ints) -> Content:
-    """The names of what occurs, or ids where there are none."""
+    """The labels of the entities and relations that occur, or their ids if there are no labels."""
     content = Content()
     if graph is None or graph.entity_labels is None:
         content.arrays["entities"] = entities
@@ -121,12 +115,12 @@ def _names(graph: KnowledgeGraph | None, entities: Ints, relations: Ints) -> Con
 
 
 def _labelled(names: Sequence[str], ids: Ints) -> list[str]:
-    """The names; an id where a name is blank."""
+    """The labels; the id where a label is blank."""
     return [name if name.strip() else str(own) for name, own in zip(names, ids.tolist(), strict=True)]
 
 
 def _bands(first: Ranks, pairs: tuple[Floats, Floats]) -> Content:
-    """Bands of popularity with about equally many queries each, as ``kgprobe eval --by popularity:5`` has them."""
+    """Quantile bands of popularity, as in ``kgprobe eval --by popularity:5``."""
     grouping = ByQuantile("popularity", _BANDS)
     grouping.learn(first.filter(first.candidates > 1))
     band = np.searchsorted(grouping.edges[1:-1], pairs[0] * pairs[1], side="left")
@@ -135,14 +129,14 @@ def _bands(first: Ranks, pairs: tuple[Floats, Floats]) -> Content:
 
 
 def _shared(columns: Sequence[NDArray[Any]]) -> tuple[NDArray[Any], list[Ints]]:
-    """All values that occur in any column, ascending, and for each column the place of its values among them."""
+    """The distinct values of all columns in ascending order, and each column as codes into them."""
     parts = [distinct([column.astype(np.float64)], len(column)) for column in columns]
     values = np.unique(np.concatenate([own for (own,), _ in parts]))
     return values.astype(columns[0].dtype), [np.searchsorted(values, own)[which] for (own,), which in parts]
 
 
 def _pairs(tables: Sequence[Ranks]) -> tuple[tuple[Floats, Floats], list[Ints]]:
-    """All pairs of popularity that occur in any table, and for each table the place of its pairs among them."""
+    """The distinct pairs of popularities of all tables, and each table as codes into them."""
     parts = [distinct([run.numbers(column) for column in POPULARITY], len(run)) for run in tables]
     joined = [np.concatenate([values[i] for values, _ in parts]) for i in range(len(POPULARITY))]
     (entity, relation), place = distinct(joined, len(joined[0]))
@@ -151,7 +145,7 @@ def _pairs(tables: Sequence[Ranks]) -> tuple[tuple[Floats, Floats], list[Ints]]:
 
 
 def _once(columns: Sequence[Ints]) -> tuple[list[Ints], list[int]]:
-    """The columns that differ, and for each column which of them it is."""
+    """The distinct columns, and the index of each column among them."""
     kept: list[Ints] = []
     which = []
     for column in columns:
@@ -167,11 +161,11 @@ _MOST_DIFFERENT = 20_000
 
 @dataclass(frozen=True)
 class Sample:
-    """Rows of a line-up.
+    """A sample of the rows of a line-up.
 
     Attributes:
-        random: Rows of triples drawn at random, each triple with all its queries, in their order.
-        different: Further rows: those on which the models differ most.
+        random: Rows of randomly drawn triples, each with all its queries, in their original order.
+        different: Additional rows on which the models differ most.
     """
 
     random: Ints
@@ -179,20 +173,19 @@ class Sample:
 
     @property
     def rows(self) -> Ints:
-        """All of them, the random ones first."""
+        """All rows, the random ones first."""
         return np.concatenate([self.random, self.different])
 
     def of(self, lineup: Lineup) -> Lineup:
-        """The line-up of these rows."""
+        """The line-up restricted to these rows."""
         runs = {model: tuple(run.take(self.rows) for run in own) for model, own in lineup.runs.items()}
         return Lineup(runs, lineup.left_out)
 
 
 def draw_sample(lineup: Lineup, size: int, seed: int = 0) -> Sample:
-    """About that many rows at random, and beside them up to a fifth as many on which the models differ most.
+    """About `size` random rows, and up to a fifth as many other rows on which the models differ most.
 
     Example:
-        >>> from kgprobe.ranks import Ranks
         >>> from kgprobe.comparison import line_up
         >>> def ranks(last):
         ...     return Ranks.from_columns(
@@ -216,7 +209,7 @@ def draw_sample(lineup: Lineup, size: int, seed: int = 0) -> Sample:
 
 
 def _spread(lineup: Lineup) -> NDArray[np.float64]:
-    """By how much the worst and the best log rank of any two models differ, query by query."""
+    """The difference between the largest and the smallest log rank over the models, for each query."""
     best, worst = np.full(len(lineup), np.inf), np.full(len(lineup), -np.inf)
     for own in lineup.runs.values():
         log_rank = np.mean([np.log(run.rank) for run in own], axis=0)

@@ -1,4 +1,4 @@
-"""The data of a page: a line-up and what is known about it, as bytes."""
+"""The data of a report page, packed into bytes: ranks, protocol, findings, estimates and confidence bands."""
 
 from __future__ import annotations
 
@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kgprobe.aggregate.weights import smallest_popularity
+from kgprobe.aggregate.weights import resolve_epsilon
 from kgprobe.comparison.intervals import FEWEST_QUERIES, FEWEST_VARYING
 from kgprobe.comparison.lineup import Lineup
 from kgprobe.decision import map_band, widened
 from kgprobe.graph import KnowledgeGraph
 from kgprobe.ranks import Ranks
 from kgprobe.ranks.schema import POPULARITY, RanksInfo, package_version
+from kgprobe.report.grid import counted
 from kgprobe.report.page.compression import compressed
 from kgprobe.report.page.entries import (
     Reasons,
@@ -35,21 +36,17 @@ if TYPE_CHECKING:
     from kgprobe.comparison.results import Comparison
     from kgprobe.openworld.benches import Bench
 
-
-_ALIGNMENT = 8
-
-"""Bytes; a typed array of JavaScript begins at a multiple of the size of its numbers."""
-
-_LEVEL = 6
+_ALIGNMENT = 8  # bytes: JavaScript's typed arrays must be aligned to the size of their numbers
+_COMPRESSION_LEVEL = 6
 
 
 def pack(header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], steps: frozenset[str] = frozenset()) -> bytes:
-    """A header and arrays as bytes that are the same whenever they are written.
+    """A header and arrays as compressed bytes; the same input gives the same bytes.
 
     Args:
-        header: Anything that JSON can say; the place of every array is added under ``arrays``.
-        arrays: Whole numbers of at least 0, which take as few bytes as they need, or doubles.
-        steps: Arrays that are stored as the steps from each value to the next: where these repeat, they cost nothing.
+        header: JSON values; the position of each array is added under ``arrays``.
+        arrays: Non-negative integers, stored in the smallest type that fits, or doubles.
+        steps: Names of arrays that are stored as differences of neighbours, which compress better.
 
     Example:
         >>> packed = pack({"title": "mine"}, {"rank": np.array([1, 2]), "triple": np.array([4, 4, 5])}, {"triple"})
@@ -63,14 +60,14 @@ def pack(header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], steps: f
         places[name] = [array.dtype.str[1:], len(body), len(array), name in steps]
         body += array.astype(array.dtype.newbyteorder("<")).tobytes()
         body += bytes(-len(body) % _ALIGNMENT)
-    # The path of a file may hold bytes that are no text.
+    # A file path may contain bytes that are not valid UTF-8.
     text = json.dumps({**header, "arrays": places}, ensure_ascii=False, allow_nan=False).encode(errors="replace")
     text += b" " * (-(len(text) + _ALIGNMENT) % _ALIGNMENT)
-    return gzip.compress(len(text).to_bytes(_ALIGNMENT, "little") + text + bytes(body), _LEVEL, mtime=0)
+    return gzip.compress(len(text).to_bytes(_ALIGNMENT, "little") + text + bytes(body), _COMPRESSION_LEVEL, mtime=0)
 
 
 def unpack(packed: bytes) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-    """The header and the arrays of what `pack` made, as the page sees them."""
+    """The header and the arrays of packed data, as the page reads them."""
     content = gzip.decompress(packed)
     start = _ALIGNMENT + int.from_bytes(content[:_ALIGNMENT], "little")
     header: dict[str, Any] = json.loads(content[_ALIGNMENT:start])
@@ -92,12 +89,11 @@ def _steps(array: NDArray[Any]) -> NDArray[Any]:
 
 
 Pairs = list[tuple[str, str]]
-
 _NOT_RECORDED = "not recorded"
 
 
 def protocol(runs: Sequence[Ranks]) -> Pairs:
-    """What the file of a model says of itself, and what its ranks show, seed by seed.
+    """The evaluation protocol of a model: the metadata of its file, and counts of its ranks.
 
     Example:
         >>> ranks = Ranks.from_columns(
@@ -115,13 +111,13 @@ def protocol(runs: Sequence[Ranks]) -> Pairs:
         seeds: one run
         queries: 2
         candidates: 8 to 9
-        ties: the mean rank of the tie group counts; how many there are is not recorded
+        ties: ties get their mean rank; their number is not recorded
     """
-    return [*_told(runs[0].info), *_shown(runs)]
+    return [*_metadata(runs[0].info), *_counts(runs)]
 
 
 def remarks(lineup: Lineup, *, weighted: bool) -> list[str]:
-    """What a reader should know before any number: queries that do not count, and weights that are not known.
+    """Notes on queries that are left out, and on unknown popularity.
 
     Example:
         >>> from kgprobe.comparison import line_up
@@ -129,36 +125,38 @@ def remarks(lineup: Lineup, *, weighted: bool) -> list[str]:
         >>> for remark in remarks(line_up({"mine": ranks}), weighted=False):
         ...     print(remark)
         mine: 1 query with a single candidate is left out of the scores.
-        Popularity is not recorded for all targets, so queries cannot be weighed by it.
+        Popularity is not recorded for all targets, so queries cannot be weighted by it.
     """
-    found = []
+    notes = []
     for model, runs in lineup.runs.items():
         single = max(int((run.candidates == 1).sum()) for run in runs)
         if single:
-            found.append(f"{model}: {_queries(single)} with a single candidate {_are(single)} left out of the scores.")
+            number = counted(single, "query", "queries")
+            notes.append(f"{model}: {number} with a single candidate {_are(single)} left out of the scores.")
         if other := lineup.left_out.get(model, 0):
-            found.append(f"{model}: {_queries(other)} that not all models have {_are(other)} left out.")
+            number = counted(other, "query", "queries")
+            notes.append(f"{model}: {number} that not all models have {_are(other)} left out.")
     if not weighted:
-        found.append(unweighed(lineup))
-    return found
+        notes.append(unweighed(lineup))
+    return notes
 
 
 def unweighed(lineup: Lineup) -> str:
-    """Why queries cannot be weighed by popularity."""
-    counted = [(name, run.filter(run.candidates > 1)) for name, runs in lineup.runs.items() for run in runs]
+    """The reason why queries cannot be weighted by popularity."""
+    evaluated = [(name, run.filter(run.candidates > 1)) for name, runs in lineup.runs.items() for run in runs]
     zero = [
         f"The {column.replace('_', ' ')} of all targets is recorded as 0 for {name}"
-        for name, run in counted
+        for name, run in evaluated
         for column in POPULARITY
         if len(run) and not run.numbers(column).any()
     ]
     reason = (zero or ["Popularity is not recorded for all targets"])[0]
-    return f"{reason}, so queries cannot be weighed by it."
+    return f"{reason}, so queries cannot be weighted by it."
 
 
-def _told(info: RanksInfo) -> Pairs:
+def _metadata(info: RanksInfo) -> Pairs:
     filtered = None if info.filtered is None else "+".join(info.filtered) or "nothing"
-    said = {
+    texts = {
         "graph": info.graph,
         "graph hash": info.graph_hash,
         "split": info.split,
@@ -166,36 +164,31 @@ def _told(info: RanksInfo) -> Pairs:
         "filter hash": info.filter_hash,
         "ranked with": f"kgprobe {info.kgprobe}" if info.kgprobe else None,
     }
-    return [(key, text or _NOT_RECORDED) for key, text in said.items()] + [
+    return [(key, text or _NOT_RECORDED) for key, text in texts.items()] + [
         (str(key), str(value)) for key, value in sorted(info.settings.items())
     ]
 
 
-def _shown(runs: Sequence[Ranks]) -> Pairs:
+def _counts(runs: Sequence[Ranks]) -> Pairs:
     first = runs[0]
     seeds = [int(run.seed[0]) for run in runs if run.seed is not None]
     pairs = {
         "seeds": ", ".join(map(str, seeds)) or "one run",
         "queries": f"{len(first):,}",
-        "candidates": _between(min(run.candidates.min() for run in runs), max(run.candidates.max() for run in runs)),
+        "candidates": _range(min(run.candidates.min() for run in runs), max(run.candidates.max() for run in runs)),
         "ties": _ties(runs),
     }
     return list(pairs.items())
 
 
 def _ties(runs: Sequence[Ranks]) -> str:
-    """How ties are treated, and how frequent they are."""
     known = np.concatenate([run.ties[~np.isnan(run.ties)] for run in runs])
-    share = f"{(known > 0).mean():.2%} of the ranks are tied" if len(known) else "how many there are is not recorded"
-    return f"the mean rank of the tie group counts; {share}"
+    share = f"{(known > 0).mean():.2%} of the ranks are tied" if len(known) else "their number is not recorded"
+    return f"ties get their mean rank; {share}"
 
 
-def _between(least: float, most: float) -> str:
+def _range(least: float, most: float) -> str:
     return f"{least:,.0f}" if least == most else f"{least:,.0f} to {most:,.0f}"
-
-
-def _queries(number: int) -> str:
-    return "1 query" if number == 1 else f"{number:,} queries"
 
 
 def _are(number: int) -> str:
@@ -204,41 +197,31 @@ def _are(number: int) -> str:
 
 HISTOGRAM = {"1": 1.0, "2": 2.0, "3-10": 10.0, "11-100": 100.0, "101-1,000": 1000.0, ">1,000": math.inf}
 
-"""The paper's bins of ranks by their upper ends; a mean rank over ties belongs to the next bin."""
+"""The paper's rank bins by upper end; a fractional mean rank of ties belongs to the next bin."""
 
-MOST_RANKS = 2_500_000
-
-"""Ranks of all runs that a page holds as they are: a browser goes through them while a slider moves."""
-
-MOST_BYTES = 18_000_000
-
-"""Of the packed data: written out and with all else that it needs, a page stays below 30 MB."""
-
-_WIDE = ((-5.0, 5.0), (-2.0, 2.0))
-
-"""How far alpha and beta can be set on the page."""
-
+MOST_RANKS = 2_500_000  # with more ranks over all runs they are compressed, so that the sliders stay responsive
+MOST_BYTES = 18_000_000  # of packed data: the whole page stays below 30 MB
+_WIDE = ((-5.0, 5.0), (-2.0, 2.0))  # the wide ranges of alpha and beta on the page
 _QUANTILES = 1025
-
 _MOST_FOR_BAND = 200_000
 
 
 @dataclass(frozen=True)
 class About:
-    """What a page says besides the ranks.
+    """The content of a page besides the ranks.
 
     Attributes:
-        title: What stands at its head.
-        command: The command that made it.
-        written: When it was made.
-        level: Confidence of its intervals.
-        graph: Gives names to entities and relations.
-        files: The rank file of every model.
-        findings: What the audit found.
-        comparison: Estimates and differences by the metrics that were asked for.
-        notes: Remarks, one sentence each.
-        benches: Open worlds that it shows too, by name.
-        reasons: Which rules put answers where they are, for models of rules.
+        title: The title.
+        command: The command that wrote the page.
+        written: The date.
+        level: Confidence level of the intervals.
+        graph: The graph, for labels of entities and relations.
+        files: The rank file of each model.
+        findings: The findings of the audit.
+        comparison: Estimates and differences by the tested metrics.
+        notes: Additional notes, one sentence each.
+        benches: Open-world benchmarks by name.
+        reasons: Explanations of rule-based models.
     """
 
     title: str = "kgprobe report"
@@ -256,23 +239,17 @@ class About:
 
 @dataclass(frozen=True)
 class Payload:
-    """Everything that a page holds.
-
-    Attributes:
-        packed: Its bytes.
-        remarks: What a reader should know: what was left out, and what was compressed.
-    """
+    """The data of a page."""
 
     packed: bytes
     remarks: list[str]
 
 
 def payload(lineup: Lineup, about: About) -> Payload:
-    """Everything that a page holds: all ranks, unless they are too many.
+    """The data of a page: all ranks, or compressed ranks if there are too many.
 
     Example:
         >>> from kgprobe.comparison import line_up
-        >>> from kgprobe.report.page.payload import unpack
         >>> ranks = Ranks.from_columns(
         ...     head=[7, 7], relation=[0, 0], tail=[9, 9], side=["head", "tail"], rank=[1, 2.5], candidates=[9, 8]
         ... )
@@ -280,7 +257,7 @@ def payload(lineup: Lineup, about: About) -> Payload:
         >>> header["title"], header["models"][0]["name"], header["queries"], header["hasPopularity"]
         ('Mine', 'mine', 2, False)
     """
-    described = Content(_described(lineup, about), _widths(lineup, about.level))
+    described = Content(_header(lineup, about), _widths(lineup, about.level))
     for queries in _versions(lineup, about.graph, [model["epsilon"] for model in described.header["models"]]):
         content = described | queries
         packed = pack(content.header, content.arrays, content.steps)
@@ -293,14 +270,14 @@ def payload(lineup: Lineup, about: About) -> Payload:
 def _versions(
     lineup: Lineup, graph: KnowledgeGraph | None, epsilons: Sequence[Sequence[float] | None]
 ) -> Iterator[Content]:
-    """The queries as they are, then smaller and smaller."""
+    """The exact queries if they are few enough, then ever smaller compressed versions."""
     if len(lineup) * len(_runs(lineup)) <= MOST_RANKS:
         exact = Content({"exact": True, "compression": None})
         yield query_content(lineup, graph, epsilons[0] is not None) | exact
     yield from compressed(lineup, graph, epsilons)
 
 
-def _described(lineup: Lineup, about: About) -> dict[str, Any]:
+def _header(lineup: Lineup, about: About) -> dict[str, Any]:
     weighted = has_popularity(lineup)
     graph, comparison = about.graph, about.comparison
     return {
@@ -328,9 +305,9 @@ def _described(lineup: Lineup, about: About) -> dict[str, Any]:
 
 
 def _widths(lineup: Lineup, level: float) -> dict[str, NDArray[np.float64]]:
-    """Standard errors to either side of a value: in an interval, in the band of the decision map, and in a wider one.
+    """Critical values of an interval, of the band of the decision map and of the band of the wide map.
 
-    All are quantiles of the t distribution at 1 / freedom from 0 to 1, so close that lines may be drawn between them.
+    Each is a table over 1 / degrees of freedom from 0 to 1, fine enough for linear interpolation.
     """
     from scipy.special import ndtri
 
@@ -346,15 +323,12 @@ def _widths(lineup: Lineup, level: float) -> dict[str, NDArray[np.float64]]:
 
 
 def _bands(lineup: Lineup, level: float) -> tuple[float, float]:
-    """Of the paper's plane, and of the wider one; 0 where there is nothing to compare."""
+    """Simultaneous critical values of the paper's plane and of the wide one; 0 if there is nothing to compare."""
     if len(lineup.models) == 1 or not all((run.candidates > 1).any() for run in _runs(lineup)):
         return 0.0, 0.0
     sample = lineup if len(lineup) <= _MOST_FOR_BAND else draw_sample(lineup, _MOST_FOR_BAND).of(lineup)
     popular = has_popularity(lineup)
-    return (
-        map_band(sample, level=level, popular=popular),
-        map_band(sample, *_WIDE, level=level, popular=popular),
-    )
+    return (map_band(sample, level=level, popular=popular), map_band(sample, *_WIDE, level=level, popular=popular))
 
 
 def _runs(lineup: Lineup) -> list[Ranks]:
@@ -375,8 +349,8 @@ def _model(lineup: Lineup, name: str, about: About, weighted: bool) -> dict[str,
 
 
 def _epsilon(own: Sequence[Ranks], column: str) -> float:
-    """What is added to a popularity: the smallest of the evaluated queries of a model, over all its seeds."""
-    return smallest_popularity(column, np.concatenate([run.numbers(column)[run.candidates > 1] for run in own]))
+    """The epsilon of a popularity: the smallest non-zero one among the evaluated queries of all seeds of a model."""
+    return resolve_epsilon(column, np.concatenate([run.numbers(column)[run.candidates > 1] for run in own]))
 
 
 def _histogram(run: Ranks) -> list[int]:

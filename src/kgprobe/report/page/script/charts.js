@@ -1,9 +1,9 @@
-// Plotly in the page's own colours. Labels go through plotText: Plotly reads some HTML in its texts.
+// Plotly charts in the colours of the page. Labels go through plotText, because Plotly interprets some HTML.
 
-// Okabe and Ito's colours, told apart by all common kinds of colour vision; one for each model, everywhere.
+// The Okabe-Ito palette, safe for common forms of colour blindness; each model has the same colour everywhere.
 const PALETTE = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#8c8c8c", "#f0e442"];
 
-// Beyond eight models the colours come again, darker and lighter; names always stand beside them.
+// After eight models the colours repeat, darker and lighter; names are always shown beside them.
 function modelColour(index) {
   const round = Math.floor(index / PALETTE.length);
   const towards = round % 2 ? "#000000" : "#ffffff";
@@ -57,7 +57,7 @@ function plotLayout(rest) {
   };
 }
 
-// A chart is a picture with a name; what it shows is also written in a table beside it.
+// A chart is an image with a label; a table beside it has the same content.
 function createChart(name, height) {
   return make("div", { class: "chart", role: "img", "aria-label": name, style: `height:${height}px` });
 }

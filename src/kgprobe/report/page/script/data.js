@@ -1,12 +1,12 @@
-// The data of the page: opened once, then only read.
+// The data of the page, read-only after opening.
 //
 // Rows are queries: all of them, or a sample where the ranks were compressed into cells (data.exact is false then).
-// The first `counted` rows are all queries or a random sample of them; rows behind are only shown in the table.
+// The first `counted` rows are all queries or a random sample of them; later rows are only shown in the table.
 
 const ARRAY_TYPES = { u1: Uint8Array, u2: Uint16Array, u4: Uint32Array, i4: Int32Array, f8: Float64Array };
 const ALIGNMENT = 8;
 
-/** The data of the page, from the text that the page carries: base64 of gzip of a header and typed arrays. */
+/** Parses the embedded data: base64 of gzip of a header and typed arrays. */
 export async function openData(base64text) {
   const content = await unzipped(bytesOf(base64text));
   const start = ALIGNMENT + new DataView(content).getUint32(0, true);
@@ -20,7 +20,7 @@ export async function openData(base64text) {
   return data.runs ? openRanks(data) : data;
 }
 
-/** What is made of ranks; a page about the open world alone has none. */
+/** Adds what is derived from ranks; an open-world page has none. */
 function openRanks(data) {
   const { arrays } = data;
   data.entities ??= Array.from(arrays.entities, String);
@@ -28,7 +28,7 @@ function openRanks(data) {
   data.rows = arrays.triple.length;
   data.counted ??= data.rows;
   data.clusters = arrays.head.length;
-  data.kept = new Map(); // what was computed once and is needed again
+  data.kept = new Map(); // cache of computed values
   data.runs = data.runs.map((run) => openRun(data, run));
   data.runsOf = data.models.map((_, model) => data.runs.filter((run) => run.model === model));
   return data;
@@ -50,19 +50,19 @@ function accumulate(array) {
   for (let i = 1; i < array.length; i += 1) array[i] += array[i - 1];
 }
 
-/** What `make` makes, made once for every key. */
+/** The result of `make`, cached by key. */
 function kept(data, key, make) {
   if (!data.kept.has(key)) data.kept.set(key, make());
   return data.kept.get(key);
 }
 
-/** A run: its rows, and where ranks were compressed its cells, in the same shape. */
+/** A run: its rows and, if ranks were compressed, its cells in the same format. */
 function openRun(data, run) {
   const rows = openRows(data, run);
   return { model: run.model, rows, whole: run.cells === undefined ? rows : openCells(data, run.cells) };
 }
 
-/** For every row the places of its rank, its candidate count and its popularity in tables of what occurs. */
+/** For each row the codes of its rank, candidate count and popularity in tables of distinct values. */
 function openRows(data, run) {
   const { arrays } = data;
   const { epsilon } = data.models[run.model];
@@ -75,14 +75,14 @@ function openRows(data, run) {
     count: null,
     powers: kept(data, "powers of rows", () => powersOf(arrays.ranks, arrays.candidates)),
     rarity: epsilon && kept(data, `rarity ${epsilon}`, () => rarityOf(popularityLogs(arrays, epsilon))),
-    // Runs that agree in all this weigh every row alike, and share the weights.
+    // Runs with the same popularity and candidates share their weights.
     weight: kept(data, weighed, () => ({ beta: NaN, values: new Float64Array(data.counted) })),
     lost: { alpha: NaN, values: null },
     mean: { alpha: NaN, beta: NaN, loss: NaN },
   };
 }
 
-/** For every cell its rank, its stratum (candidate count and popularity in one) and how many queries it holds. */
+/** For each cell its rank, its stratum (candidate count and popularity) and its number of queries. */
 function openCells(data, { cells, strata }) {
   const { arrays } = data;
   const stratum = arrays[`cellStratum${cells}`];
@@ -112,7 +112,7 @@ function powersOf(ranks, sizes) {
   };
 }
 
-/** The log of (epsilon_e + delta(e)) (epsilon_r + delta(r|e)) for every pair of popularities that occurs. */
+/** The log of (epsilon_e + delta(e)) (epsilon_r + delta(r|e)) for each distinct pair of popularities. */
 function popularityLogs({ entityPopularity, relationPopularity }, [ofEntity, ofRelation]) {
   return entityPopularity.map((own, i) => Math.log(own + ofEntity) + Math.log(relationPopularity[i] + ofRelation));
 }

@@ -1,4 +1,4 @@
-// Scores within groups of queries: by popularity, by relation, by side. Weights are those of the whole.
+// Scores of groups of queries by popularity, relation or side, with the weights of all queries.
 
 const GROUP_CODES = {
   popularity: (data) => (data.hasPopularity
@@ -17,7 +17,7 @@ function lookedUp(table, which, length) {
   return found;
 }
 
-/** The queries in order of group and then of cluster, and where each group begins. */
+/** The queries sorted by group and cluster, and the start of each group. */
 function grouped(data, by) {
   return kept(data, `groups ${by}`, () => {
     const { labels, codes } = GROUP_CODES[by](data);
@@ -27,7 +27,7 @@ function grouped(data, by) {
   });
 }
 
-/** Rows in a stable order by a small whole number, and where each number begins. */
+/** Rows in a stable counting sort by a small integer, and the start of each integer. */
 function countingSort(rows, codes, size) {
   const starts = new Int32Array(size + 1);
   rows.forEach((q) => { starts[codes[q] + 1] += 1; });
@@ -39,8 +39,8 @@ function countingSort(rows, codes, size) {
 }
 
 /**
- * For every group: how many queries it has, their share of the weight, and the score of every model with its interval.
- * Relations come by their number of queries, the largest first.
+ * For each group: the number of queries, their share of the weight, and the score of each model with its interval.
+ * Relations are sorted by their number of queries, the largest first.
  */
 export function breakdown(data, by, alpha, beta) {
   const { labels, order, starts } = grouped(data, by);
@@ -62,7 +62,7 @@ export function breakdown(data, by, alpha, beta) {
 
 const EMPTY_GROUP = { queries: 0, share: 0, value: null, low: null, high: null, trusted: false };
 
-/** The score of a model on some queries, which are in order of their clusters. */
+/** The score of a model on some queries, which are sorted by cluster. */
 function groupScore(data, runs, queries, alpha, beta) {
   const scored = runs.map(({ rows }) => sumsOver(losses(rows, alpha), weights(rows, beta), queries))
     .filter((run) => run.queries > 0);
@@ -95,7 +95,7 @@ function sumsOver(lost, { values, total }, queries) {
   return { queries: count, value: 1 - loss / sum, sum, share: sum / total, effective, lost, values };
 }
 
-/** What the clusters of a group tell of the variance; for every run the sum of squares of what they pull. */
+/** Variance statistics over the clusters of a group, and for each run the sum of squared influences. */
 function groupPulls(scored, queries, triple) {
   const found = evidence();
   const squares = scored.map(() => 0);

@@ -1,15 +1,15 @@
-// Opens the data, builds the views and keeps them up to date with what the reader chooses.
+// Opens the data, creates the views and redraws them when the state changes.
 
 const CALM_MS = 120;
 const RESTLESS = ["alpha", "beta", "search"];
 
-// A view says which choices it needs, and which panel it is in. While a slider moves or a word is typed only live views
-// follow, frame by frame; the others wait until it rests, and those in a hidden panel until it is opened.
+// Each view declares the state keys that it needs and its panel. During slider or keyboard input only live views are
+// redrawn, once per frame; the others wait until the input rests, and those in a hidden panel until it is opened.
 function connect(views, state) {
   const stale = new Set(views);
   let frame = 0;
   let moves = false;
-  // Whoever automates the page can wait for data-drawn: what is shown is then what was asked for.
+  // Automated tests can wait for data-drawn="yes": all visible views are then up to date.
   const mark = () => { document.documentElement.dataset.drawn = frame || moves ? "no" : "yes"; };
   const drawStale = () => {
     for (const view of views) {
@@ -43,7 +43,7 @@ function connect(views, state) {
 async function start() {
   const source = find("data");
   const data = await openData(source.textContent);
-  source.remove(); // the text is of no more use, and large
+  source.remove(); // large, and no longer needed
   const state = createState(data);
   find("columns").hidden = false;
   const worlds = data.openWorld.length ? [createOpenWorld(data, state)] : [];
@@ -64,10 +64,10 @@ function showFailure(text) {
 }
 
 start().then(() => {
-  const drawing = (error) => showFailure(`This page could not be drawn: ${error.message}.`);
+  const drawing = (error) => showFailure(`Drawing failed: ${error.message}.`);
   addEventListener("unhandledrejection", ({ reason }) => drawing(reason));
   addEventListener("error", ({ error }) => { if (error) drawing(error); });
 }).catch((error) => {
-  showFailure(`This page could not be opened: ${error.message}. It needs a browser of 2023 or later.`);
+  showFailure(`This page cannot be opened: ${error.message}. It needs a browser from 2023 or later.`);
   throw error;
 });

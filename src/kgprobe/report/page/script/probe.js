@@ -1,12 +1,12 @@
-// PROBE from the ranks, as `kgprobe eval` computes it. All of this works on rows and on cells alike.
+// PROBE as `kgprobe eval` computes it, from rows or from compressed cells.
 //
-// A query scores f*(r) = 1 - loss, with loss = expm1(-alpha ln r) / expm1(-alpha ln E): the power of every rank and of
-// every candidate count that occurs is computed once, and a query costs two look-ups and a product.
+// The score of a query is f*(r) = 1 - loss, with loss = expm1(-alpha ln r) / expm1(-alpha ln E). The powers of all
+// distinct ranks and candidate counts are computed once; a query then costs two look-ups and a product.
 
 const SO_SMALL_THAT_LINEAR = 1e-18;
-const MOST_EXPONENT = 700; // beyond it a double overflows
+const MOST_EXPONENT = 700; // larger exponents overflow a double
 
-/** What every query lacks to a perfect score; 0 where a single candidate makes it meaningless. */
+/** The loss of each query, 1 - score; 0 for a query with a single candidate. */
 function losses(block, alpha) {
   const { lost, powers, rank, size, length } = block;
   if (lost.alpha === alpha) return lost.values;
@@ -22,7 +22,7 @@ function losses(block, alpha) {
   return values;
 }
 
-/** The loss where powers overflow, with the largest of them taken out. */
+/** The loss where powers overflow, with the largest power factored out. */
 function steepLoss(alpha, logRank, logSize) {
   if (logSize === 0) return 0;
   const steep = Math.abs(alpha);
@@ -41,7 +41,7 @@ function raised(powers, alpha) {
   return powers;
 }
 
-/** The weight of every query (of all queries of a cell), 0 where there is a single candidate; their sums. */
+/** The weight of each query (of all queries of a cell), 0 for a single candidate; and their sums. */
 function weights(block, beta) {
   const { weight, powers, size, popularity, count, length } = block;
   if (weight.beta === beta) return weight;
@@ -68,7 +68,7 @@ function rareWeights(rarity, beta) {
   return rarity.weights;
 }
 
-/** The mean loss of a block; its score is what is missing to 1. */
+/** The mean loss of a block; the score is 1 - loss. */
 function meanLoss(block, alpha, beta) {
   const { mean, length } = block;
   if (mean.alpha === alpha && mean.beta === beta) return mean.loss;
@@ -79,14 +79,14 @@ function meanLoss(block, alpha, beta) {
   return Object.assign(mean, { alpha, beta, loss: sum / total }).loss;
 }
 
-/** The score of a model: the mean over its runs, their deviation, and what they add to the variance of the mean. */
+/** The score of a model: the mean over its runs, their standard deviation, and the variance of the mean. */
 function modelScore(data, model, alpha, beta) {
   const values = data.runsOf[model].map((run) => 1 - meanLoss(run.whole, alpha, beta));
   const effective = average(data.runsOf[model].map((run) => weights(run.whole, beta).effective));
   return { ...overRuns(values), effective };
 }
 
-/** Whether any query counts: one with a single candidate does not. */
+/** Whether any query has more than one candidate. */
 function hasScores(data) {
   return data.models.some((_, model) => modelScore(data, model, 1, 0).effective > 0);
 }

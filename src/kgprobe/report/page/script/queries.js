@@ -1,13 +1,13 @@
-// The queries one by one: what a row shows, and rows found and put in order.
+// The queries: the content of a row, search and sorting.
 
-const MOST_COLLATED = 100000; // more names than this are put in plain order, which is much faster
+const MOST_COLLATED = 100000; // more names than this are sorted by code point, which is much faster
 
-/** How many queries the table has. */
+/** The number of queries in the table. */
 export function queryCount(data) {
   return data.rows;
 }
 
-/** What is known of one query; the rank by each model is a number, or one for every seed where there are several. */
+/** One query; the rank of each model is a number, or an array with one rank per seed. */
 export function query(data, row) {
   const { arrays } = data;
   const triple = arrays.triple[row];
@@ -28,12 +28,12 @@ export function query(data, row) {
   };
 }
 
-/** The place of a query in the first file. */
+/** The row of a query in the first file. */
 function rowNumber(data, row) {
   return data.arrays.row === undefined ? row : data.arrays.row[row];
 }
 
-/** delta(e), delta(r|e) and their product, which is what the bands of popularity are made of. */
+/** delta(e), delta(r|e) and their product, which defines the popularity bands. */
 function popularityOf(data, row) {
   if (!data.hasPopularity) return { popularity: null, entityPopularity: null, relationPopularity: null };
   const pair = data.runs[0].rows.popularity[row];
@@ -42,7 +42,7 @@ function popularityOf(data, row) {
   return { popularity: entityPopularity * relationPopularity, entityPopularity, relationPopularity };
 }
 
-/** What models of rules say about the query that is at this place in the first file, one entry for each of them. */
+/** The explanations of the query at this row of the first file, one per rule-based model. */
 export function reasonsAt(data, place) {
   const found = kept(data, "reasons", () => {
     const byPlace = new Map();
@@ -57,7 +57,7 @@ export function reasonsAt(data, place) {
   return found.get(place) ?? [];
 }
 
-/** What rows can be put in order by, besides models: a number for every row. */
+/** The sort keys besides models: a number for each row. */
 const SORT_KEYS = {
   row: rowNumber,
   head: (data, row) => labelPlaces(data, "entities")[data.arrays.head[data.arrays.triple[row]]],
@@ -75,7 +75,7 @@ function rankByModel(data, model, row) {
   return sum / data.runsOf[model].length;
 }
 
-/** The place of every name among all in their order, numbers inside names read as numbers. */
+/** The position of each name in sorted order; numbers inside names are compared as numbers. */
 function labelPlaces(data, kind) {
   return kept(data, `places ${kind}`, () => {
     const names = data[kind];
@@ -90,7 +90,7 @@ function labelPlaces(data, kind) {
 }
 
 /**
- * The rows in which every word of a text occurs (in head, relation or tail; capitals do not matter), in order of a
+ * The rows that contain every word of a text (in head, relation or tail, ignoring case), sorted by a
  * column: row, head, relation, tail, side, popularity, candidates, or "model1" for the rank by the second model.
  */
 export function sortQueries(data, column, descending, filterText = "") {

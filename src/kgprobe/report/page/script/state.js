@@ -1,8 +1,8 @@
-// What the reader has chosen. It lives in the URL hash, so that a link shows exactly the same page.
+// The state of the page, stored in the URL hash so that a link shows exactly the same page.
 
 const THEMES = ["auto", "light", "dark"];
 
-// Every field reads its text from the hash (undefined: not a value, keep the default) and writes it back.
+// Each field parses its text from the hash (undefined: invalid, keep the default) and formats it.
 function numberField(initial, low, high) {
   const read = (text) => (text.trim() !== "" && Number(text) >= low && Number(text) <= high ? Number(text) : undefined);
   return { initial, read, write: String };
@@ -22,7 +22,7 @@ function modelField(initial, models) {
   return { initial: Math.min(initial, models.length - 1), read, write: (index) => names[index] };
 }
 
-// A sort order is a column, with a minus sign in front when it descends.
+// A sort order is a column name, with a minus sign for descending order.
 function sortField(initial, columns) {
   const read = (text) => (columns.includes(text.replace(/^-/, "")) ? text : undefined);
   return { initial, read, write: String };
@@ -76,12 +76,12 @@ function readHash(fields, hash) {
   return widened(Object.fromEntries(entries));
 }
 
-// Beyond the narrow ranges the dials have the wide ones; a page without ranks has no dials.
+// Values outside the narrow ranges switch to the wide ones; a page without ranks has no sliders.
 function widened(values) {
   return values.alpha === undefined || within(values, RANGES.narrow) ? values : { ...values, wide: "yes" };
 }
 
-// Only what differs from the defaults, so that links stay short.
+// Only values that differ from the defaults, to keep links short.
 function writeHash(fields, values) {
   const written = new URLSearchParams();
   for (const [name, field] of Object.entries(fields)) {
@@ -90,7 +90,7 @@ function writeHash(fields, values) {
   return `#${written}`;
 }
 
-// Changes within a second of each other to the same fields are one gesture (a drag, a word typed): one step back.
+// Changes of the same fields within a second (a drag, typing) are one history entry.
 const GESTURE_MS = 1000;
 const WRITE_MS = 200;
 
@@ -115,7 +115,7 @@ function createState(data) {
     if (!continues) flush();
     state.values = wanted;
     gesture = { keys: keys.join(), at: performance.now() };
-    // Browsers refuse hundreds of history entries in a row, so a drag is written once it rests.
+    // Browsers limit the rate of history entries, so a drag is written when it ends.
     if (!continues) history.pushState(null, "", writeHash(fields, wanted));
     else if (!pending) pending = setTimeout(flush, WRITE_MS);
     state.changed(keys);

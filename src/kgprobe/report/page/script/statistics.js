@@ -1,10 +1,10 @@
-// Scores with intervals. A score is a ratio of sums, so its variance follows from how much each cluster of queries
-// (the sides of one test triple) pulls at it: m/(m-1) sum_c (sum_{q in c} w (f - value) / sum w)^2. Training runs add
-// the variance of their mean. Clusters of a random sample pull like all of them, each standing for several.
+// Scores with confidence intervals. A score is a ratio of sums; its variance is that of the influence of each cluster of
+// queries (the sides of one test triple): m/(m-1) sum_c (sum_{q in c} w (f - value) / sum w)^2. Several training runs add
+// the variance of their mean. The influence of the clusters of a random sample is scaled to all clusters.
 
-const ROUNDING = 1e-12; // what clusters pull in all, relative to the value, below which nothing varies
+const ROUNDING = 1e-12; // total influence, relative to the value, below which the variance is zero
 
-// The plane of the paper, and a wider one: each has a band of its own.
+// The plane of the paper, and a wider one; each has its own confidence band.
 const RANGES = {
   narrow: { alpha: [-1, 1], beta: [0, 0.8] },
   wide: { alpha: [-5, 5], beta: [-2, 2] },
@@ -23,7 +23,7 @@ const REMARKS = {
   seeds: "The interval covers variation between queries and between training runs.",
 };
 
-/** PROBE(alpha, beta) of every model with its interval and its place, in the order of the models. */
+/** PROBE(alpha, beta) of each model with its interval and its place, in the order of the models. */
 export function scores(data, alpha, beta) {
   const models = data.models.map((_, model) => modelScore(data, model, alpha, beta));
   return models.map((own, model) => {
@@ -43,20 +43,20 @@ export function scores(data, alpha, beta) {
   });
 }
 
-/** The ends of an interval, within what is possible; null where there is none. */
+/** The limits of an interval, clipped to the possible range; null if there is none. */
 function around(value, half, least, most) {
   if (!Number.isFinite(half)) return { low: null, high: null };
   return { low: Math.max(least, value - half), high: Math.min(most, value + half) };
 }
 
-/** How far every model is from the best (never above 0), its band, and whether that is beyond noise. */
+/** The difference of each model to the best (at most 0), its band, and whether it is significant. */
 export function differences(data, alpha, beta) {
   const models = data.models.map((_, model) => modelScore(data, model, alpha, beta));
   const [best] = byValue(models);
   return models.map((_, model) => ({ model, against: best, ...differenceOf(data, models, model, best, alpha, beta) }));
 }
 
-/** The models from the best; those without a value come last. */
+/** The models in order, best first; those without a value are last. */
 function byValue(models) {
   const values = models.map(({ value }) => (Number.isFinite(value) ? value : -1));
   return models.map((_, model) => model).sort((one, other) => values[other] - values[one] || one - other);
@@ -75,12 +75,12 @@ function differenceOf(data, models, model, other, alpha, beta) {
   return { value, ...around(value, band, -1, 1), trusted, beyond: trusted && Math.abs(value) > band };
 }
 
-/** What clusters tell of the variance, and whether enough of them make it up. */
+/** Accumulator of variance statistics over clusters. */
 function evidence() {
   return { clusters: 0, sizes: 0, squares: 0, fourths: 0, spread: 0, spreadSquares: 0, together: 0 };
 }
 
-/** One cluster: how much it pulls, and its share of all weight; clusters without any do not count. */
+/** Adds a cluster by its influence and its share of the weight; clusters without weight are ignored. */
 function addCluster(found, pull, share) {
   if (share === 0) return;
   const [square, deviation] = [pull * pull, (pull / share) ** 2];
@@ -102,8 +102,8 @@ function clustersOf(pulls, less = null) {
 }
 
 /**
- * The variance and its degrees of freedom, that of every run (from the squares of what clusters pull at it), and the
- * effective number of clusters divided by the kurtosis of what they deviate.
+ * The variance and its degrees of freedom, the variance of each run (from the squared influences of its clusters), and
+ * the effective number of clusters divided by the kurtosis of their deviations.
  */
 function weighed(found, runSquares, scale, { counted, queries } = { counted: 1, queries: 1 }) {
   const { clusters, sizes, squares, fourths, spread, spreadSquares, together } = found;
@@ -120,7 +120,7 @@ function weighed(found, runSquares, scale, { counted, queries } = { counted: 1, 
   };
 }
 
-/** Why not to trust what clusters tell; null where it can be trusted. */
+/** The reason why an interval is unreliable; null if it is reliable. */
 function doubtOf({ trust }, { clusters, varies, varying }, effective) {
   if (clusters < 2) return clusters === 0 ? "nothing" : "single";
   if (effective < trust.queries) return "queries"; // of 200 queries, at least 100 triples: both sides of each
@@ -128,7 +128,7 @@ function doubtOf({ trust }, { clusters, varies, varying }, effective) {
   return varying < trust.varying ? "varying" : null;
 }
 
-/** The interval of a score, and why not to trust it. */
+/** The interval of a score, and the reason if it is unreliable. */
 function intervalOf(data, { value, seeds, effective }, found) {
   const table = data.arrays.quantiles;
   const random = data.seeds === "random";
@@ -137,8 +137,8 @@ function intervalOf(data, { value, seeds, effective }, found) {
 }
 
 /**
- * Half the interval about the method, as `kgprobe compare` has it: the variance over queries and that over runs, less
- * what both contain, with degrees of freedom by Satterthwaite; never narrower than the runs alone demand.
+ * Half the interval for random seeds, as in `kgprobe compare`: the variance over queries plus that over runs, minus
+ * their common part, with Satterthwaite degrees of freedom; at least as wide as the interval over runs alone.
  */
 function halfOverRuns(table, { variance, freedom, runVariances }, seeds) {
   const runs = runVariances.length;
@@ -152,8 +152,8 @@ function halfOverRuns(table, { variance, freedom, runVariances }, seeds) {
 }
 
 /**
- * Half the band of the decision map, which holds for all models and the whole map at once. The spread of the runs of
- * two models counts as known no better than that of the fewer runs.
+ * Half the simultaneous band of the decision map, over all models and the whole map. The degrees of freedom of two
+ * models are those of the model with fewer runs.
  */
 function bandOf(table, { variance }, seeds) {
   const total = seeds.reduce((sum, part) => sum + part.variance, variance);
@@ -162,20 +162,20 @@ function bandOf(table, { variance }, seeds) {
   return quantile(table, satterthwaite(total, parts)) * Math.sqrt(total);
 }
 
-/** The degrees of freedom of a variance that is made of parts. */
+/** Satterthwaite degrees of freedom of a sum of variances. */
 function satterthwaite(total, parts) {
   const spread = parts.reduce((sum, part) => sum + part.variance ** 2 / part.freedom, 0);
   return spread > 0 ? total ** 2 / spread : Infinity;
 }
 
-/** From a table over 1 / freedom, of which a quantile is a smooth function. */
+/** Linear interpolation in a table of quantiles over 1 / degrees of freedom. */
 function quantile(table, freedom) {
   const at = Math.min(1, 1 / freedom) * (table.length - 1);
   const below = Math.min(Math.floor(at), table.length - 2);
   return table[below] + (at - below) * (table[below + 1] - table[below]);
 }
 
-/** How much every cluster pulls at the score of a model, its share of all weight; for every run the sum of squares. */
+/** The influence of each cluster on the score of a model, its share of the weight, and per run the sum of squares. */
 function pullsOn(data, model, alpha, beta) {
   const zeros = () => new Float64Array(data.clusters);
   const pulls = kept(data, `pulls ${model}`, () => ({ alpha: NaN, beta: NaN, values: zeros(), shares: zeros() }));
@@ -202,7 +202,7 @@ function addPulls(own, shares, rows, triple, alpha, beta, part) {
   }
 }
 
-/** Adds what clusters pull at one run; returns the sum of its squares. */
+/** Adds the influence of the clusters on one run; returns the sum of their squares. */
 function addRun(values, own, part) {
   let squares = 0;
   for (let c = 0; c < own.length; c += 1) {
@@ -212,7 +212,7 @@ function addRun(values, own, part) {
   return squares;
 }
 
-/** Scores over a grid, [model][alpha][beta]; the best model of every point, and whether it leads beyond noise. */
+/** Scores over a grid, [model][alpha][beta]; the best model at each point, and whether its lead is significant. */
 export function surface(data, alphas, betas) {
   const grid = data.models.map(() => alphas.map(() => new Float64Array(betas.length)));
   const winner = alphas.map(() => new Int32Array(betas.length));
@@ -229,7 +229,7 @@ export function surface(data, alphas, betas) {
   return { scores: grid, winner, beyond };
 }
 
-/** How many ranks of a model are in each of the paper's bins, the mean over its seeds. */
+/** The number of ranks of a model in each of the paper's bins, averaged over its seeds. */
 export function histogram(data, model) {
   const { bins, counts } = data.histogram;
   const own = counts.filter((_, run) => data.runs[run].model === model);

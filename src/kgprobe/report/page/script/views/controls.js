@@ -1,11 +1,76 @@
-// The two dials: a slider and a number each, presets, and wider ranges.
+// Header, sliders for alpha and beta, and tabs.
+
+function createHeader(data, state) {
+  const { facts, origin } = data.runs ? aboutRanks(data) : aboutWorlds(data);
+  find("facts").replaceChildren(...facts.map(([name, text]) =>
+    make("div", {}, make("dt", {}, name), make("dd", {}, text))));
+  find("footer").replaceChildren(
+    make("p", {}, `Written by kgprobe ${data.version}${data.written ? ` on ${data.written}` : ""}. `, origin),
+    data.command ? commandLine(data.command) : "",
+  );
+  // The URL hash holds the state of the page, so the link sets the focus itself.
+  find("skip").addEventListener("click", (event) => {
+    event.preventDefault();
+    find("results").focus();
+  });
+  const theme = find("theme");
+  theme.addEventListener("change", () => state.update({ theme: theme.value }));
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => state.changed(["theme"]));
+  const draw = () => {
+    theme.value = state.values.theme;
+    document.documentElement.dataset.theme = state.values.theme;
+  };
+  return { needs: ["theme"], live: true, draw };
+}
+
+function aboutRanks(data) {
+  const facts = [
+    ["Graph", data.graph ? label(data.graph.name) : "not given"],
+    ["Models", whole(data.models.length)],
+    ["Queries", whole(data.queries)],
+    ["Ranks", data.exact ? "exact" : "compressed, see Protocol"],
+  ];
+  const origin = `Scores are computed in the browser from the ${data.exact ? "ranks" : "counts"} in this file; `
+    + "significance tests and the audit were computed when it was written.";
+  return { facts, origin };
+}
+
+function aboutWorlds({ openWorld }) {
+  const models = new Set(openWorld.flatMap((world) => world.models));
+  const points = openWorld.reduce((total, world) => total + world.model.length, 0);
+  const facts = [["Worlds", whole(openWorld.length)], ["Models", whole(models.size)], ["Points", whole(points)]];
+  return { facts, origin: "All statistics were computed when it was written." };
+}
+
+function commandLine(command) {
+  const code = make("code", { tabindex: "0" }, command);
+  const said = make("span", { role: "status", class: "remark" });
+  const copy = button("Copy command", async () => {
+    const copied = await copyText(command, code);
+    said.textContent = copied ? "Copied." : "Selected: copy it with the keyboard.";
+  });
+  return make("div", { class: "command" }, code, make("p", { class: "actions" }, copy, " ", said));
+}
+
+// Some browsers deny clipboard access to local files; the text is then selected instead.
+async function copyText(text, element) {
+  try {
+    await navigator.clipboard.writeText(text);
+    return true;
+  } catch {
+    getSelection().selectAllChildren(element);
+    return document.execCommand("copy");
+  }
+}
+
+// Sliders and number fields for alpha and beta, presets, and wider ranges.
 
 const PRESETS = [
   { name: "Like MRR", alpha: 1, beta: 0 },
   { name: "Logarithmic", alpha: 0, beta: 0 },
   { name: "Like mean rank", alpha: -1, beta: 0 },
-  { name: "Sharp, rare answers", alpha: 1, beta: 0.8 },
-  { name: "Tolerant, rare answers", alpha: -1, beta: 0.8 },
+  { name: "Sharp, rare targets", alpha: 1, beta: 0.8 },
+  { name: "Tolerant, rare targets", alpha: -1, beta: 0.8 },
 ];
 
 function createControls(data, state) {
@@ -18,13 +83,13 @@ function createControls(data, state) {
       const [low, high] = RANGES.wide[name];
       const wanted = field.value.trim() === "" ? NaN : Number(field.value);
       if (Number.isFinite(wanted)) state.update({ [name]: Math.min(Math.max(wanted, low), high) });
-      drawDial(state, name); // also when nothing changed: the field may hold what is no number
+      drawDial(state, name); // also without a change: the field may hold an invalid number
     });
   }
   if (!data.hasPopularity) {
     for (const input of [find("beta"), find("beta-number")]) input.disabled = true;
     find("beta-why").hidden = false;
-    const remedy = data.graph ? [] : [" Give ", make("code", {}, "--graph"), " to weigh rare answers."];
+    const remedy = data.graph ? [] : [" Use ", make("code", {}, "--graph"), " to weight by popularity."];
     find("beta-why").replaceChildren(data.unweighed, ...remedy);
   }
   const usable = PRESETS.filter((preset) => data.hasPopularity || preset.beta === 0);
@@ -67,4 +132,44 @@ function drawDial(state, name) {
 function narrowed(values) {
   const inside = ([name, [low, high]]) => [name, Math.min(Math.max(values[name], low), high)];
   return Object.fromEntries(Object.entries(RANGES.narrow).map(inside));
+}
+
+// Tabs with arrow-key navigation; only the selected panel is shown and drawn.
+
+function createTabs(data, state) {
+  const panels = [...document.querySelectorAll("[role=tabpanel]")];
+  const keyOf = (panel) => panel.id.replace("panel-", "");
+  const counts = { audit: data.findings.length };
+  const tabs = panels.map((panel) => {
+    const key = keyOf(panel);
+    const title = key === "map" && data.models.length === 1 ? "Score map" : panel.dataset.title;
+    const attributes = { role: "tab", id: `tab-${key}`, "aria-controls": panel.id };
+    return button(title, () => state.update({ tab: key }), attributes);
+  });
+  panels.forEach((panel, i) => {
+    const count = counts[keyOf(panel)];
+    if (count) tabs[i].append(" ", make("span", { class: "count" }, whole(count), unseen(" findings")));
+    panel.prepend(make("h2", { class: "panel-title" }, tabs[i].firstChild.textContent));
+  });
+  const bar = find("tabs");
+  bar.replaceChildren(...tabs);
+
+  const MOVES = { ArrowLeft: (i) => i - 1, ArrowRight: (i) => i + 1, Home: () => 0, End: () => tabs.length - 1 };
+  bar.addEventListener("keydown", (event) => {
+    const move = MOVES[event.key];
+    if (!move) return;
+    event.preventDefault();
+    const next = (move(tabs.indexOf(document.activeElement)) + tabs.length) % tabs.length;
+    tabs[next].focus();
+    tabs[next].click();
+  });
+
+  const draw = () => panels.forEach((panel, i) => {
+    const chosen = keyOf(panel) === state.values.tab;
+    panel.hidden = !chosen;
+    tabs[i].setAttribute("aria-selected", String(chosen));
+    tabs[i].tabIndex = chosen ? 0 : -1;
+    if (chosen) bar.scrollLeft = tabs[i].offsetLeft - (bar.clientWidth - tabs[i].clientWidth) / 2;
+  });
+  return { needs: ["tab"], live: true, draw };
 }

@@ -1,4 +1,5 @@
-// Building blocks of the page. Text enters the document as text only, never as HTML.
+// Building blocks of the page: elements, number formats, sortable tables and CSV files. Text enters the document as
+// text only, never as HTML.
 
 function make(tag, attributes = {}, ...children) {
   const element = document.createElement(tag);
@@ -15,7 +16,7 @@ function find(id) {
   return document.getElementById(id);
 }
 
-// A label from the data: isolated, so that right-to-left text does not reorder what stands around it.
+// A label from the data; isolated, so that right-to-left text does not reorder its surroundings.
 function label(text) {
   return make("bdi", { class: "label" }, String(text));
 }
@@ -28,12 +29,12 @@ function modelName(data, index, mark = auditMark(data, data.models[index].name))
   return make("span", { class: "model" }, swatch(index), label(data.models[index].name), mark);
 }
 
-// How many findings of a severity the audit has about a model.
+// The number of audit findings of a severity for a model.
 function findingsOf(data, name, severity) {
   return data.findings.filter((item) => item.severity === severity && item.models.includes(name)).length;
 }
 
-// Stands behind the name of a model that the audit objects to or warns about.
+// The mark behind the name of a model that has audit errors or warnings.
 function auditMark(data, name) {
   return ["error", "warning"].some((severity) => findingsOf(data, name, severity)) ? " (audit)" : "";
 }
@@ -51,7 +52,7 @@ const RANK = new Intl.NumberFormat("en", { maximumFractionDigits: 2 });
 
 function fixed(value, digits = 4) {
   if (!Number.isFinite(value)) return "none";
-  // A true minus sign has the width of a digit; a value that rounds to zero has no sign.
+  // The minus sign has the width of a digit; a value that rounds to zero has no sign.
   return value.toFixed(digits).replace(/^-(?=0\.?0*$)/, "").replace("-", "−");
 }
 
@@ -91,12 +92,12 @@ function shortNumber(value) {
   return String(Number(value.toFixed(4))).replace("-", "−");
 }
 
-// "A, B and C" out of nodes or texts.
+// "A, B and C" from nodes or texts.
 function listed(items) {
   return items.flatMap((item, i) => [i === 0 ? "" : i === items.length - 1 ? " and " : ", ", item]);
 }
 
-// A choice among the models, made once and then set: a new one would take the focus away.
+// A select element for the models, created once: a new element would lose the focus.
 function showSelect(place, data, { id, text, chosen, pick }) {
   if (!place.firstChild) {
     const options = data.models.map((model, index) => make("option", { value: index },
@@ -115,7 +116,7 @@ function heading(text) {
   return make("h3", {}, text);
 }
 
-// Calls that come faster than this wait; the last one counts.
+// Debounce: only the last of several quick calls runs.
 function calm(run, milliseconds) {
   let timer = 0;
   return (...values) => {
@@ -124,7 +125,7 @@ function calm(run, milliseconds) {
   };
 }
 
-// Calls that come faster than this are joined: the first runs at once, the last at the end.
+// Throttle: of several quick calls the first runs at once, and one more at the end of the interval.
 function throttled(run, milliseconds) {
   let timer = 0;
   let again = false;
@@ -139,4 +140,109 @@ function throttled(run, milliseconds) {
     timer = setTimeout(rest, milliseconds);
     run();
   };
+}
+
+// A sortable table. The head is created once, so that the focus stays on the pressed button.
+
+// columns: {key, title, numeric, cell(row) -> node or text, header: true for row headers}
+function createTable(caption, columns, onSort = null) {
+  const heads = columns.map((column) => {
+    const attributes = { scope: "col", class: column.numeric ? "number" : null };
+    if (!onSort || column.unsorted) return make("th", attributes, column.title);
+    const sort = button(column.title, () => onSort(column.key), { class: "sort", "data-column": column.key });
+    return make("th", attributes, sort);
+  });
+  const body = make("tbody");
+  const head = make("thead", {}, make("tr", {}, heads));
+  const table = make("table", {}, make("caption", { class: "unseen" }, caption), head, body);
+  // Wide tables scroll in their own focusable box.
+  const element = make("div", { class: "box", tabindex: "0", role: "region", "aria-label": caption }, table);
+
+  const show = (rows, order = "") => {
+    columns.forEach((column, i) => {
+      const direction = order === column.key ? "ascending" : order === `-${column.key}` ? "descending" : null;
+      if (direction) heads[i].setAttribute("aria-sort", direction);
+      else heads[i].removeAttribute("aria-sort");
+    });
+    body.replaceChildren(...rows.map((row) => make("tr", {}, columns.map((column) => tableCell(column, row)))));
+  };
+  return { element, show };
+}
+
+function tableCell(column, row) {
+  const attributes = { class: column.numeric ? "number" : null, ...(column.header ? { scope: "row" } : {}) };
+  return make(column.header ? "th" : "td", attributes, column.cell(row));
+}
+
+// Numbers are sorted in descending order first, texts in ascending order; a second press reverses the order.
+function nextOrder(order, key, numeric) {
+  if (order === key) return `-${key}`;
+  if (order === `-${key}`) return key;
+  return numeric ? `-${key}` : key;
+}
+
+function sortRows(rows, order, valueOf) {
+  const key = order.replace(/^-/, "");
+  const sign = order.startsWith("-") ? -1 : 1;
+  const compare = (a, b) => {
+    const [x, y] = [valueOf(a, key), valueOf(b, key)];
+    if (typeof x === "string") return sign * x.localeCompare(y);
+    const [missingX, missingY] = [!Number.isFinite(x), !Number.isFinite(y)];
+    return missingX || missingY ? missingX - missingY : sign * (x - y);
+  };
+  return valueOf(rows[0] ?? {}, key) === undefined ? rows : [...rows].sort(compare);
+}
+
+// Pages instead of endless scrolling, for screen readers and the back button.
+function createPager(text, onPage) {
+  let pages = 1;
+  let page = 1;
+  const go = (wanted) => onPage(Math.min(Math.max(wanted, 1), pages));
+  const field = make("input", { type: "number", min: 1, step: 1, "aria-label": `${text}: page` });
+  field.addEventListener("change", () => go(Math.round(Number(field.value)) || 1));
+  const total = make("span");
+  const back = [button("First", () => go(1)), button("Previous", () => go(page - 1))];
+  const forward = [button("Next", () => go(page + 1)), button("Last", () => go(pages))];
+  const place = make("span", {}, "Page ", field, total);
+  const element = make("nav", { class: "pager", "aria-label": text }, back, place, forward);
+
+  const show = (wanted, rows, size) => {
+    pages = Math.max(1, Math.ceil(rows / size));
+    page = Math.min(wanted, pages);
+    field.value = page;
+    field.max = pages;
+    total.textContent = ` of ${whole(pages)}`;
+    // Unlike disabled, aria-disabled keeps the focus on the button.
+    back.forEach((item) => item.setAttribute("aria-disabled", String(page === 1)));
+    forward.forEach((item) => item.setAttribute("aria-disabled", String(page === pages)));
+    element.hidden = pages === 1;
+    return [(page - 1) * size, Math.min(page * size, rows)];
+  };
+  return { element, show };
+}
+
+// CSV files for spreadsheets.
+
+// An apostrophe keeps spreadsheets from evaluating text that starts like a formula. Control characters are replaced,
+// because some spreadsheets stop reading at them.
+function csvCell(value) {
+  if (value === null || value === undefined || Number.isNaN(value)) return "";
+  if (typeof value === "number" || typeof value === "boolean") return String(value);
+  const plain = String(value).replace(/[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f]/g, "\ufffd");
+  const text = /^(\s*[=+\-@]|[\t\r])/.test(plain) ? `'${plain}` : plain;
+  return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
+}
+
+export function toCsv(header, rows) {
+  return [header, ...rows].map((row) => row.map(csvCell).join(",")).join("\r\n") + "\r\n";
+}
+
+function saveCsv(name, header, rows) {
+  // The byte order mark tells spreadsheets that this is UTF-8.
+  const file = new Blob(["\ufeff", toCsv(header, rows)], { type: "text/csv;charset=utf-8" });
+  const link = make("a", { href: URL.createObjectURL(file), download: name });
+  document.body.append(link);
+  link.click();
+  link.remove();
+  setTimeout(() => URL.revokeObjectURL(link.href), 60_000);
 }

@@ -1,7 +1,7 @@
-// Metrics when facts are missing: every checkpoint in both worlds, the order of the models, and how well one tells the
-// other.
+// Metrics with missing triples: the scores of all checkpoints in the open and the closed world, and the order of the
+// models.
 
-// Statistics of a metric: key, title, and how a value is written.
+// Statistics of a metric: key, title and number format.
 const CONSISTENCY = [
   ["tau", "Tau", fixed],
   ["rho", "Rho", fixed],
@@ -20,8 +20,8 @@ function createOpenWorld(data, state) {
   const worlds = data.openWorld;
   const verdict = make("div");
   const legend = make("div");
-  const scatter = createChart("Open-world over closed-world value of every checkpoint; the table below has both", 420);
-  const order = createChart("Order of the models in both worlds; the table below has their places", 420);
+  const scatter = createChart("Open-world and closed-world value of each checkpoint; the table below has both", 420);
+  const order = createChart("Order of the models in both worlds; the table below has the places", 420);
   const orderTitle = heading("");
   const [places, differences, notes] = Array.from({ length: 3 }, () => make("section"));
   const metrics = worlds[0].metrics.map(({ name }) => name);
@@ -29,24 +29,24 @@ function createOpenWorld(data, state) {
     ...(worlds.length > 1 ? [createPick(state, "world", "World", worlds.map(({ name }) => name))] : []),
     createPick(state, "worldMetric", "Metric", metrics),
   ];
-  const table = createTable("Consistency of every metric", [
+  const table = createTable("Consistency of each metric", [
     { key: "given", title: "Metric", header: true, unsorted: true, cell: (metric) => label(metric.name) },
     ...CONSISTENCY.map(([key, title, write]) => ({
       key, title, numeric: true, cell: ({ statistics: row }) => write(row[key] ?? NaN),
     })),
   ], (key) => state.update({ worldSort: nextOrder(state.values.worldSort, key, true) }));
   find("panel-openworld").append(
-    heading("Does the order of models survive missing facts?"), verdict,
+    heading("Order of models with and without missing triples"), verdict,
     make("div", { class: "picks" }, selects.map(({ element }) => element)), legend,
     make("div", { class: "maps" },
       make("div", {}, heading("Scores in both worlds"),
-        make("p", { class: "remark" }, "A line is a model, a mark a checkpoint. On the grey line both worlds agree."),
+        make("p", { class: "remark" }, "Each line is a model, each mark a checkpoint. On the grey line both worlds agree."),
         scatter),
       make("div", {}, orderTitle,
-        make("p", { class: "remark" }, "Every model at its best open-world checkpoint, the best on the left. ",
-          "Lines that cross are models in the wrong order."), order),
+        make("p", { class: "remark" }, "Each model at its best open-world checkpoint, the best on the left. ",
+          "Crossing lines are pairs of models whose order changes."), order),
       asTable("The models as a table", places)),
-    heading("Consistency of every metric"), table.element, differences, notes,
+    heading("Consistency of each metric"), table.element, differences, notes,
   );
 
   const draw = () => {
@@ -69,7 +69,7 @@ function createOpenWorld(data, state) {
   return { panel: data.runs ? "openworld" : undefined, needs, draw };
 }
 
-// A choice by number, made once and then set: a new one would take the focus away.
+// A select element by index, created once: a new element would lose the focus.
 function createPick(state, id, text, names) {
   const options = names.map((name, index) => make("option", { value: index }, name));
   const select = make("select", { id, dir: "auto" }, options);
@@ -78,7 +78,7 @@ function createPick(state, id, text, names) {
   return { element, show: () => { select.value = state.values[id]; } };
 }
 
-// The points of a model by closed-world value, so that its line does not turn back.
+// The points of a model, sorted by closed-world value.
 function pointsOf(world, metric, index) {
   const own = world.model.map((_, point) => point).filter((point) => world.model[point] === index);
   return own.sort((a, b) => metric.closed[a] - metric.closed[b]);
@@ -105,7 +105,7 @@ function withRoom(values) {
 }
 
 function drawWorlds(chart, world, metric) {
-  // Open-world values often differ so little that they would be one line if both axes had the same range.
+  // The axes have separate ranges, because open-world values often differ very little.
   const [across, up] = [metric.closed, metric.open].map(withRoom);
   const both = extremes([...across, ...up]);
   const equal = {
@@ -172,18 +172,18 @@ function worldNotes(data, world) {
   const notes = [
     `${plural(world.model.length, "point")} of ${plural(world.models.length, "model")}, `
       + `${plural(world.queries, "known answer")}.`,
-    "Tau is Kendall's and rho Spearman's, between both worlds over all points; discordant and tied count pairs of them.",
-    `Late points have a closed-world MRR above ${world.late}. Over them, residual is how far closed-world values lie `
-      + "from a monotone fit on open-world ones, as a share of their range; spread is how far models with equal "
-      + "closed-world values lie apart in the open world, as a share of its gain; and tau to MRR is that between the "
-      + "open-world value and the closed-world MRR.",
-    "Inverted counts the pairs of models that change places, each at its best open-world checkpoint. Range is "
-      + "that of the open-world values of the last checkpoints: a metric that hardly tells models apart is of no use, "
-      + "however consistent. The gap between both worlds is a share of the way from chance to perfect.",
-    "Intervals draw whole models, for checkpoints of one model are alike. The best checkpoints are chosen by the scores "
-      + "that are shown, not by validation.",
-    ...(several ? ["The worlds are kept apart: scores of one say nothing about another."] : []),
+    "Tau (Kendall) and rho (Spearman) are between both worlds over all points; discordant and tied count pairs of points.",
+    `Late points have a closed-world MRR above ${world.late}. On them, residual is the distance of closed-world values `
+      + "from a monotone fit on open-world values, relative to their range; spread is the open-world difference between "
+      + "models with equal closed-world values, relative to the open-world gain; tau to MRR is between the open-world "
+      + "value and the closed-world MRR.",
+    "Inverted counts the pairs of models whose order changes, each at its best open-world checkpoint. Range is the range "
+      + "of open-world values at the last checkpoints: a consistent metric is useful only if it discriminates between "
+      + "models. Gap is the difference between the worlds, on a scale where chance to perfect is 1.",
+    "Intervals resample whole models, because checkpoints of one model are correlated. The best checkpoints are chosen "
+      + "by the scores shown, not by validation.",
+    ...(several ? ["Worlds are evaluated separately: scores of different worlds are not comparable."] : []),
     ...world.notes,
   ];
-  return [heading("How to read it"), make("ul", { class: "notes" }, notes.map((text) => make("li", {}, text)))];
+  return [heading("Explanation of the columns"), make("ul", { class: "notes" }, notes.map((text) => make("li", {}, text)))];
 }

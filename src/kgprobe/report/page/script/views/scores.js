@@ -1,19 +1,19 @@
-// Every model's score at the current point, recomputed while a slider moves. On a phone the rows are laid out as cards,
-// which makes browsers forget that they are a table: the roles say it again.
+// Scores of all models at the current alpha and beta, recomputed while a slider moves, and the sentence above them. On a
+// narrow screen the rows are laid out as cards, and browsers drop the table semantics: the roles restore them.
 
 const MEDALS = ["gold", "silver", "bronze"];
 
 function createScores(data, state) {
   const several = data.models.length > 1;
   const seeded = data.models.some((model) => model.seeds > 1);
-  const interval = `${percent(data.level)} interval`;
-  const titles = ["Place", "Model", "Score", interval, "Behind the best", "Effective queries", "Deviation over seeds"];
+  const interval = `${percent(data.level)} confidence interval`;
+  const titles = ["Place", "Model", "Score", interval, "Difference to best", "Effective queries", "Std over seeds"];
   const shown = [several, true, true, true, several, true, seeded];
   const kinds = ["", "", "number", "", "number", "number", "number"];
   const heads = titles.map((title, i) => make("th", { scope: "col", role: "columnheader", class: kinds[i] }, title));
   const body = make("tbody", { role: "rowgroup" });
   const table = make("table", { class: "scores", role: "table" },
-    make("caption", { class: "unseen" }, "Scores of every model at the current alpha and beta, best first"),
+    make("caption", { class: "unseen" }, "Scores of all models at the current alpha and beta, best first"),
     make("thead", { role: "rowgroup" }, make("tr", { role: "row" }, heads.filter((_, i) => shown[i]))), body);
   find("scores").replaceChildren(table);
   if (several) find("noise-remark").textContent = noiseText(data);
@@ -43,17 +43,17 @@ function createScores(data, state) {
   return { needs: ["alpha", "beta"], live: true, draw };
 }
 
-// Models without a score come last.
+// Models without a score are last.
 function byPlace(one, other) {
   return (one.place ?? Infinity) - (other.place ?? Infinity) || one.model - other.model;
 }
 
 function noiseText(data) {
-  return `Beyond noise: larger than a ${percent(data.level)} band for all models and the whole map at once; `
-    + "kgprobe decide at a single point asks for less.";
+  return `Significant: outside the simultaneous ${percent(data.level)} confidence band over all models and the whole map; `
+    + "kgprobe decide at a single point uses a less strict test.";
 }
 
-// One scale for all interval bars, so that they can be compared by eye.
+// One scale for all interval bars, so that they are comparable.
 function scoreScale(results) {
   const ends = results.flatMap(({ value, low, high }) => [value, low, high]).filter(Number.isFinite);
   const [least, most] = [Math.min(...ends), Math.max(...ends)];
@@ -62,7 +62,7 @@ function scoreScale(results) {
   return (value) => (100 * (value - least + room)) / span;
 }
 
-// A good score may come from a file that the audit objects to or warns about: that is said where the score is read.
+// A link to the audit findings of a model, shown beside its score.
 function auditFlag(data, index, openAudit) {
   const { name } = data.models[index];
   const counts = ["error", "warning"].map((severity) => [findingsOf(data, name, severity), severity]);
@@ -87,9 +87,9 @@ function scoreRow(data, index, shown, openAudit) {
     make("th", { scope: "row", role: "rowheader" }, modelName(data, index, ""), auditFlag(data, index, openAudit)),
     cell(null, "number at-score", value),
     cell(null, "interval", make("span", { class: "bar", "aria-hidden": "true" }, bar, tick), range),
-    cell("behind the best", "number at-rest", behind, noise),
+    cell("difference to best", "number at-rest", behind, noise),
     cell("effective queries", "number at-rest", effective, untrusted),
-    cell("deviation over seeds", "number at-rest", deviation),
+    cell("std over seeds", "number at-rest", deviation),
   ];
   const element = make("tr", { role: "row" }, cells.filter((_, i) => shown[i]));
 
@@ -110,7 +110,7 @@ function scoreRow(data, index, shown, openAudit) {
     tick.style.left = `${scale(result.value)}%`;
     showDifference(behind, noise, result, difference);
     effective.textContent = whole(result.effective);
-    untrusted.textContent = result.trusted || !known ? "" : "untrusted interval";
+    untrusted.textContent = result.trusted || !known ? "" : "unreliable interval";
     deviation.textContent = result.std === null || result.std === undefined ? "one seed" : fixed(result.std);
   };
   return { element, show };
@@ -121,6 +121,75 @@ function showDifference(behind, noise, result, difference) {
   const known = result.place !== null;
   behind.textContent = best && known ? "best" : signed(difference.value);
   behind.title = best || !known ? "" : `band ${rangeText(difference.low, difference.high)}`;
-  noise.textContent = best || !known ? "" : difference.beyond ? "beyond noise" : "within noise";
+  noise.textContent = best || !known ? "" : difference.beyond ? "significant" : "not significant";
   noise.classList.toggle("beyond", !best && difference.beyond);
+}
+
+// One sentence on the best model at the current point, and remarks on the table.
+
+function verdict(data, values, order, against) {
+  if (order[0].place === null) return ["Every query has a single candidate, so there are no scores."];
+  const first = order.filter((result) => result.place === 1).map((result) => data.models[result.model].name);
+  return [...comparison(data, values, order, against), ...first.flatMap((name) => caution(data, name))];
+}
+
+function caution(data, name) {
+  const severity = findingsOf(data, name, "error") ? "errors" : "warnings";
+  const marked = auditMark(data, name) !== "";
+  return marked ? [` The audit has ${severity} for the file of `, make("strong", {}, label(name)), "."] : [];
+}
+
+function comparison(data, values, order, against) {
+  const name = (index) => make("strong", {}, label(data.models[index].name));
+  const [best] = order;
+  const opening = [`At ${pointText(values)}: `];
+  if (order.length === 1 || order[1].place === null) {
+    return [...opening, name(best.model), ` scores ${fixed(best.value)} (${rangeText(best.low, best.high)}).`];
+  }
+  const joint = order.filter((result) => result.place === best.place);
+  if (joint.length > 1) {
+    return [...opening, ...listed(joint.map((result) => name(result.model))), " share the first place."];
+  }
+  const rivals = against.filter((item) => item.model !== best.model && Number.isFinite(item.value));
+  const close = order.filter((result) => rivals.some((item) => item.model === result.model && !item.beyond));
+  const lead = [...opening, name(best.model), " is best; its lead over "];
+  if (!close.length) {
+    return rivals.length === 1
+      ? [...lead, name(rivals[0].model), " is significant."]
+      : [...lead, `${rivals.length === 2 ? "both" : `all ${rivals.length}`} others is significant.`];
+  }
+  const most = 3;
+  const named = close.slice(0, most).map((result) => name(result.model));
+  if (close.length > most) named.push(plural(close.length - most, "other model"));
+  return [...lead, ...listed(named), " is not significant."];
+}
+
+// Why intervals are unreliable: each reason with its models, unless it holds for all of them.
+function scoresRemark(data, order) {
+  const doubtful = order.filter((result) => !result.trusted);
+  const reasons = [...new Set(doubtful.map((result) => result.remark))];
+  const dashed = doubtful.some((result) => result.low < result.high) ? ["Dashed intervals are unreliable. "] : [];
+  return dashed.concat(reasons.flatMap((reason) => {
+    const own = doubtful.filter((result) => result.remark === reason);
+    const names = listed(own.map((result) => label(data.models[result.model].name)));
+    return own.length === order.length ? [reason, " "] : [...names, ": ", reason, " "];
+  }));
+}
+
+const SCORE_COLUMNS = [
+  "place", "model", "alpha", "beta", "score", "low", "high", "level", "trusted", "effective_queries",
+  "deviation_over_seeds", "difference_to_best", "band_low", "band_high", "beyond_noise",
+];
+
+function saveScores(data, { alpha, beta }) {
+  const against = data.models.length > 1 ? differences(data, alpha, beta) : [];
+  const order = scores(data, alpha, beta).sort(byPlace);
+  const rows = order.map((result) => {
+    const item = against.find((difference) => difference.model === result.model) ?? {};
+    return [
+      result.place, data.models[result.model].name, alpha, beta, result.value, result.low, result.high, data.level,
+      result.trusted, result.effective, result.std, item.value, item.low, item.high, item.beyond,
+    ];
+  });
+  saveCsv("scores.csv", SCORE_COLUMNS, rows);
 }

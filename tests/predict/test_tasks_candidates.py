@@ -13,17 +13,10 @@ from hypothesis import strategies as st
 
 from kgprobe.errors import DataError, UsageError
 from kgprobe.graph import KnowledgeGraph, load_graph
-from kgprobe.predict.candidates import (
-    Listed,
-    QueryCandidates,
-    RelationCandidates,
-    open_candidates,
-    read_negatives,
-    read_pairs,
-    read_type_constraints,
-)
+from kgprobe.predict.candidate_files import Listed, read_negatives, read_pairs, read_type_constraints
 from kgprobe.predict.queries import RankedTriples
 from kgprobe.predict.scorers import SIDES, Side
+from kgprobe.predict.tasks import QueryCandidates, RelationCandidates, candidate_metadata, open_candidates
 
 triples = st.lists(st.tuples(st.integers(0, 5), st.integers(0, 3), st.integers(0, 5)), min_size=1, max_size=20)
 
@@ -51,7 +44,7 @@ def test_candidates_of_train_are_those_of_a_search(train: list[tuple[int, int, i
 
 
 @given(st.data(), st.integers(0, 4), st.integers(0, 6))
-def test_candidates_of_facts_are_the_distinct_ones_of_their_rows(data: st.DataObject, rows: int, k: int) -> None:
+def test_candidates_of_triples_are_the_distinct_ones_of_their_rows(data: st.DataObject, rows: int, k: int) -> None:
     number = st.integers(0, 5)
     lists = data.draw(st.lists(st.lists(number, min_size=k, max_size=k), min_size=rows, max_size=rows))
     kept = sorted(data.draw(st.sets(st.integers(0, rows - 1)))) if rows else []
@@ -60,7 +53,7 @@ def test_candidates_of_facts_are_the_distinct_ones_of_their_rows(data: st.DataOb
     drawn = QueryCandidates("drawn", {"head": array}, rows=np.array(kept, dtype=np.int64))
     offsets, entities = drawn.ids("head", np.array(asked, dtype=np.int64))
     found = [entities[a:b].tolist() for a, b in pairwise(offsets)]
-    assert found == [sorted(set(lists[kept[fact]])) for fact in asked]
+    assert found == [sorted(set(lists[kept[triple]])) for triple in asked]
     assert entities.dtype == np.int64
 
 
@@ -69,12 +62,12 @@ def test_all_entities_are_no_set() -> None:
     assert open_candidates("all", graph, RankedTriples.build(graph)) is None
 
 
-def test_lists_skip_the_rows_of_repeated_facts(tmp_path: Path) -> None:
+def test_lists_skip_the_rows_of_repeated_triples(tmp_path: Path) -> None:
     graph = small_graph()
-    facts = RankedTriples.build(graph)
+    ranked = RankedTriples.build(graph)
     path = tmp_path / "negatives.npz"
     np.savez(path, head=[[0], [1], [2], [3]], tail=[[3, 2], [1, 1], [0, 0], [0, 1]])
-    candidates = open_candidates(path, graph, facts)
+    candidates = open_candidates(path, graph, ranked)
     assert isinstance(candidates, QueryCandidates)
     expected: dict[Side, list[list[int]]] = {"head": [[0], [1], [3]], "tail": [[2, 3], [1], [0, 1]]}
     for side, rows in expected.items():
@@ -102,20 +95,20 @@ def test_files_of_relations(tmp_path: Path, name: str, content: str) -> None:
 
 def test_files_say_which_they_are(tmp_path: Path) -> None:
     graph = small_graph()
-    facts = RankedTriples.build(graph, sides="tail")
+    ranked = RankedTriples.build(graph, sides="tail")
     np.savez(tmp_path / "negatives.npz", tail=np.zeros((4, 1), dtype=int))
     (tmp_path / "types.tsv").write_text("0\ttail\t3\n", encoding="utf-8")
     for name in ("negatives.npz", "types.tsv"):
-        candidates = open_candidates(tmp_path / name, graph, facts)
+        candidates = open_candidates(tmp_path / name, graph, ranked)
         assert candidates is not None
         expected = {"candidates": name, "candidates_hash": hashlib.sha256((tmp_path / name).read_bytes()).hexdigest()}
-        assert json.loads(json.dumps(candidates.description)) == expected
+        assert json.loads(json.dumps(candidate_metadata(candidates))) == expected
         assert candidates.name == name
 
 
 def test_a_word_that_is_none() -> None:
     graph = small_graph()
-    with pytest.raises(UsageError, match="'trian' is neither a kind of candidates nor a file; nearest: train"):
+    with pytest.raises(UsageError, match="'trian' is neither a set of candidates nor a file; nearest: train"):
         open_candidates("trian", graph, RankedTriples.build(graph))
 
 
@@ -124,14 +117,14 @@ def test_a_word_that_is_none() -> None:
     [
         ("types.tsv", "types.tsv, line 1: 1 field"),
         ("type_constrain.txt", "type_constrain.txt, line 1: expected the number"),
-        ("negatives.npz", "negatives.npz: is no .npz file"),
+        ("negatives.npz", "negatives.npz: not an .npz file"),
     ],
     ids=["pairs", "OpenKE", "arrays"],
 )
 def test_bad_files_are_named(tmp_path: Path, name: str, problem: str) -> None:
     graph = small_graph()
     (tmp_path / name).write_text("what is this\n", encoding="utf-8")
-    with pytest.raises(DataError, match="these are not candidates for tiny") as caught:
+    with pytest.raises(DataError, match="not candidates for tiny") as caught:
         open_candidates(tmp_path / name, graph, RankedTriples.build(graph))
     assert caught.value.problems[0].startswith(problem)
 
@@ -158,14 +151,14 @@ HEAD, TAIL = np.array([[1, 2], [0, 1], [3, 3]]), np.array([[0], [1], [2]], dtype
 
 
 @pytest.fixture
-def facts() -> RankedTriples:
+def ranked() -> RankedTriples:
     return RankedTriples.build(KnowledgeGraph.from_triples(test=TEST))
 
 
-def read(path: Path, facts: RankedTriples, **arrays: Any) -> tuple[dict[Side, Any] | None, list[str]]:
+def read(path: Path, ranked: RankedTriples, **arrays: Any) -> tuple[dict[Side, Any] | None, list[str]]:
     np.savez(path / "negatives.npz", **arrays)
     problems: list[str] = []
-    return read_negatives(path / "negatives.npz", facts, 4, problems), problems
+    return read_negatives(path / "negatives.npz", ranked, 4, problems), problems
 
 
 @pytest.mark.parametrize(
@@ -175,75 +168,75 @@ def read(path: Path, facts: RankedTriples, **arrays: Any) -> tuple[dict[Side, An
         {"head_neg": HEAD, "tail_neg": TAIL},
         {"head_neg": HEAD, "tail_neg": TAIL, "head": [0, 0, 2], "relation": [0, 0, 0], "tail": [1, 1, 3]},
     ],
-    ids=["ours", "OGB", "OGB with its facts"],
+    ids=["ours", "OGB", "OGB with its triples"],
 )
-def test_lists_as_they_are(tmp_path: Path, facts: RankedTriples, arrays: dict[str, Any]) -> None:
-    lists, problems = read(tmp_path, facts, **arrays)
+def test_lists_as_they_are(tmp_path: Path, ranked: RankedTriples, arrays: dict[str, Any]) -> None:
+    lists, problems = read(tmp_path, ranked, **arrays)
     assert problems == []
     assert lists is not None
     assert {side: values.tolist() for side, values in lists.items()} == {"head": HEAD.tolist(), "tail": TAIL.tolist()}
 
 
 def test_only_the_sides_that_are_ranked_are_needed(tmp_path: Path) -> None:
-    facts = RankedTriples.build(KnowledgeGraph.from_triples(test=TEST), sides="tail")
-    lists, problems = read(tmp_path, facts, tail=TAIL)
+    ranked = RankedTriples.build(KnowledgeGraph.from_triples(test=TEST), sides="tail")
+    lists, problems = read(tmp_path, ranked, tail=TAIL)
     assert problems == []
     assert lists is not None
     assert list(lists) == ["tail"]
 
 
-def test_everything_wrong_is_reported(tmp_path: Path, facts: RankedTriples) -> None:
-    assert read(tmp_path, facts, head=HEAD + 2) == (
+def test_everything_wrong_is_reported(tmp_path: Path, ranked: RankedTriples) -> None:
+    assert read(tmp_path, ranked, head=HEAD + 2) == (
         None,
         [
             "negatives.npz: no array 'tail' or 'tail_neg' for the side tail; arrays: head",
             "negatives.npz: head: ids outside 0..3 in rows 0, 2 (counted from 0)",
         ],
     )
-    assert read(tmp_path, facts, head=HEAD[:2], tail=TAIL / 2) == (
+    assert read(tmp_path, ranked, head=HEAD[:2], tail=TAIL / 2) == (
         None,
         [
-            "negatives.npz: tail: float64 values of shape (3, 1), expected whole numbers of shape [3, k]",
-            "negatives.npz: head: 2 rows for 3 facts",
+            "negatives.npz: tail: float64 values of shape (3, 1), expected integers of shape [3, k]",
+            "negatives.npz: head: 2 rows for 3 triples",
         ],
     )
-    assert read(tmp_path, facts, head=HEAD[0], tail=-TAIL)[1] == [
+    assert read(tmp_path, ranked, head=HEAD[0], tail=-TAIL)[1] == [
         "negatives.npz: tail: ids outside 0..3 in rows 1-2 (counted from 0)",
-        "negatives.npz: head: int64 values of shape (2,), expected whole numbers of shape [3, k]",
+        "negatives.npz: head: int64 values of shape (2,), expected integers of shape [3, k]",
     ]
 
 
-def test_lists_of_other_facts(tmp_path: Path, facts: RankedTriples) -> None:
+def test_lists_of_other_triples(tmp_path: Path, ranked: RankedTriples) -> None:
     lists = {"head_neg": HEAD, "tail_neg": TAIL}
     columns = {"head": [0, 0, 1], "relation": [0, 0, 0], "tail": [1, 1, 3]}
-    _, problems = read(tmp_path, facts, **lists, **columns)
-    assert problems == ["negatives.npz: other facts than those that are ranked in rows 2 (counted from 0)"]
-    _, problems = read(tmp_path, facts, **lists, **columns | {"tail": [1, 1]})
-    assert problems == ["negatives.npz: head, relation, tail: 3, 3, 2 rows for 3 facts"]
+    _, problems = read(tmp_path, ranked, **lists, **columns)
+    assert problems == ["negatives.npz: triples differ from the ranked ones in rows 2 (counted from 0)"]
+    _, problems = read(tmp_path, ranked, **lists, **columns | {"tail": [1, 1]})
+    assert problems == ["negatives.npz: head, relation, tail: 3, 3, 2 rows for 3 triples"]
 
 
-def test_pickled_arrays_are_refused(tmp_path: Path, facts: RankedTriples) -> None:
-    lists, problems = read(tmp_path, facts, head=np.array([[1], None], dtype=object), tail=TAIL)
+def test_pickled_arrays_are_refused(tmp_path: Path, ranked: RankedTriples) -> None:
+    lists, problems = read(tmp_path, ranked, head=np.array([[1], None], dtype=object), tail=TAIL)
     assert lists is None
     assert len(problems) == 1
     assert "allow_pickle=False" in problems[0]
 
 
-def test_files_that_are_no_arrays(tmp_path: Path, facts: RankedTriples) -> None:
+def test_files_that_are_no_arrays(tmp_path: Path, ranked: RankedTriples) -> None:
     path = tmp_path / "negatives.npz"
     problems: list[str] = []
     path.write_bytes(b"not a zip file")
-    assert read_negatives(path, facts, 4, problems) is None
+    assert read_negatives(path, ranked, 4, problems) is None
     with zipfile.ZipFile(path, "w") as file:
         file.writestr("head", b"text")
-    assert read_negatives(path, facts, 4, problems) is None
+    assert read_negatives(path, ranked, 4, problems) is None
     np.savez(path, head=np.arange(10**4).reshape(-1, 2), tail=TAIL)
     whole = path.read_bytes()
     path.write_bytes(whole[:200] + bytes(100) + whole[300:])
-    assert read_negatives(path, facts, 4, problems) is None
-    assert read_negatives(tmp_path / "absent.npz", facts, 4, problems) is None
+    assert read_negatives(path, ranked, 4, problems) is None
+    assert read_negatives(tmp_path / "absent.npz", ranked, 4, problems) is None
     assert [problem.split(":")[0] for problem in problems] == ["negatives.npz"] * 4 + ["absent.npz"]
-    assert "is no .npz file" in problems[0]
+    assert "not an .npz file" in problems[0]
     assert "no array 'tail'" in problems[1]
     assert "shape ()" in problems[2]
     assert "cannot be read" in problems[3]
@@ -373,7 +366,7 @@ def test_missing_lines_are_counted(numbers: KnowledgeGraph, tmp_path: Path) -> N
     problems: list[str] = []
     assert read_type_constraints(path, numbers, problems) is None
     assert problems == [
-        "type_constrain.txt: the first line says that 2 relations follow with two lines each, but 3 lines do"
+        "type_constrain.txt: the first line announces 2 relations with two lines each, but 3 lines follow"
     ]
 
 

@@ -3,8 +3,7 @@ from typing import Any
 
 import pytest
 
-from kgprobe.predict.adapters.embedding_header import Header, parse_header
-from kgprobe.predict.adapters.interactions import INTERACTIONS
+from kgprobe.predict.adapters.interactions import INTERACTIONS, Header, parse_header
 from kgprobe.predict.scorers import Dot, GroupNorm, Similarity
 
 
@@ -62,7 +61,7 @@ def test_names() -> None:
         ({"model": "RotatE", "gamma": 10**400}, [f"header: 'gamma' is 1{'0' * 59}, expected a finite number"]),
         (
             {"model": "CP", "gamma": 9},
-            ["header: 'gamma' has no meaning here; there are: entities, model, name, relations, similarity"],
+            ["header: 'gamma' is not expected; there are: entities, model, name, relations, similarity"],
         ),
         ({"model": "CP", "name": 3}, ["header: 'name' is 3, expected a text"]),
         ('{"model": "CP", "name": "\\ud800"}', ["header: 'name' is '\\ud800', expected a text"]),
@@ -72,17 +71,17 @@ def test_names() -> None:
         ),
         (
             {"similarity": "dot", "relations": []},
-            ["header: 'relations' has no meaning here; there are: entities, model, name, similarity"],
+            ["header: 'relations' is not expected; there are: entities, model, name, similarity"],
         ),
         (
             {"similarity": "group_norm", "group_size": 0},
-            ["header: 'group_size' is 0, expected a whole number of coordinates, or null for one group of all"],
+            ["header: 'group_size' is 0, expected a positive integer, or null for one group of all coordinates"],
         ),
         (
             {"model": "Trans", "gama": 9, "name": 3},
             [
                 "header: no model is called 'Trans'; nearest: TransE",
-                "header: 'gama' has no meaning here; nearest: gamma, name",
+                "header: 'gama' is not expected; nearest: gamma, name",
                 "header: 'name' is 3, expected a text",
             ],
         ),

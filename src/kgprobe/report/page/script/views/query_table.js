@@ -1,4 +1,4 @@
-// Every query with its ranks: searched, sorted, turned page by page, saved.
+// Table of all queries with search, sorting, pages and CSV, and the rules behind a rank.
 
 const QUERIES_PAGE = 50;
 
@@ -16,15 +16,15 @@ function createQueries(data, state) {
     const numeric = columns.find((column) => column.key === key).falls ?? false;
     state.update({ sort: nextOrder(state.values.sort, key, numeric), page: 1 });
   };
-  const table = createTable("Queries and the rank of their answer by model", columns, onSort);
+  const table = createTable("Queries, with the rank of the target by model", columns, onSort);
   const pager = createPager("Queries", (page) => state.update({ page }));
-  const save = button("Save these queries as CSV", () => saveQueries(data, rowsFound(state.values)));
+  const save = button("Save queries as CSV", () => saveQueries(data, rowsFound(state.values)));
   const picks = make("div", { class: "picks" }, make("label", { class: "pick", for: "search" }, "Search ", search));
   const actions = make("p", { class: "actions" }, save);
-  const sample = "Listed: a random sample, and the queries on which the models differ most.";
+  const sample = "A random sample, and the queries on which the models differ most.";
   const listedHere = data.exact ? [] : [make("p", { class: "remark" }, sample)];
   const explained = reasons ? [reasons.element] : [];
-  find("panel-queries").append(heading(data.exact ? "Every query" : "Queries"), ...listedHere, picks, found, ...explained, table.element, pager.element, actions);
+  find("panel-queries").append(heading(data.exact ? "All queries" : "Queries"), ...listedHere, picks, found, ...explained, table.element, pager.element, actions);
 
   const left = queryCount(data) < data.queries ? ` kept out of ${whole(data.queries)}` : "";
   const draw = () => {
@@ -38,7 +38,7 @@ function createQueries(data, state) {
   return [{ panel: "queries", needs: ["search", "sort", "page"], draw }, ...(reasons ? [reasons.view] : [])];
 }
 
-// The rows that are searched for, in the order that is asked for.
+// The rows that match the search, in the chosen order.
 function createFinder(data) {
   let ratios = null;
   return ({ search, sort }) => {
@@ -52,9 +52,9 @@ function createFinder(data) {
 }
 
 function queryColumns(data) {
-  // The asked side is marked in words too: "answer" stands beside it.
+  // The target is marked in words as well: "target" beside it.
   const entity = (side) => (row) => (row.side === side
-    ? [make("strong", {}, label(row[side])), " ", make("small", { class: "answer" }, "answer")]
+    ? [make("strong", {}, label(row[side])), " ", make("small", { class: "answer" }, "target")]
     : label(row[side]));
   const weighed = { key: "popularity", title: "Popularity", numeric: true, falls: true, cell: popularityCell };
   const times = (row) => `${RANK.format(disagreement(row))} times`;
@@ -73,7 +73,7 @@ function queryColumns(data) {
   ];
 }
 
-// One number where all models ranked among as many candidates, else one for each model.
+// One number if all models have the same number of candidates, else one per model.
 function candidatesCell(data) {
   return (row) => (sameCandidates(data) ? whole(row.candidates) : row.candidatesByModel.map(whole).join(" / "));
 }
@@ -82,13 +82,13 @@ function sameCandidates({ runsOf }) {
   return runsOf.every(([{ rows }]) => rows.size === runsOf[0][0].rows.size);
 }
 
-// The product of two factors, the entity's and the relation's for that entity: shown when pointed at, and saved.
+// Popularity delta(e) x delta(r|e); the two factors are shown on hover and written to CSV.
 function popularityCell({ popularity, entityPopularity, relationPopularity }) {
   const factors = `${significant(entityPopularity)} × ${significant(relationPopularity)}`;
   return make("span", { title: factors }, significant(popularity));
 }
 
-// Several seeds give an array; the cell shows their mean and, when pointed at, each of them.
+// For several seeds the cell shows the mean rank, and on hover the rank of each seed.
 function rankCell(index) {
   return ({ ranks }) => make("span", {
     title: Array.isArray(ranks[index]) ? `by seed: ${ranks[index].map((rank) => RANK.format(rank)).join(", ")}` : null,
@@ -99,7 +99,7 @@ function overSeeds(rank) {
   return Array.isArray(rank) ? rank.reduce((sum, one) => sum + one, 0) / rank.length : rank;
 }
 
-// How many times as far down the worst model puts the answer as the best one.
+// The largest rank divided by the smallest, over the models.
 function disagreement({ ranks }) {
   const means = ranks.map(overSeeds);
   return Math.max(...means) / Math.min(...means);
@@ -115,4 +115,67 @@ function saveQueries(data, rows) {
     return [row.head, row.relation, row.tail, row.side, row.entityPopularity, row.relationPopularity,
       ...(same ? [row.candidates] : row.candidatesByModel), ...row.ranks.map(overSeeds)];
   }));
+}
+
+// Explanations of rule-based models: the rules that predict the target, and those of the top candidate.
+
+function createReasons(data, state) {
+  const element = make("section", { class: "card why", "aria-label": "Why", hidden: true });
+  const draw = () => {
+    const { why } = state.values;
+    const found = why ? reasonsAt(data, why - 1) : [];
+    element.hidden = !found.length;
+    if (!found.length) return;
+    const title = make("h4", { tabindex: "-1" }, "Why? ", label(found[0].question));
+    const close = button("Close", () => {
+      state.update({ why: 0 });
+      find(`why-${why}`)?.focus();
+    });
+    const how = "Gain: decrease of the score without the rule. Alone: score of one grounding without other rules.";
+    element.replaceChildren(title, make("p", { class: "remark" }, how), ...found.flatMap((one) => modelReasons(data, one)), make("p", { class: "actions" }, close));
+  };
+  return { element, view: { panel: "queries", needs: ["why"], draw } };
+}
+
+// The column with a button for queries that have an explanation.
+function reasonsColumn(data, state, reasons) {
+  const cell = ({ row, target }) => {
+    if (!reasonsAt(data, row).length) return "";
+    const open = () => {
+      state.update({ why: row + 1 });
+      requestAnimationFrame(() => reasons.element.querySelector("h4")?.focus());
+    };
+    return button("Why?", open, { class: "go", id: `why-${row + 1}`, "aria-label": `Why does ${target} have its rank?` });
+  };
+  return { key: "reasons", title: "Rules", falls: true, cell };
+}
+
+function modelReasons(data, { model, seed, answer, best }) {
+  const seeds = data.runsOf[model].length > 1 ? ` (seed ${seed})` : "";
+  return [
+    make("p", {}, modelName(data, model), seeds, " ranks ", answerText(answer)),
+    ...answerReasons(answer),
+    ...(best ? [make("p", {}, "Its top candidate is ", answerText(best)), ...answerReasons(best)] : []),
+  ];
+}
+
+function answerText({ name, rank, ties, candidates }) {
+  const tied = ties ? `, tied with ${plural(ties, "other")}` : "";
+  return [make("strong", {}, label(name)), ` at rank ${RANK.format(rank)} of ${whole(candidates)}${tied}.`];
+}
+
+function answerReasons({ score, parts, rules, more }) {
+  const sum = parts.map(([name, value]) => `${name} ${fixed(value, 2)}`).join(" + ");
+  const others = more ? ` ${plural(more, "other rule predicts", "other rules predict")} it.` : "";
+  const none = rules.length ? "" : " No rule predicts it.";
+  return [
+    make("p", { class: "remark" }, `Score ${fixed(score, 2)}${sum && ` = ${sum}`}.${none}${others}`),
+    ...(rules.length ? [make("ul", { class: "reasons" }, rules.map(ruleItem))] : []),
+  ];
+}
+
+function ruleItem({ rule, paths, gain, alone, path }) {
+  const many = paths > 1 ? `one of ${whole(paths)} groundings` : "grounding";
+  return make("li", {}, make("code", {}, label(rule)),
+    make("span", { class: "remark" }, `gain ${signed(gain, 2)}, alone ${signed(alone, 2)}, ${many}: `, label(path)));
 }

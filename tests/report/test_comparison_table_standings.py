@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kgprobe.errors import UsageError
-from kgprobe.report.standings import letters, places, standings
+from kgprobe.report.comparison_table import letters, places, standings
 from reporting import comparison
 
 _VALUES = st.dictionaries(

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import kgprobe.predict.filters as module
+import kgprobe.predict.queries as module
 from kgprobe.errors import DataError, UsageError
 from kgprobe.graph import KnowledgeGraph, TrainCounts, load_graph, text_files
-from kgprobe.predict.filters import KnownFilter, read_triples
+from kgprobe.predict.queries import KnownFilter, read_triples
 
 TRAIN, VALID, TEST = [[0, 0, 1], [1, 1, 2], [0, 0, 1]], [[0, 0, 2]], [[2, 1, 0], [3, 1, 0]]
 
@@ -172,10 +172,13 @@ def test_everything_wrong_with_extra_files_is_reported(graph: KnowledgeGraph, tm
             "vlid+tset",
             ["'vlid' is neither a split nor a file; nearest: valid", "'tset' is neither a split nor a file;"],
         ),
-        ("none+train", ["'none' goes with nothing else"]),
-        ("train,all,none", ["'none' goes with nothing else", "'all' goes with nothing else"]),
-        ("+", ["it names nothing"]),
-        ([], ["it names nothing"]),
+        ("none+train", ["'none' cannot be combined with anything else"]),
+        (
+            "train,all,none",
+            ["'none' cannot be combined with anything else", "'all' cannot be combined with anything else"],
+        ),
+        ("+", ["it is empty"]),
+        ([], ["it is empty"]),
         ("x" * 5000, ["is neither a split nor a file"]),
     ],
     ids=["unknown", "none and more", "all and more", "empty text", "empty list", "long"],
@@ -201,15 +204,15 @@ def test_a_graph_of_counts_never_filters_less_in_silence() -> None:
     for wanted in (None, "all", "train", "train+test"):
         with pytest.raises(DataError) as caught:
             KnownFilter.build(graph, wanted)
-        assert caught.value.problems == ["only counts of the training triples are here, not the triples"]
-        assert "--filter valid+test" in caught.value.remedy
+        assert caught.value.problems == ["the graph has only counts of its training triples, not the triples"]
+        assert "filter='valid+test'" in caught.value.remedy
     assert KnownFilter.build(graph, "valid+test").names == ("valid", "test")
     assert KnownFilter.build(graph, "none").names == ()
 
 
 def test_a_split_that_is_named_must_be_there() -> None:
     graph = KnowledgeGraph.from_triples(train=TRAIN, test=TEST)
-    with pytest.raises(DataError, match="this filter cannot be made") as caught:
+    with pytest.raises(DataError, match="this filter cannot be built") as caught:
         KnownFilter.build(graph, "train+valid")
     assert caught.value.problems == ["there is no split 'valid'"]
 
@@ -223,7 +226,7 @@ def test_real_graph(data: Path) -> None:
 
 
 def test_real_graph_of_counts(data: Path) -> None:
-    with pytest.raises(DataError, match="usual filter cannot be made"):
+    with pytest.raises(DataError, match="default filter cannot be built"):
         KnownFilter.build(load_graph(data / "graphs" / "yago3-10"))
 
 

@@ -1,0 +1,212 @@
+"""Files of candidates: negative samples of each triple (.npz), and entities by relation (text, OpenKE)."""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import chain
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kgprobe.arrays import AnyInts
+from kgprobe.errors import spans
+from kgprobe.graph import KnowledgeGraph
+from kgprobe.graph.names import KnownNames, Names
+from kgprobe.graph.text_files import UNREADABLE, Layout, disguise, read_lines, read_text, whole_number
+from kgprobe.predict.queries import COLUMNS, RankedTriples
+from kgprobe.predict.scorers import Side
+
+Listed: TypeAlias = Mapping[Side, tuple[AnyInts, AnyInts]]
+"""For each side, the relation and the entity of every listed pair."""
+
+_SIDES: tuple[Side, Side] = ("head", "tail")
+
+_PAIRS = Layout(
+    dict.fromkeys(("relation", "side", "entity"), False),
+    "relation<TAB>side<TAB>entity",
+    "\t",
+    lambda line: line.split("\t"),
+)
+
+_TYPE_LINE = "relation count entity entity ... (ids)"
+
+
+def read_negatives(
+    path: Path, ranked: RankedTriples, num_entities: int, problems: list[str]
+) -> dict[Side, AnyInts] | None:
+    """Read arrays [rows, k] of entities, one for each ranked side, aligned with the triples as they were given.
+
+    The array of a side is called "head_neg" or "tail_neg", or else "head" or "tail". If the file also has the triples
+    themselves (one-dimensional head, relation and tail), they must be the ranked ones.
+
+    Returns:
+        The arrays by side; or None, with all problems appended to ``problems``.
+    """
+    arrays = _load(path, problems)
+    if arrays is None:
+        return None
+    found = _alignment_problems(arrays, ranked)
+    names = {side: f"{side}_neg" if f"{side}_neg" in arrays else side for side in ranked.sides}
+    for side, name in names.items():
+        if name in arrays:
+            found += list_problems(name, arrays[name], len(ranked.given), num_entities)
+        else:
+            there = ", ".join(arrays) or "none"
+            found.append(f"no array '{side}' or '{side}_neg' for the side {side}; arrays: {there}")
+    problems += [f"{path.name}: {problem}" for problem in found]
+    return None if found else {side: arrays[name] for side, name in names.items()}
+
+
+def _load(path: Path, problems: list[str]) -> dict[str, NDArray[Any]] | None:
+    try:
+        if not zipfile.is_zipfile(path):
+            problems.append(f"{path.name}: not an .npz file")
+            return None
+        with np.load(path, allow_pickle=False) as file:
+            # Members that are not arrays are read as bytes, and refused for their shape.
+            return {name: np.asarray(file[name]) for name in file.files}
+    except (*UNREADABLE, zipfile.BadZipFile, ValueError) as error:
+        problems.append(f"{path.name}: cannot be read ({error})")
+        return None
+
+
+def list_problems(name: str, lists: NDArray[Any], rows: int, num_entities: int) -> list[str]:
+    """Why an array is not a list of entities for each of ``rows`` triples."""
+    if lists.ndim != 2 or not np.issubdtype(lists.dtype, np.integer):
+        return [f"{name}: {lists.dtype} values of shape {lists.shape}, expected integers of shape [{rows}, k]"]
+    if len(lists) != rows:
+        return [f"{name}: {len(lists):,} rows for {rows:,} triples"]
+    wrong = np.any((lists < 0) | (lists >= num_entities), axis=1)
+    if not wrong.any():
+        return []
+    return [f"{name}: ids outside 0..{num_entities - 1} in rows {_rows(wrong)} (counted from 0)"]
+
+
+def _alignment_problems(arrays: Mapping[str, NDArray[Any]], ranked: RankedTriples) -> list[str]:
+    """Rows whose triple is not the ranked one."""
+    if not all(name in arrays and arrays[name].ndim == 1 for name in COLUMNS):
+        return []
+    columns: Sequence[NDArray[Any]] = [arrays[name] for name in COLUMNS]
+    lengths = [len(column) for column in columns]
+    if set(lengths) != {len(ranked.given)}:
+        return [f"head, relation, tail: {', '.join(f'{n:,}' for n in lengths)} rows for {len(ranked.given):,} triples"]
+    differ = np.zeros(len(ranked.given), dtype=bool)
+    differ[ranked.rows] = (np.stack(columns, axis=1)[ranked.rows] != ranked.triples).any(axis=1)
+    return [f"triples differ from the ranked ones in rows {_rows(differ)} (counted from 0)"] if differ.any() else []
+
+
+def _rows(marked: NDArray[np.bool_]) -> str:
+    return spans(np.flatnonzero(marked).tolist(), most=10)
+
+
+def read_pairs(path: Path, graph: KnowledgeGraph, problems: list[str]) -> Listed | None:
+    r"""Read lines of relation, side ("head" or "tail") and entity, by the graph's labels.
+
+    Returns:
+        The pairs; or None, with all problems appended to ``problems``.
+
+    Example:
+        >>> import tempfile
+        >>> graph = KnowledgeGraph.from_triples(entity_labels=["Ada", "Bob"], relation_labels=["knows"])
+        >>> path = Path(tempfile.mkdtemp()) / "types.tsv"
+        >>> _ = path.write_text("knows\thead\tAda\nknows\ttail\tAda\nknows\ttail\tBob\n")
+        >>> {side: entity.tolist() for side, (_, entity) in read_pairs(path, graph, []).items()}
+        {'head': [0], 'tail': [0, 1]}
+    """
+    import pyarrow as pa
+
+    names = {
+        "relation": Names.relations(graph),
+        "side": Names("side", pa.array(_SIDES)),
+        "entity": Names.entities(graph),
+    }
+    rule = KnownNames(names, tuple(_PAIRS.columns))
+    columns = read_text(path, _PAIRS, rule, problems)
+    if columns is None:
+        return None
+    relation, side, entity = (rule.ids(columns, name) for name in _PAIRS.columns)
+    return {name: (relation[side == i], entity[side == i]) for i, name in enumerate(_SIDES)}
+
+
+def read_type_constraints(path: Path, graph: KnowledgeGraph, problems: list[str]) -> Listed | None:
+    r"""Read OpenKE's type_constrain.txt: the number of relations, then for each a line of heads and a line of tails.
+
+    Returns:
+        The pairs; or None, with all problems appended to ``problems``.
+
+    Example:
+        >>> import tempfile
+        >>> path = Path(tempfile.mkdtemp()) / "type_constrain.txt"
+        >>> _ = path.write_text("1\n0 1 7\n0 2 8 9\n")
+        >>> graph = KnowledgeGraph.from_triples(num_entities=10, num_relations=1)
+        >>> {side: entity.tolist() for side, (_, entity) in read_type_constraints(path, graph, []).items()}
+        {'head': [7], 'tail': [8, 9]}
+    """
+    try:
+        kind = disguise(path)
+    except OSError as error:
+        problems.append(f"{path.name}: cannot be read ({error})")
+        return None
+    if kind and path.suffix != ".gz":
+        problems.append(f"{path.name}: is {kind}, expected lines of {_TYPE_LINE}")
+        return None
+    lines = _TypeLines(graph.num_entities, graph.num_relations)
+    rows, found = read_lines(path, str.split, lines.problem, header=False)
+    if lines.promised is not None and 2 * lines.promised != lines.count:
+        found.append(
+            f"{path.name}: the first line announces {lines.promised:,} relations with two lines each, "
+            f"but {lines.count:,} lines follow"
+        )
+    problems += found
+    return None if found else {side: _pairs(rows[1 + i :: 2]) for i, side in enumerate(_SIDES)}
+
+
+def _pairs(rows: Sequence[Sequence[str]]) -> tuple[AnyInts, AnyInts]:
+    relations = np.array([int(row[0]) for row in rows], dtype=np.int64)
+    entities = np.fromiter((int(text) for text in chain.from_iterable(row[2:] for row in rows)), dtype=np.int64)
+    return np.repeat(relations, [len(row) - 2 for row in rows]), entities
+
+
+@dataclass
+class _TypeLines:
+    """Validates each line of type_constrain.txt, given the lines before it."""
+
+    entities: int
+    relations: int
+    promised: int | None = None
+    count: int = 0
+    seen: dict[str, int] = field(default_factory=dict)
+    awaited: str | None = None
+
+    def problem(self, number: int, fields: list[str]) -> str | None:
+        if number == 1:
+            self.promised = whole_number(fields[0]) if len(fields) == 1 else None
+            return "expected the number of relations" if self.promised is None else None
+        self.count += 1
+        awaited, self.awaited = self.awaited, None if self.awaited is not None else fields[0]
+        return self._relation_problem(number, fields[0], awaited) or self._entity_problem(fields)
+
+    def _relation_problem(self, number: int, text: str, awaited: str | None) -> str | None:
+        if awaited is not None:
+            return None if text == awaited else f"relation {text[:20]}, expected the tails of relation {awaited[:20]}"
+        first = self.seen.setdefault(text, number)
+        if first != number:
+            return f"relation {text[:20]} is already on line {first}"
+        return _id_problem("relation", text, self.relations)
+
+    def _entity_problem(self, fields: list[str]) -> str | None:
+        if len(fields) < 2:
+            return f"1 field, expected {_TYPE_LINE}"
+        if whole_number(fields[1]) != len(fields) - 2:
+            return f"the count is {fields[1][:20]}, but {len(fields) - 2:,} entities follow"
+        wrong = [problem for text in fields[2:] if (problem := _id_problem("entity", text, self.entities))]
+        return ", ".join(wrong[:3]) + (f" and {len(wrong) - 3:,} more" if len(wrong) > 3 else "") or None
+
+
+def _id_problem(kind: str, text: str, limit: int) -> str | None:
+    number = whole_number(text)
+    return None if number is not None and number < limit else f"{text[:20]!r} is no known {kind}"
