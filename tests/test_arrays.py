@@ -1,4 +1,5 @@
 import itertools
+import math
 from collections import defaultdict
 from itertools import groupby
 
@@ -11,12 +12,14 @@ from kgprobe.arrays import (
     EntityRows,
     Grouped,
     codes_of,
+    distinct,
     find,
     id_problems,
     pair_keys,
     run_starts,
     slices,
     spread,
+    sum_by,
     triple_problems,
 )
 
@@ -132,3 +135,42 @@ def test_each_column_has_its_own_limit() -> None:
 
 def test_numbers_with_a_fraction_are_refused() -> None:
     assert "whole numbers" in triple_problems("test", np.zeros((1, 3)), 1, 1)[0]
+
+
+@settings(max_examples=60)
+@given(st.lists(st.tuples(st.sampled_from([0.0, 1.0, 2.5]), st.sampled_from([-1.0, 7.0])), max_size=30))
+def test_distinct_finds_every_combination_once(rows: list[tuple[float, float]]) -> None:
+    a, b = (np.array([row[i] for row in rows], dtype=float) for i in range(2))
+    values, which = distinct([a, b], len(rows))
+    found = list(zip(values[0].tolist(), values[1].tolist(), strict=True))
+    assert len(found) == len(set(found)) == len(set(rows))
+    assert [found[i] for i in which] == rows
+
+
+def test_distinct_without_columns_is_one_combination() -> None:
+    values, which = distinct([], 3)
+    assert values == []
+    assert which.tolist() == [0, 0, 0]
+
+
+@settings(max_examples=60)
+@given(st.lists(st.tuples(st.integers(0, 4), st.floats(-1e12, 1e12)), max_size=40))
+def test_sum_by_is_the_sum_of_each_group(rows: list[tuple[int, float]]) -> None:
+    which, amount = np.array([g for g, _ in rows], dtype=np.int64), np.array([x for _, x in rows], dtype=float)
+    expected = [math.fsum(x for g, x in rows if g == group) for group in range(5)]
+    scale = float(np.abs(amount).max(initial=0))
+    assert sum_by(which, amount, 5) == pytest.approx(expected, rel=1e-15, abs=1e-15 * scale)
+
+
+def test_long_sums_do_not_drift() -> None:
+    rng = np.random.default_rng(0)
+    amount = rng.random(300_000)
+    found = sum_by(np.zeros(amount.size, dtype=np.int64), amount, 1).item()
+    assert found == pytest.approx(math.fsum(amount.tolist()), rel=1e-15)
+
+
+@pytest.mark.parametrize("odd", [math.inf, math.nan])
+def test_sums_of_what_is_not_finite(odd: float) -> None:
+    found = sum_by(np.array([0, 1, 1]), np.array([1.0, odd, 2.0]), 2)
+    assert found[0] == 1
+    assert str(found[1]) == str(odd)
