@@ -67,7 +67,7 @@ def measure(name: str, most: int, confidence: float, length: int) -> str:
     every_time, every = timed(mine, adjacency, length=length)
     seconds, sizes = np.zeros(3), np.zeros(5, dtype=np.int64)
     for head in range(2 * adjacency.relations):
-        (x, y), rules = adjacency.facts(head), best(every.of(head), most, confidence)
+        (x, y), rules = adjacency.pairs(head), best(every.of(head), most, confidence)
         given = np.unique(x)
         (paths_time, paths), (own_time, own) = timed(grounder.paths, rules, given), timed(grounder.through, rules, x, y)
         seconds += [paths_time, own_time, timed(plain, adjacency, rules, given)[0]]

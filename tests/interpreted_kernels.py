@@ -1,4 +1,4 @@
-"""Runs the kernels for drawn answers on a CPU, and tells how far they are from plain float64 arithmetic.
+"""Runs the kernels for negative samples on a CPU, and tells how far they are from plain float64 arithmetic.
 
 It is a program of its own since kernels are interpreted only where TRITON_INTERPRET is set before they are imported.
 """
@@ -52,21 +52,21 @@ def differences(case: Case, seed: int = 0) -> dict[str, float]:
     fast = {name: own.float().requires_grad_() for name, own in leaves.items()}
     slow = {name: own.requires_grad_() for name, own in leaves.items()}
     found = sampled_scores(case.similarity, fast["queries"], fast["table"], ids, _projection(fast))
-    wanted = _reference(case, slow, ids)
-    pairs = {"scores": (found, wanted)}
-    slopes = torch.autograd.grad((found * weight.float()).sum(), list(fast.values()))
-    slow_slopes = torch.autograd.grad((wanted * weight).sum(), list(slow.values()))
-    pairs |= {name: pair for name, *pair in zip(leaves, slopes, slow_slopes, strict=True)}  # type: ignore[misc]
+    expected = _reference(case, slow, ids)
+    pairs = {"scores": (found, expected)}
+    gradients = torch.autograd.grad((found * weight.float()).sum(), list(fast.values()))
+    slow_gradients = torch.autograd.grad((expected * weight).sum(), list(slow.values()))
+    pairs |= {name: pair for name, *pair in zip(leaves, gradients, slow_gradients, strict=True)}  # type: ignore[misc]
     return {name: _apart(own, other) for name, (own, other) in pairs.items()}
 
 
 def at_no_distance() -> bool:
-    """Whether slopes are finite, and zero, where an answer is exactly what is asked for."""
+    """Whether gradients are finite, and zero, where an answer is exactly what is asked for."""
     table = torch.arange(24.0).reshape(1, 4, 6).requires_grad_()
     queries = table.detach()[:, 1:2].clone().requires_grad_()
     found = sampled_scores(GroupNorm(2, 3.0), queries, table, torch.tensor([[[1]]]), None)
-    slopes = torch.autograd.grad(found.sum(), (queries, table))
-    return found.item() == 3.0 and all(bool((slope == 0).all()) for slope in slopes)
+    gradients = torch.autograd.grad(found.sum(), (queries, table))
+    return found.item() == 3.0 and all(bool((gradient == 0).all()) for gradient in gradients)
 
 
 def _made(case: Case, seed: int) -> tuple[dict[str, torch.Tensor], torch.Tensor, torch.Tensor]:

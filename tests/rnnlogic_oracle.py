@@ -1,4 +1,4 @@
-"""RNNLogic by brute force: dense matrices, one fact at a time, the fact really taken out of the graph."""
+"""RNNLogic by brute force: dense matrices, one triple at a time, the triple really taken out of the graph."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from kgprobe.models.rules.paths import Adjacency
 from kgprobe.models.rules.rule_table import Rules
 
 
-def random_facts(seed: int, entities: int = 9, relations: int = 2, count: int = 30) -> NDArray[Any]:
-    """Random facts, some of them from an entity to itself."""
+def random_triples(seed: int, entities: int = 9, relations: int = 2, count: int = 30) -> NDArray[Any]:
+    """Random triples, some of them from an entity to itself."""
     rng = np.random.default_rng(seed)
     return np.unique(rng.integers(0, (entities, relations, entities), (count, 3)), axis=0)
 
@@ -46,10 +46,10 @@ def random_model(rules: Rules, entities: int, seed: int = 0, **options: Any) -> 
     return model
 
 
-def dense_counts(facts: NDArray[Any], entities: int, rules: Rules) -> NDArray[Any]:
+def dense_counts(triples: NDArray[Any], entities: int, rules: Rules) -> NDArray[Any]:
     """Numbers of paths [rules, entities, entities]."""
     edges = np.zeros((2 * rules.relations, entities, entities))
-    for head, relation, tail in facts.tolist():
+    for head, relation, tail in triples.tolist():
         edges[relation, head, tail] = edges[relation + rules.relations, tail, head] = 1
     counts = []
     for body in rules.body.tolist():
@@ -67,15 +67,15 @@ def dense_scores(model: RNNLogic, counts: NDArray[Any], rules: Rules, relation: 
     evidence = model.weigh(paths) @ model.rule[own]
     asked = torch.full((len(paths),), relation)
     base, row = model.base(asked[:1])
-    return base[row[0]] + torch.where((paths > 0).any(1), model.judged(evidence, asked), 0)
+    return base[row[0]] + torch.where((paths > 0).any(1), model.rule_scores(evidence, asked), 0)
 
 
-def dense_losses(model: RNNLogic, facts: NDArray[Any], entities: int, rules: Rules) -> dict[tuple[int, ...], Any]:
-    """The loss of every fact, by (given, relation, answer) with reverse relations for heads."""
+def dense_losses(model: RNNLogic, triples: NDArray[Any], entities: int, rules: Rules) -> dict[tuple[int, ...], Any]:
+    """The loss of every triple, by (given, relation, answer) with reverse relations for heads."""
     losses = {}
-    both = [(x, r, y) for x, r, y in facts.tolist()] + [(y, r + rules.relations, x) for x, r, y in facts.tolist()]
+    both = [(x, r, y) for x, r, y in triples.tolist()] + [(y, r + rules.relations, x) for x, r, y in triples.tolist()]
     for place, (x, relation, y) in enumerate(both):
-        counts = dense_counts(np.delete(facts, place % len(facts), 0), entities, rules)
+        counts = dense_counts(np.delete(triples, place % len(triples), 0), entities, rules)
         scores = dense_scores(model, counts, rules, relation, x)
         answers = {answer for given, asked, answer in both if (given, asked) == (x, relation)}
         compared = [e for e in range(entities) if e == y or e not in answers]
@@ -83,6 +83,6 @@ def dense_losses(model: RNNLogic, facts: NDArray[Any], entities: int, rules: Rul
     return losses
 
 
-def adjacency_of(facts: NDArray[Any], entities: int, relations: int) -> Adjacency:
-    """The facts, for a grounder."""
-    return Adjacency(facts, entities, relations)
+def adjacency_of(triples: NDArray[Any], entities: int, relations: int) -> Adjacency:
+    """The triples, for a grounder."""
+    return Adjacency(triples, entities, relations)

@@ -13,7 +13,7 @@ from kgprobe.models.rules.groundings import Grounding
 from kgprobe.models.rules.paths import Adjacency
 from kgprobe.models.rules.rule_table import Rules
 
-Fact = tuple[int, int, int]
+Triple = tuple[int, int, int]
 
 Statistics = tuple[float, float, float, float]
 
@@ -21,43 +21,43 @@ Statistics = tuple[float, float, float, float]
 class World:
     """A small graph whose paths can be listed one by one."""
 
-    def __init__(self, facts: Iterable[Sequence[int]], entities: int, relations: int) -> None:
-        self.listed = [(int(x), int(r), int(y)) for x, r, y in facts]
-        self.facts = set(self.listed)
+    def __init__(self, triples: Iterable[Sequence[int]], entities: int, relations: int) -> None:
+        self.listed = [(int(x), int(r), int(y)) for x, r, y in triples]
+        self.triples = set(self.listed)
         self.entities, self.relations = entities, relations
 
     @property
     def adjacency(self) -> Adjacency:
         return Adjacency(np.array(self.listed, dtype=np.int64).reshape(-1, 3), self.entities, self.relations)
 
-    def paths(self, body: Sequence[int], x: int, without: Fact | None = None) -> Iterator[tuple[int, ...]]:
-        """The entities of every path of a body from x, in a graph that lacks one fact."""
+    def paths(self, body: Sequence[int], x: int, without: Triple | None = None) -> Iterator[tuple[int, ...]]:
+        """The entities of every path of a body from x, in a graph that lacks one triple."""
         if not body:
             yield (x,)
             return
-        for head, relation, tail in self.facts - {without}:
+        for head, relation, tail in self.triples - {without}:
             steps = {relation: (head, tail), relation + self.relations: (tail, head)}
             at, to = steps.get(body[0], (-1, -1))
             if at == x:
                 yield from ((x, *rest) for rest in self.paths(body[1:], to, without))
 
-    def ends(self, body: Sequence[int], x: int, without: Fact | None = None) -> Counter[int]:
+    def ends(self, body: Sequence[int], x: int, without: Triple | None = None) -> Counter[int]:
         """How many paths lead where."""
         return Counter(path[-1] for path in self.paths(body, x, without))
 
-    def fact(self, x: int, head: int, y: int) -> Fact:
+    def triple(self, x: int, head: int, y: int) -> Triple:
         """(x, head, y) as it stands in the graph."""
         return (x, head, y) if head < self.relations else (y, head - self.relations, x)
 
     def answers(self, head: int) -> list[tuple[int, int]]:
         """All (x, y) of a relation or reverse relation."""
         everywhere = product(range(self.entities), repeat=2)
-        return [(x, y) for x, y in everywhere if self.fact(x, head, y) in self.facts]
+        return [(x, y) for x, y in everywhere if self.triple(x, head, y) in self.triples]
 
     def statistics(self, head: int, body: Sequence[int]) -> Statistics:
         """Support, pairs, path support and paths of a rule."""
         all_ends = [self.ends(body, x) for x in range(self.entities)]
-        own = [self.ends(body, x, self.fact(x, head, y))[y] for x, y in self.answers(head)]
+        own = [self.ends(body, x, self.triple(x, head, y))[y] for x, y in self.answers(head)]
         pairs = sum(len(ends) for ends in all_ends)
         return sum(count > 0 for count in own), pairs, sum(own), sum(ends.total() for ends in all_ends)
 
@@ -71,11 +71,11 @@ class World:
 
 
 @st.composite
-def worlds(draw: st.DrawFn, entities: int = 5, relations: int = 3, facts: int = 12) -> World:
-    """Self-loops, repeated facts, inverse pairs, entities without neighbours, relations without facts, one relation."""
+def worlds(draw: st.DrawFn, entities: int = 5, relations: int = 3, triples: int = 12) -> World:
+    """With self-loops, duplicates, inverse pairs, isolated entities, relations without triples, one relation."""
     num_entities, num_relations = draw(st.integers(1, entities)), draw(st.integers(1, relations))
     entity, relation = st.integers(0, num_entities - 1), st.integers(0, num_relations - 1)
-    return World(draw(st.lists(st.tuples(entity, relation, entity), max_size=facts)), num_entities, num_relations)
+    return World(draw(st.lists(st.tuples(entity, relation, entity), max_size=triples)), num_entities, num_relations)
 
 
 def listed(grounding: Grounding) -> list[dict[int, dict[int, float]]]:

@@ -44,10 +44,10 @@ class Numbered(EmbeddingModel):
 
     similarity = Dot()
 
-    def __init__(self, sizes: Sizes, noise: RandomStreams) -> None:
+    def __init__(self, sizes: Sizes, streams: RandomStreams) -> None:
         super().__init__()
-        self.noise = noise
-        table = torch.arange(float(sizes.entities))[:, None].expand(len(noise.seeds), -1, 1)
+        self.streams = streams
+        table = torch.arange(float(sizes.entities))[:, None].expand(len(streams.seeds), -1, 1)
         self.entity = torch.nn.Parameter(table.clone())
 
     def encode(self, side: Side, given: torch.Tensor, relation: torch.Tensor) -> torch.Tensor:

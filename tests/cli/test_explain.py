@@ -72,7 +72,7 @@ def test_tabs_ids_and_new_answers(kgprobe) -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--query", "nobody"], ["'nobody' is no query", '"head, relation, ?"']),
+        (["--query", "nobody"], ["invalid query 'nobody'", '"head, relation, ?"']),
         (["--query", "tree0-person3, parentof, ?"], ["is no known entity; nearest: ", "nearest: parentOf"]),
         (["--query", "0, 0, ?", "-c", "you", "-c", "me"], ["'you' is no known entity", "'me' is no known entity"]),
         (["--query", "0, 0, ?", "--seed", "5"], ["it has no seed 5"]),

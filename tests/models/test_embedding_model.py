@@ -108,18 +108,20 @@ def test_scores_are_those_of_the_definition(kind: str, side: Side) -> None:
 def test_gradients_are_those_of_the_definition(kind: str, side: Side) -> None:
     """Against central differences of the slow formula, coordinate by coordinate."""
     model = scattered(kind, Sizes(3, 2), seed=1)
-    facts = [(0, 0, 1), (2, 1, 2), (1, 1, 0)]
+    triples = [(0, 0, 1), (2, 1, 2), (1, 1, 0)]
     weights = [0.7, -1.3, 2.0]
-    asked = [(h, t) if side == "tail" else (t, h) for h, _, t in facts]
+    asked = [(h, t) if side == "tail" else (t, h) for h, _, t in triples]
     given, answer = (torch.tensor([[pair[place] for pair in asked]]) for place in (0, 1))
-    relation = torch.tensor([[r for _, r, _ in facts]])
+    relation = torch.tensor([[r for _, r, _ in triples]])
     scores = model.score_some(side, given, relation, answer[..., None])[0, :, 0]
     (scores * torch.tensor(weights, dtype=torch.float64)).sum().backward()
 
     own, step = tables(model), 1e-6
 
     def total() -> float:
-        return sum(weight * slow_score(kind, own, side, fact) for weight, fact in zip(weights, facts, strict=True))
+        return sum(
+            weight * slow_score(kind, own, side, triple) for weight, triple in zip(weights, triples, strict=True)
+        )
 
     for name, parameter in model.named_parameters():
         assert parameter.grad is not None
@@ -141,7 +143,7 @@ class Asked(nn.Module):
         self.model, self.question = model, question
 
     def forward(self) -> Any:
-        self.model.noise.reseed(7)
+        self.model.streams.reseed(7)
         return self.question(self.model)
 
 
@@ -198,12 +200,12 @@ def test_some_scores_are_some_of_all(kind: str, side: Side) -> None:
 
 
 @pytest.mark.parametrize("kind", ONE_VECTOR_A_SIDE)
-def test_a_fact_scores_the_same_from_either_side(kind: str) -> None:
+def test_a_triple_scores_the_same_from_either_side(kind: str) -> None:
     model = scattered(kind, SIZES)
     assert_sides_agree(model)
 
 
-def test_a_fact_scores_the_same_from_either_side_where_nothing_is_normalised() -> None:
+def test_a_triple_scores_the_same_from_either_side_where_nothing_is_normalised() -> None:
     """A batch norm before training changes nothing but the scale."""
     model = fresh("TuckER", SIZES).double().eval()
     assert_sides_agree(model)
@@ -236,7 +238,7 @@ def test_a_run_in_a_stack_is_as_alone(kind: str, training: bool) -> None:
         assert torch.equal(own[0], stack.state_dict()[name][1]), name
     given, relation = every_query(runs=2)
     for model in (stack, alone):
-        model.noise.reseed(3)
+        model.streams.reseed(3)
     both = stack.score_all("head", given, relation)
     torch.testing.assert_close(both[1:], alone.score_all("head", given[1:], relation[1:]), rtol=1e-4, atol=1e-6)
     for name, own in alone.state_dict().items():

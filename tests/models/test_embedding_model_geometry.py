@@ -76,7 +76,7 @@ def test_a_real_relation_of_complex_is_symmetric_and_an_imaginary_one_antisymmet
     torch.testing.assert_close(antisymmetric, -antisymmetric.T)
 
 
-def test_distmult_cannot_tell_a_fact_from_its_reverse() -> None:
+def test_distmult_cannot_tell_a_triple_from_its_reverse() -> None:
     model = scattered("DistMult", SIZES)
     for relation in range(RELATIONS):
         scores = model.score_all("tail", GIVEN, asked(relation))[0]
@@ -179,7 +179,7 @@ def test_turns_of_rotate_commute_and_those_of_house_need_not() -> None:
 
 
 @pytest.mark.parametrize("kind", ["TransE-1", "TransE-2", "RotatE"])
-def test_facts_that_fit_exactly_compose(kind: str) -> None:
+def test_triples_that_fit_exactly_compose(kind: str) -> None:
     """If (a, r, b) and (b, s, c) fit exactly, so does (a, rs, c), where the parameters of rs are those of r plus s."""
     model = scattered(kind, SIZES)
     model.relation.data[0, 2] = model.relation.data[0, 0] + model.relation.data[0, 1]
@@ -206,8 +206,8 @@ def test_best_answers_of_complex_do_not_compose() -> None:
 
 
 @pytest.mark.parametrize("kind", ["TransE-1", "TransE-2", "RotatE", "HousE-0", "HousE-2"])
-def test_a_fact_that_fits_exactly_has_a_gradient(kind: str) -> None:
-    """Where the distance is 0 it has no slope, and a step must not end in NaN."""
+def test_a_triple_that_fits_exactly_has_a_gradient(kind: str) -> None:
+    """Where the distance is 0 it has no gradient, and a step must not end in NaN."""
     model = scattered(kind, SIZES)
     model.entity.data.zero_()
     if kind.startswith("TransE"):

@@ -1,4 +1,4 @@
-"""Which models learn which patterns: facts that were held out follow from the pattern that the other facts show."""
+"""Which models learn which patterns: triples that were held out follow from the pattern that the other triples show."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from kgprobe.models.embedding_model import EmbeddingModel, Sizes
 from kgprobe.models.random_streams import RandomStreams
 from kgprobe.models.registry import build, model_kind
 
-Fact = tuple[int, int, int]
+Triple = tuple[int, int, int]
 
 SEEDS = (0, 1, 2)
 
@@ -22,7 +22,7 @@ LENGTH = 20
 
 @dataclass(frozen=True)
 class Recipe:
-    """How a model is trained; the weight of N3 keeps the models that multiply from learning facts by heart."""
+    """How a model is trained; the weight of N3 keeps the models that multiply from learning triples by heart."""
 
     options: dict[str, Any]
     rate: float = 0.05
@@ -50,15 +50,15 @@ def one_thread() -> Iterator[None]:
     torch.set_num_threads(threads)
 
 
-def columns(facts: list[Fact]) -> Iterator[Tensor]:
-    """Heads, relations and tails [S, facts], the same for all runs."""
-    return (column.expand(len(SEEDS), -1) for column in torch.tensor(facts).T)
+def columns(triples: list[Triple]) -> Iterator[Tensor]:
+    """Heads, relations and tails [S, triples], the same for all runs."""
+    return (column.expand(len(SEEDS), -1) for column in torch.tensor(triples).T)
 
 
-def trained(name: str, facts: list[Fact]) -> EmbeddingModel:
+def trained(name: str, triples: list[Triple]) -> EmbeddingModel:
     """Three runs, trained by cross entropy over all entities on either side."""
-    recipe, (head, relation, tail) = RECIPES[name], columns(facts)
-    sizes = Sizes(1 + max(max(h, t) for h, _, t in facts), 1 + max(r for _, r, _ in facts))
+    recipe, (head, relation, tail) = RECIPES[name], columns(triples)
+    sizes = Sizes(1 + max(max(h, t) for h, _, t in triples), 1 + max(r for _, r, _ in triples))
     model = build(name, sizes, model_kind(name).load().Options(**recipe.options), RandomStreams(SEEDS, "cpu"))
     optimiser = torch.optim.Adam(model.parameters(), lr=recipe.rate)
     for _ in range(recipe.steps):
@@ -71,20 +71,20 @@ def trained(name: str, facts: list[Fact]) -> EmbeddingModel:
     return model.eval()
 
 
-def first(model: EmbeddingModel, facts: list[Fact], known: list[Fact]) -> Tensor:
-    """For every run, the share of facts whose tail is scored above all others that are not known to be true too."""
-    head, relation, tail = columns(facts)
+def first(model: EmbeddingModel, triples: list[Triple], known: list[Triple]) -> Tensor:
+    """For every run, the share of triples whose tail is scored above all others that are not known to be true too."""
+    head, relation, tail = columns(triples)
     scores = model.score_all("tail", head, relation).detach().clone()
     own = scores.gather(2, tail[..., None])
     others = set(known)
-    for row, (h, r, t) in enumerate(facts):
+    for row, (h, r, t) in enumerate(triples):
         true = [entity for entity in range(scores.shape[2]) if (h, r, entity) in others and entity != t]
         scores[:, row, true] = -torch.inf
     return ((scores >= own).sum(-1) == 1).double().mean(-1)
 
 
-def without(facts: list[Fact], held_out: list[Fact]) -> list[Fact]:
-    return [fact for fact in facts if fact not in held_out]
+def without(triples: list[Triple], held_out: list[Triple]) -> list[Triple]:
+    return [triple for triple in triples if triple not in held_out]
 
 
 CHAIN = [(i, 0, i + 1) for i in range(LENGTH - 1)]
@@ -104,7 +104,7 @@ def test_symmetry_is_beyond_transe() -> None:
 
 
 def margins(model: EmbeddingModel) -> Tensor:
-    """How much higher than its reverse each fact of the chain is scored."""
+    """How much higher than its reverse each triple of the chain is scored."""
     head, relation, tail = columns(CHAIN)
     right, reverse = (model.score_some("tail", a, relation, b[..., None]) for a, b in ((head, tail), (tail, head)))
     return (right - reverse).detach()
@@ -151,7 +151,7 @@ def test_composition_is_learned(name: str) -> None:
 def test_composition_of_a_chain_is_beyond_distmult() -> None:
     """Three steps forward are for it three steps back."""
     model = trained("DistMult", STEPS)
-    head, relation, tail = columns([fact for fact in STEPS if fact[1] == 2])
+    head, relation, tail = columns([triple for triple in STEPS if triple[1] == 2])
     forward, back = (model.score_some("tail", a, relation, b[..., None]) for a, b in ((head, tail), (tail, head)))
     torch.testing.assert_close(forward, back)
 
@@ -159,7 +159,7 @@ def test_composition_of_a_chain_is_beyond_distmult() -> None:
 PATTERNS = {"symmetry": COUPLES, "inversion": INVERSE, "composition": STEPS}
 
 
-@pytest.mark.parametrize("facts", PATTERNS.values(), ids=PATTERNS)
-def test_tucker_fits_every_pattern(facts: list[Fact]) -> None:
-    """With enough coordinates it can score any facts above all others; that says nothing of facts held out."""
-    assert (first(trained("TuckER", facts), facts, facts) == 1).all()
+@pytest.mark.parametrize("triples", PATTERNS.values(), ids=PATTERNS)
+def test_tucker_fits_every_pattern(triples: list[Triple]) -> None:
+    """With enough coordinates it can score any triples above all others; that says nothing of triples held out."""
+    assert (first(trained("TuckER", triples), triples, triples) == 1).all()

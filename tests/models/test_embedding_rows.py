@@ -1,4 +1,4 @@
-"""The kernels for drawn answers, interpreted on a CPU, against float64; and the sizes that they are given."""
+"""The kernels for negative samples, interpreted on a CPU, against float64; and the sizes that they are given."""
 
 import json
 import os
@@ -13,7 +13,7 @@ import torch
 
 import interpreted_kernels
 from interpreted_kernels import CASES
-from kgprobe.models.embedding_rows import _shape, reads_in_place
+from kgprobe.models.embedding_rows import _block_shape, has_kernels
 
 needs_triton = pytest.mark.skipif(find_spec("triton") is None, reason="kernels need triton")
 
@@ -35,20 +35,20 @@ def interpreted() -> dict[str, Any]:
 @pytest.mark.parametrize("name", list(CASES))
 def test_scores_and_all_gradients_are_those_of_float64(interpreted: dict[str, Any], name: str) -> None:
     apart = interpreted["cases"][name]
-    wanted = {"scores", "queries", "table"} | ({"axes", "shares"} if CASES[name].projections else set())
-    assert set(apart) == wanted
+    expected = {"scores", "queries", "table"} | ({"axes", "shares"} if CASES[name].projections else set())
+    assert set(apart) == expected
     assert max(apart.values()) < 1e-5
 
 
 @needs_triton
-def test_an_answer_at_no_distance_has_no_slope(interpreted: dict[str, Any]) -> None:
+def test_an_answer_at_no_distance_has_no_gradient(interpreted: dict[str, Any]) -> None:
     assert interpreted["at_no_distance"]
 
 
 @pytest.mark.parametrize("dimension", [1, 2, 3, 7, 64, 100, 129, 1000, 4096])
 def test_programs_work_on_powers_of_two_that_hold_a_group(dimension: int) -> None:
     for width in (width for width in range(1, dimension + 1) if dimension % width == 0):
-        shape = _shape(width, dimension)
+        shape = _block_shape(width, dimension)
         assert all(size >= 1 and size & (size - 1) == 0 for size in shape.values())
         assert width <= shape["WIDTH"] < 2 * width
         assert shape["GROUPS"] < 2 * (dimension // width)
@@ -57,4 +57,4 @@ def test_programs_work_on_powers_of_two_that_hold_a_group(dimension: int) -> Non
 
 
 def test_kernels_are_for_gpus() -> None:
-    assert not reads_in_place(torch.zeros(1, 1, 2))
+    assert not has_kernels(torch.zeros(1, 1, 2))

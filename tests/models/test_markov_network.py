@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.sparse import csr_array
 
-from kgprobe.models.markov_network import COMBINATIONS, Others, Pairs, WeightPrior, joined_pairs, most_likely
+from kgprobe.models.markov_network import COMBINATIONS, Others, Pairs, WeightPrior, connected_pairs, most_likely
 from kgprobe.models.rules.groundings import Grounder
 from kgprobe.models.rules.rule_table import Rules
 from rule_oracles import World, worlds
@@ -17,9 +17,9 @@ def by_newton(features: np.ndarray, truth: np.ndarray, strength: float) -> np.nd
     weights = np.zeros(rows.shape[1])
     for _ in range(50):
         likely = 1 / (1 + np.exp(-rows @ weights))
-        slope = rows.T @ (likely - truth) + held * weights
+        gradient = rows.T @ (likely - truth) + held * weights
         bend = rows.T @ (rows * (likely * (1 - likely))[:, None]) + np.diag(held)
-        weights -= np.linalg.solve(bend, slope)
+        weights -= np.linalg.solve(bend, gradient)
     return weights
 
 
@@ -34,13 +34,13 @@ def test_weights_are_those_of_a_regression_over_all_pairs_one_by_one(strength: f
     assert np.append(weights, bias) == pytest.approx(expected, abs=2e-3)
 
 
-def test_without_rules_the_bias_is_what_the_number_of_facts_says() -> None:
+def test_without_rules_the_bias_is_what_the_number_of_triples_says() -> None:
     weights, bias = most_likely(csr_array((0, 0)), np.zeros(0), Others(100, 20), WeightPrior(1.0, 100))
     assert len(weights) == 0
     assert bias == pytest.approx(np.log(20 / 80), abs=1e-3)
 
 
-def test_without_facts_everything_stays_finite() -> None:
+def test_without_triples_everything_stays_finite() -> None:
     weights, bias = most_likely(csr_array(np.ones((2, 1))), np.zeros(2), Others(7, 0), WeightPrior(1.0, 30))
     assert np.isfinite([*weights, bias]).all()
     assert weights[0] < 0
@@ -53,23 +53,23 @@ def test_a_strong_prior_leaves_weights_near_nothing() -> None:
 
 
 def by_loops(world: World, head: int, bodies: list[list[int]], starts: list[int]) -> dict[tuple[int, int], list[float]]:
-    """Numbers of paths of all pairs that any rule joins, each in a graph that lacks the pair's own fact."""
+    """Numbers of paths of all pairs that any rule joins, each in a graph that lacks the pair's own triple."""
     joined = {(row, y) for row, x in enumerate(starts) for body in bodies for y in world.ends(body, x)}
     return {
-        (row, y): [world.ends(body, starts[row], world.fact(starts[row], head, y))[y] for body in bodies]
+        (row, y): [world.ends(body, starts[row], world.triple(starts[row], head, y))[y] for body in bodies]
         for row, y in joined
     }
 
 
 @given(worlds(), st.data())
-def test_pairs_are_those_that_loops_find_without_the_fact_itself(world: World, data: st.DataObject) -> None:
+def test_pairs_are_those_that_loops_find_without_the_triple_itself(world: World, data: st.DataObject) -> None:
     relation = st.integers(0, 2 * world.relations - 1)
     head, bodies = data.draw(relation), data.draw(st.lists(st.lists(relation, min_size=1, max_size=3), max_size=5))
     starts = sorted(data.draw(st.sets(st.integers(0, world.entities - 1), min_size=1)))
     rules = Rules.from_bodies(
         world.relations, [head] * len(bodies), [body + [-1] * (3 - len(body)) for body in bodies] or [[-1] * 3][:0]
     )
-    pairs = joined_pairs(Grounder(world.adjacency), rules, np.array(starts))
+    pairs = connected_pairs(Grounder(world.adjacency), rules, np.array(starts))
     places = list(zip(pairs.row.tolist(), pairs.target.tolist(), strict=True))
     assert places == sorted(places)
     counts = pairs.counts.toarray().tolist()

@@ -34,8 +34,8 @@ def model(rules: Rules = RULES, weights: np.ndarray = WEIGHTS, logic_weight: flo
     settings = PLogicNetOptions(**{"combine": "log", **options})
     grounder = Grounder(Adjacency(FACTS, ENTITIES, RELATIONS))
     network = Network(rules, weights, np.zeros(RELATIONS))
-    found = Conclusions.of(network, grounder, settings.combine)
-    return PLogicNet(FunctionScorer(embedded), network, found, grounder, settings, logic_weight)
+    conclusions = Conclusions.of(network, grounder, settings.combine)
+    return PLogicNet(FunctionScorer(embedded), network, conclusions, grounder, settings, logic_weight)
 
 
 def queries() -> tuple[np.ndarray, np.ndarray]:

@@ -9,11 +9,11 @@ from torch import Tensor
 from kgprobe.models.random_streams import RandomStreams
 
 DRAWS: dict[str, Callable[[RandomStreams], Tensor]] = {
-    "integers": lambda noise: noise.integers(1000, (50,)),
-    "uniform": lambda noise: noise.uniform((5, 10)),
-    "normal": lambda noise: noise.normal((5, 10)),
-    "order": lambda noise: noise.order(50),
-    "dropped": lambda noise: noise.dropped(torch.ones(len(noise.seeds), 50), 0.5),
+    "integers": lambda streams: streams.integers(1000, (50,)),
+    "uniform": lambda streams: streams.uniform((5, 10)),
+    "normal": lambda streams: streams.normal((5, 10)),
+    "order": lambda streams: streams.order(50),
+    "dropped": lambda streams: streams.dropped(torch.ones(len(streams.seeds), 50), 0.5),
 }
 
 
@@ -27,32 +27,32 @@ def test_a_run_draws_what_it_draws_alone(draw: Callable[[RandomStreams], Tensor]
 
 
 @pytest.mark.parametrize("draw", DRAWS.values(), ids=DRAWS)
-def test_an_epoch_is_drawn_again_and_no_two_are_alike(draw: Callable[[RandomStreams], Tensor]) -> None:
-    noise = RandomStreams([4], "cpu")
+def test_an_epoch_is_sampled_again_and_no_two_are_alike(draw: Callable[[RandomStreams], Tensor]) -> None:
+    streams = RandomStreams([4], "cpu")
     epochs = []
     for epoch in (0, 1, 2, 1):
-        noise.reseed(epoch)
-        epochs.append(draw(noise))
+        streams.reseed(epoch)
+        epochs.append(draw(streams))
     assert torch.equal(epochs[1], epochs[3])
     assert not torch.equal(epochs[0], epochs[1])
     assert not torch.equal(epochs[1], epochs[2])
 
 
-def test_an_epoch_does_not_depend_on_what_was_drawn_before() -> None:
-    noise, other = RandomStreams([4], "cpu"), RandomStreams([4], "cpu")
-    noise.uniform((3,))
-    noise.reseed(5)
+def test_an_epoch_does_not_depend_on_what_was_sampled_before() -> None:
+    streams, other = RandomStreams([4], "cpu"), RandomStreams([4], "cpu")
+    streams.uniform((3,))
+    streams.reseed(5)
     other.reseed(5)
-    assert torch.equal(noise.uniform((3,)), other.uniform((3,)))
+    assert torch.equal(streams.uniform((3,)), other.uniform((3,)))
 
 
 def test_no_epoch_of_a_seed_is_that_of_a_neighbour() -> None:
     first = set()
     for seed in range(20):
-        noise = RandomStreams([seed], "cpu")
+        streams = RandomStreams([seed], "cpu")
         for epoch in range(20):
-            noise.reseed(epoch)
-            first.add(int(noise.integers(2**62, (1,))))
+            streams.reseed(epoch)
+            first.add(int(streams.integers(2**62, (1,))))
     assert len(first) == 400
 
 
@@ -69,10 +69,10 @@ def test_dropping_keeps_the_mean() -> None:
 
 
 def test_dropping_nothing_draws_nothing() -> None:
-    noise, untouched = RandomStreams([0], "cpu"), RandomStreams([0], "cpu")
+    streams, untouched = RandomStreams([0], "cpu"), RandomStreams([0], "cpu")
     values = torch.randn(1, 10)
-    assert noise.dropped(values, 0.0) is values
-    assert torch.equal(noise.uniform((3,)), untouched.uniform((3,)))
+    assert streams.dropped(values, 0.0) is values
+    assert torch.equal(streams.uniform((3,)), untouched.uniform((3,)))
 
 
 def test_dropping_keeps_the_type() -> None:

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 import torch
 
-from kgprobe.models.rnnlogic_scorer import Grounded, RNNLogicScorer, RNNLogicWithEmbedding
+from kgprobe.models.rnnlogic_scorer import GroundingCache, RNNLogicScorer, RNNLogicWithEmbedding
 from kgprobe.models.rules.explanations import RuleScorer
 from kgprobe.models.rules.groundings import Grounder
 from kgprobe.models.rules.rule_table import Rules
 from kgprobe.predict.adapters.opening import FunctionScorer
 from kgprobe.predict.scorers import Side
-from rnnlogic_oracle import adjacency_of, dense_counts, dense_scores, every_rule, random_facts, random_model
+from rnnlogic_oracle import adjacency_of, dense_counts, dense_scores, every_rule, random_model, random_triples
 
 ENTITIES = 9
 
@@ -26,10 +26,10 @@ every_kind = pytest.mark.parametrize("kind", KINDS, ids=lambda kind: "-".join(ma
 
 
 def scorer_of(rules: Rules, memory: int = 1 << 20, **kind: Any) -> tuple[RNNLogicScorer, np.ndarray]:
-    facts = random_facts(0, ENTITIES)
-    grounder = Grounder(adjacency_of(facts, ENTITIES, 2))
-    scorer = RNNLogicScorer(random_model(rules, ENTITIES, **kind), Grounded(grounder, rules, memory))
-    return scorer, dense_counts(facts, ENTITIES, rules)
+    triples = random_triples(0, ENTITIES)
+    grounder = Grounder(adjacency_of(triples, ENTITIES, 2))
+    scorer = RNNLogicScorer(random_model(rules, ENTITIES, **kind), GroundingCache(grounder, rules, memory))
+    return scorer, dense_counts(triples, ENTITIES, rules)
 
 
 @every_kind
@@ -39,7 +39,7 @@ def test_scores_are_those_of_brute_force(kind: dict[str, Any], memory: int) -> N
     scorer, counts = scorer_of(rules, memory, **kind)
     given, relation = np.array([3, 0, 8, 3, 5, 3]), np.array([1, 0, 1, 1, 0, 0])
     for side, shift in (("tail", 0), ("head", 2)):
-        wanted = torch.stack(
+        expected = torch.stack(
             [
                 dense_scores(scorer.model, counts, rules, int(r) + shift, int(x))
                 for x, r in zip(given, relation, strict=True)
@@ -48,14 +48,14 @@ def test_scores_are_those_of_brute_force(kind: dict[str, Any], memory: int) -> N
         for _ in range(2):
             found = scorer.score(side, given, relation)  # type: ignore[arg-type]
             assert found.dtype == torch.float32
-            torch.testing.assert_close(found, wanted.detach().float(), rtol=1e-6, atol=1e-6)
+            torch.testing.assert_close(found, expected.detach().float(), rtol=1e-6, atol=1e-6)
 
 
 def test_candidates_with_equal_evidence_tie() -> None:
     fan = np.array([[0, 0, leaf] for leaf in range(1, 400)])
     rules = Rules.from_bodies(1, [0, 0], [[0, 1, 0], [0, -1, -1]])
     grounder = Grounder(adjacency_of(fan, 401, 1))
-    scorer = RNNLogicScorer(random_model(rules, 401, bias="none").float(), Grounded(grounder, rules))
+    scorer = RNNLogicScorer(random_model(rules, 401, bias="none").float(), GroundingCache(grounder, rules))
     scores = scorer.score("tail", np.array([0]), np.array([0]))[0]
     assert len(set(scores[1:400].tolist())) == 1
     assert scores[400] == 0
@@ -108,8 +108,8 @@ def with_embedding(weight: float) -> tuple[RNNLogicWithEmbedding, torch.Tensor]:
 def test_an_embedding_adds_its_weighted_scores(side: Side) -> None:
     both, table = with_embedding(0.3)
     given, relation = np.array([3, 0, 3]), np.array([1, 0, 0])
-    wanted = both.first.score(side, given, relation) + 0.3 * (table[given] + torch.tensor([[1.0], [0.0], [0.0]]))
-    torch.testing.assert_close(both.score(side, given, relation), wanted)
+    expected = both.first.score(side, given, relation) + 0.3 * (table[given] + torch.tensor([[1.0], [0.0], [0.0]]))
+    torch.testing.assert_close(both.score(side, given, relation), expected)
 
 
 def test_an_explanation_names_the_part_of_the_embedding() -> None:

@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 
 from kgprobe.models import embedding_rows, sampled_scores_numba
-from kgprobe.models.embedding_model import AskedSide, EmbeddingModel, Sizes, compared
-from kgprobe.models.embedding_rows import in_place
+from kgprobe.models.embedding_model import AskedSide, EmbeddingModel, Sizes, similarity_scores
+from kgprobe.models.embedding_rows import fused_scorer
 from kgprobe.models.house import HousE, HousEOptions
 from kgprobe.models.random_streams import RandomStreams
 from kgprobe.models.rotate import RotatE, RotatEOptions
@@ -24,11 +24,13 @@ CLOSE = 1e-6
 """Largest difference from float64, as a share of the largest value there is."""
 
 MODELS = {
-    "RotatE": lambda noise: RotatE(Sizes(40, 3), RotatEOptions(dimension=6), noise),
-    "HousE": lambda noise: HousE(Sizes(40, 3), HousEOptions(dimension=12, block=3, projections=2), noise),
-    "HousE without projections": lambda noise: HousE(Sizes(40, 3), HousEOptions(dimension=12, projections=0), noise),
-    "TransE-L1": lambda noise: TransE(Sizes(40, 3), TransEOptions(dimension=7), noise),
-    "TransE-L2": lambda noise: TransE(Sizes(40, 3), TransEOptions(dimension=7, norm=2), noise),
+    "RotatE": lambda streams: RotatE(Sizes(40, 3), RotatEOptions(dimension=6), streams),
+    "HousE": lambda streams: HousE(Sizes(40, 3), HousEOptions(dimension=12, block=3, projections=2), streams),
+    "HousE without projections": lambda streams: HousE(
+        Sizes(40, 3), HousEOptions(dimension=12, projections=0), streams
+    ),
+    "TransE-L1": lambda streams: TransE(Sizes(40, 3), TransEOptions(dimension=7), streams),
+    "TransE-L2": lambda streams: TransE(Sizes(40, 3), TransEOptions(dimension=7, norm=2), streams),
 }
 
 
@@ -42,13 +44,13 @@ class Task:
     weight: Tensor
 
     def found(self) -> tuple[Tensor, ...]:
-        """Scores and slopes of the compiled loops."""
+        """Scores and gradients of the compiled loops."""
         leaves = {name: own.clone().requires_grad_() for name, own in self.leaves.items()}
         projection = (leaves["axes"], leaves["shares"]) if "axes" in leaves else None
         scores = compiled_scores(self.similarity, leaves["queries"], leaves["table"], self.entities, projection)
         return scores.detach(), *torch.autograd.grad((scores * self.weight).sum(), list(leaves.values()))
 
-    def wanted(self) -> tuple[Tensor, ...]:
+    def expected(self) -> tuple[Tensor, ...]:
         """The same in plain float64."""
         leaves = {name: own.double().requires_grad_() for name, own in self.leaves.items()}
         runs = torch.arange(len(self.entities))[:, None, None]
@@ -59,7 +61,7 @@ class Task:
             blocks = vectors.unflatten(-1, (groups, -1))
             along = torch.einsum("sbkgw,sbzgw->sbkg", blocks, axis) * leaves["shares"][:, :, None, number]
             vectors = (blocks - along[..., None] * axis).flatten(-2)
-        scores = compared(self.similarity, leaves["queries"], vectors)
+        scores = similarity_scores(self.similarity, leaves["queries"], vectors)
         return scores.detach(), *torch.autograd.grad((scores * self.weight.double()).sum(), list(leaves.values()))
 
     def run(self, number: int) -> "Task":
@@ -82,8 +84,8 @@ def task(size: int | None, dimension: int, projections: int, *, answers: int = 3
         axes = torch.randn(2, 5, projections, groups, dimension // groups, generator=generator)
         leaves["axes"] = torch.nn.functional.normalize(axes, dim=-1).flatten(-2)
         leaves["shares"] = torch.rand(2, 5, projections, groups, generator=generator) * 1.4 - 0.9
-    drawn_answers = torch.randint(entities, (2, 5, answers), generator=generator)
-    return Task(similarity, leaves, drawn_answers, torch.randn(2, 5, answers, generator=generator))
+    negatives = torch.randint(entities, (2, 5, answers), generator=generator)
+    return Task(similarity, leaves, negatives, torch.randn(2, 5, answers, generator=generator))
 
 
 def apart(own: tuple[Tensor, ...], other: tuple[Tensor, ...]) -> float:
@@ -103,21 +105,21 @@ def threads() -> Iterator[None]:
 
 @pytest.mark.parametrize("projections", [0, 1, 3])
 @pytest.mark.parametrize("size", [1, 2, 5, None], ids=str)
-def test_scores_and_all_slopes_are_those_of_float64(size: int | None, projections: int) -> None:
+def test_scores_and_all_gradients_are_those_of_float64(size: int | None, projections: int) -> None:
     own = task(size, 20, projections)
-    assert apart(own.found(), own.wanted()) < CLOSE
+    assert apart(own.found(), own.expected()) < CLOSE
 
 
 @pytest.mark.parametrize("size", [1, 2, None], ids=str)
 def test_vectors_may_be_longer_than_what_is_at_hand(size: int | None) -> None:
     own = task(size, 330, 1, answers=20)
-    assert apart(own.found(), own.wanted()) < CLOSE
+    assert apart(own.found(), own.expected()) < CLOSE
 
 
 def test_many_small_distances_add_up() -> None:
     own = task(1, 20_000, 0, answers=3)
     scores, *_ = own.found()
-    assert apart((scores,), own.wanted()[:1]) < 1e-7
+    assert apart((scores,), own.expected()[:1]) < 1e-7
 
 
 @pytest.mark.parametrize("projections", [0, 2])
@@ -125,25 +127,25 @@ def test_queries_can_share_their_answers(projections: int) -> None:
     own = task(2, 12, projections)
     shared = Task(own.similarity, own.leaves, own.entities[:, :1], own.weight)
     apiece = Task(own.similarity, own.leaves, own.entities[:, :1].expand(-1, 5, -1), own.weight)
-    found, wanted = shared.found(), apiece.wanted()
-    assert apart(found, wanted) < CLOSE
+    found, expected = shared.found(), apiece.expected()
+    assert apart(found, expected) < CLOSE
     assert torch.equal(found[0], apiece.found()[0])
 
 
 @pytest.mark.parametrize("size", [1, 2, None], ids=str)
-def test_an_answer_at_no_distance_has_no_slope(size: int | None) -> None:
+def test_an_answer_at_no_distance_has_no_gradient(size: int | None) -> None:
     own = task(size, 6, 0, answers=17)
     own.leaves["table"][:, 7] = own.leaves["queries"][:, 0]
     own.entities[:, 0] = 7
     scores, queries, table = own.found()
     assert (scores[:, 0] == 3.0).all()
     assert (queries[:, 0] == 0).all()
-    assert apart((queries, table), own.wanted()[1:]) < CLOSE
+    assert apart((queries, table), own.expected()[1:]) < CLOSE
 
 
 @pytest.mark.parametrize("projections", [0, 2])
 def test_bits_do_not_depend_on_threads(projections: int, monkeypatch: pytest.MonkeyPatch, threads: None) -> None:
-    monkeypatch.setattr(sampled_scores_numba, "_WORTH_A_THREAD", 1)
+    monkeypatch.setattr(sampled_scores_numba, "_COORDINATES_PER_THREAD", 1)
     own = task(3, 33, projections)
     shared = Task(own.similarity, own.leaves, own.entities[:, :1], own.weight)
     for one in (own, shared):
@@ -181,22 +183,22 @@ def test_models_score_as_they_do_in_float64(name: str, side: AskedSide) -> None:
     entities = torch.randint(40, (2, 4, 9), generator=generator)
     model: EmbeddingModel = MODELS[name](RandomStreams([0, 1], "cpu"))
 
-    def slopes(model: EmbeddingModel) -> tuple[Tensor, ...]:
+    def gradients(model: EmbeddingModel) -> tuple[Tensor, ...]:
         some, every = model.score_some(side, given, relation, entities), model.score_all(side, given, relation)
         worth = torch.linspace(-1, 1, some.numel()).reshape(some.shape)
         total = (some * worth).sum() + every.square().sum()
         return some.detach(), every.detach(), *torch.autograd.grad(total, list(model.parameters()))
 
-    assert apart(slopes(model), slopes(MODELS[name](RandomStreams([0, 1], "cpu")).double())) < 1e-5
+    assert apart(gradients(model), gradients(MODELS[name](RandomStreams([0, 1], "cpu")).double())) < 1e-5
 
 
 def test_what_is_compiled_is_for_distances_in_float32(monkeypatch: pytest.MonkeyPatch) -> None:
     queries = torch.zeros(1, 1, 2)
-    assert in_place(GroupNorm(2), queries) is compiled_scores
-    assert in_place(GroupNorm(2), queries.double()) is None
-    assert in_place(Dot(), queries) is None
+    assert fused_scorer(GroupNorm(2), queries) is compiled_scores
+    assert fused_scorer(GroupNorm(2), queries.double()) is None
+    assert fused_scorer(Dot(), queries) is None
     monkeypatch.setattr(embedding_rows, "_installed", lambda name: False)
-    assert in_place(GroupNorm(2), queries) is None
+    assert fused_scorer(GroupNorm(2), queries) is None
 
 
 def test_without_numba_scores_are_the_same_up_to_rounding(monkeypatch: pytest.MonkeyPatch) -> None:

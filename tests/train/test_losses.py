@@ -109,7 +109,7 @@ def test_drawn_candidates_have_the_scores_of_the_model(queries: TrainingQueries)
     asked = queries.at(torch.tensor([[0, 4, 9], [7, 4, 30]]))
     loss, again = SelfAdversarial(0.5), RandomStreams([0, 1], "cpu")
     drawn = again.integers(GRAPH.num_entities, (3, 6))
-    model.noise.reseed(0)
+    model.streams.reseed(0)
     found = NegativeSampling(loss, 6, GRAPH.num_entities)(model, asked)
     for run in range(2):
         for query in range(3):

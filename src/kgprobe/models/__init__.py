@@ -1,1 +1,1 @@
-"""Models that score facts, trained on the facts of a graph."""
+"""Trainable models of knowledge graph completion: embedding models and rule-based models."""

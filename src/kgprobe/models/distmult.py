@@ -1,4 +1,4 @@
-"""DistMult (Yang et al. 2015): <h, r, t> over real vectors. It cannot tell a fact from its reverse."""
+"""DistMult (Yang et al. 2015): score = <h, r, t> = sum_i h_i r_i t_i over real embeddings; symmetric in h and t."""
 
 from __future__ import annotations
 
@@ -15,30 +15,21 @@ from kgprobe.predict.scorers import Dot, Side
 
 @dataclass(frozen=True)
 class DistMultOptions:
-    """The settings of DistMult."""
-
-    dimension: int = option(128, "coordinates of a vector", least=1)
-    initial_scale: float = option(1e-3, "standard deviation of the initial coordinates", above=0)
-    dropout: float = option(0.0, "share of a query's coordinates left out in a step", least=0, most=0.95)
+    dimension: int = option(128, "coordinates of an embedding", least=1)
+    initial_scale: float = option(1e-3, "standard deviation of the initial embeddings", above=0)
+    dropout: float = option(0.0, "dropout probability of a query's coordinates", least=0, most=0.95)
 
 
 class DistMult(EmbeddingModel):
-    """score = sum_i h_i r_i t_i."""
-
     Options = DistMultOptions
     similarity = Dot()
 
-    def __init__(self, sizes: Sizes, options: DistMultOptions, noise: RandomStreams) -> None:
+    def __init__(self, sizes: Sizes, options: DistMultOptions, streams: RandomStreams) -> None:
         super().__init__()
-        self.options, self.noise = options, noise
-        self.entity = normal(noise, (sizes.entities, options.dimension), options.initial_scale)
-        self.relation = normal(noise, (sizes.relations, options.dimension), options.initial_scale)
+        self.options, self.streams = options, streams
+        self.entity = normal(streams, (sizes.entities, options.dimension), options.initial_scale)
+        self.relation = normal(streams, (sizes.relations, options.dimension), options.initial_scale)
 
     def encode(self, side: Side, given: Tensor, relation: Tensor) -> Tensor:
-        """The product of the given entity and the relation, whichever side is asked for."""
-        product = rows(self.entity, given) * rows(self.relation, relation)
-        return self.noise.dropped(product, self.options.dropout) if self.training else product
-
-    def factors(self, head: Tensor, relation: Tensor, tail: Tensor) -> tuple[Tensor, ...]:
-        """The absolute values of the coordinates."""
-        return rows(self.entity, head).abs(), rows(self.relation, relation).abs(), rows(self.entity, tail).abs()
+        """The product of the given entity and the relation, for either side."""
+        return self._dropout(rows(self.entity, given) * rows(self.relation, relation), self.options.dropout)

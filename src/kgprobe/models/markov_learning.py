@@ -1,4 +1,4 @@
-"""Learn a Markov logic network from a graph: rule weights, hidden triples, and their probabilities."""
+"""Learn a Markov logic network from a graph: rule selection, rule weights, hidden triples and their probabilities."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from kgprobe.models.markov_network import (
     Others,
     Pairs,
     WeightPrior,
-    conclusions,
-    joined_pairs,
+    connected_pairs,
     most_likely,
+    pair_matrix,
 )
 from kgprobe.models.rules.groundings import Grounder
 from kgprobe.models.rules.paths import Adjacency, Matrix
@@ -31,189 +31,151 @@ from kgprobe.models.rules.rule_table import Rules
 
 _HALVINGS = 40
 
+# Probability that pairs (x, y) of a relation are true, for pairs that are not triples of the graph.
+Annotate: TypeAlias = Callable[[int, AnyInts, AnyInts], Floats]
 
-def probabilities(scores: Floats, facts: float) -> Floats:
-    """Scores, all of them moved alike, as log odds of which so many are expected to be facts.
+
+def probabilities(scores: Floats, triples: float) -> Floats:
+    """Probabilities expit(scores + c), with c such that their sum is ``triples``.
 
     Args:
-        scores: The scores of an embedding, which tell what is likelier, but not how likely it is.
-        facts: How many of them are facts, about; with as many as there are scores or more, all are.
+        scores: Scores of an embedding model, which order pairs but are not calibrated.
+        triples: Expected number of true triples; if it is the number of scores or more, all probabilities are 1.
 
     Example:
-        >>> likely = probabilities(np.array([5.0, 4.0, 1.0]), facts=1.5)
+        >>> likely = probabilities(np.array([5.0, 4.0, 1.0]), triples=1.5)
         >>> round(float(likely.sum()), 6), bool((np.diff(likely) < 0).all())
         (1.5, True)
     """
-    if not 0 < facts < len(scores):
-        return np.full(len(scores), float(facts > 0))
-    spread = np.log(len(scores) / min(facts, len(scores) - facts)) + 1
+    if not 0 < triples < len(scores):
+        return np.full(len(scores), float(triples > 0))
+    spread = np.log(len(scores) / min(triples, len(scores) - triples)) + 1
     low, high = -scores.max() - spread, -scores.min() + spread
     for _ in range(_HALVINGS):
         middle = (low + high) / 2
-        low, high = (low, middle) if expit(scores + middle).sum() > facts else (middle, high)
+        low, high = (low, middle) if expit(scores + middle).sum() > triples else (middle, high)
     likely: Floats = expit(scores + high)
     return likely
 
 
-Annotate: TypeAlias = Callable[[int, AnyInts, AnyInts], Floats]
-
-"""How likely facts of a relation are, from their x and their y, where the graph does not say."""
-
-
 @dataclass(frozen=True)
 class Learning:
-    """How a network learns.
-
-    Attributes:
-        combine: What the weight of a rule is multiplied with.
-        prior: What is believed of the weights beforehand.
-    """
+    """How rule weights are learned: the features of a pair (see `COMBINATIONS`), and the prior of the weights."""
 
     combine: str
     prior: WeightPrior
 
 
-def worth_weighing(rules: Rules, least: float, groundings: int) -> Rules:
-    """The rules of the graph's own relations that are precise enough, in the order of these relations.
+def select_rules(rules: Rules, least: float, groundings: int) -> Rules:
+    """Rules of the graph's own relations with a minimum precision, ordered by head.
 
     Args:
         rules: Rules with their statistics.
-        least: The lowest precision of a rule.
-        groundings: How many pairs all rules together may join at most; the most precise rules come first.
-
-    Example:
-        >>> from dataclasses import replace
-        >>> rules = replace(Rules.from_bodies(2, [1, 0, 3], [[0], [1], [0]]), pairs=np.full(3, 9.0))
-        >>> rules = replace(rules, path_support=np.array([1.0, 2, 2]), paths=np.full(3, 2.0))
-        >>> worth_weighing(rules, 0.1, 100).head.tolist(), worth_weighing(rules, 0.1, 10).head.tolist()
-        ([0, 1], [0])
+        least: Minimum precision of a rule.
+        groundings: Maximum number of pairs that all rules together connect; the most precise rules are taken first.
     """
     precise = np.flatnonzero((rules.head < rules.relations) & (rules.precision >= least))
     best_first = precise[np.argsort(-rules.precision[precise], kind="stable")]
-    fit = best_first[np.cumsum(rules.pairs[best_first]) <= groundings]
-    kept = np.sort(fit)
+    kept = np.sort(best_first[np.cumsum(rules.pairs[best_first]) <= groundings])
     return rules.at(kept[np.argsort(rules.head[kept], kind="stable")])
 
 
 def learn(
     rules: Rules, grounder: Grounder, learning: Learning, annotate: Annotate, progress: Callable[[], None]
 ) -> tuple[Network, Conclusions]:
-    """Learn the weights of rules, one relation after the other, and draw the conclusions.
+    """Learn the weights of rules, one relation after the other, and apply them to all pairs.
 
     Args:
-        rules: Rules of the graph's own relations, in the order of these.
-        grounder: Follows paths through the graph, whose facts are held true.
-        learning: How it learns.
-        annotate: How likely pairs are that are no facts of the graph.
+        rules: Rules of the graph's own relations, ordered by head.
+        grounder: Counts paths in the graph, whose triples are taken as true.
+        learning: How weights are learned.
+        annotate: Probability of pairs that are not triples of the graph.
         progress: Called after every relation.
-
-    Example:
-        >>> graph = Adjacency(np.array([[0, 0, 1], [1, 0, 2], [3, 0, 4], [4, 0, 5], [0, 1, 2]]), 6, 2)
-        >>> rules, how = Rules.from_bodies(2, [1], [[0, 0]]), Learning("any", WeightPrior(0.1, 50))
-        >>> _, found = learn(rules, Grounder(graph), how, lambda relation, x, y: np.zeros(len(x)), lambda: None)
-        >>> int(found.by_relation[1].toarray()[3].argmax())
-        5
     """
     graph = grounder.adjacency
     weights, bias, matrices = [np.empty(0)], np.zeros(graph.relations), []
     for relation in range(graph.relations):
-        pairs = joined_pairs(grounder, rules.of(relation), np.arange(graph.entities))
+        pairs = connected_pairs(grounder, rules.of(relation), np.arange(graph.entities))
         features = COMBINATIONS[learning.combine](pairs.counts)
         truth, others = _truth(graph, relation, pairs, annotate)
         own, bias[relation] = most_likely(features, truth, others, learning.prior)
         weights.append(own)
-        matrices.append(conclusions(features @ own, pairs.target, pairs.starts))
+        matrices.append(pair_matrix(features @ own, pairs))
         progress()
     return Network(rules, np.concatenate(weights), bias), Conclusions(tuple(matrices))
 
 
 def _truth(graph: Adjacency, relation: int, pairs: Pairs, annotate: Annotate) -> tuple[Floats, Others]:
-    """How true the pairs are held, and what is known of all others."""
-    x, y = graph.facts(relation)
-    place = pairs.at(x, y, graph.entities)
-    joined = place[place >= 0]
+    """Probabilities of the connected pairs, and counts of all other pairs."""
+    x, y = graph.pairs(relation)
+    position = pairs.at(x, y, graph.entities)
+    connected = position[position >= 0]
     truth = annotate(relation, pairs.row, pairs.target)
-    truth[joined] = 1
-    return truth, Others(float(graph.entities) ** 2 - len(pairs), len(x) - len(joined))
+    truth[connected] = 1
+    return truth, Others(float(graph.entities) ** 2 - len(pairs), len(x) - len(connected))
 
 
-def hidden_facts(network: Network, found: Conclusions, known: Adjacency, least: float) -> NDArray[np.int32]:
-    """The facts that are likely and not known.
+def hidden_triples(network: Network, conclusions: Conclusions, known: Adjacency, least: float) -> NDArray[np.int32]:
+    """Triples [n, 3] that are likely by the rules and not known.
 
     Args:
-        network: What was learned.
-        found: What follows from it.
-        known: The facts that are known.
-        least: How likely they are at least.
-
-    Example:
-        >>> graph = Adjacency(np.array([[0, 0, 1], [1, 0, 2]]), entities=3, relations=1)
-        >>> network = Network(Rules.from_bodies(1, [0], [[0, 0]]), np.array([3.0]), np.array([-1.0]))
-        >>> hidden_facts(network, Conclusions.of(network, Grounder(graph), "any"), graph, least=0.5).tolist()
-        [[0, 0, 2]]
+        network: The rules and their weights.
+        conclusions: The log odds of pairs by these rules.
+        known: The known triples.
+        least: Minimum probability.
     """
     parts = [
         _likely(matrix, relation, float(logit(least) - network.bias[relation]), known)
-        for relation, matrix in enumerate(found.by_relation)
+        for relation, matrix in enumerate(conclusions.by_relation)
     ]
     return np.concatenate([np.empty((0, 3), np.int32), *parts])
 
 
 def _likely(matrix: Matrix, relation: int, least: float, known: Adjacency) -> NDArray[np.int32]:
-    some = np.flatnonzero(matrix.data >= least)
-    x, y = np.searchsorted(matrix.indptr, some, side="right") - 1, matrix.indices[some]
-    stated = np.sort(pair_keys(*known.facts(relation), known.entities))
-    new = find(stated, pair_keys(x, y, known.entities)) < 0
+    likely = np.flatnonzero(matrix.data >= least)
+    x, y = np.searchsorted(matrix.indptr, likely, side="right") - 1, matrix.indices[likely]
+    known_pairs = np.sort(pair_keys(*known.pairs(relation), known.entities))
+    new = find(known_pairs, pair_keys(x, y, known.entities)) < 0
     return np.column_stack([x[new], np.full(int(new.sum()), relation), y[new]]).astype(np.int32)
 
 
 @dataclass(frozen=True, eq=False)
 class Logic:
-    """Rules, and the facts that they are followed through.
+    """A learned network and the triples that its rules are applied to.
 
     Attributes:
-        hidden: Facts [n, 3] that are held true beside the training facts.
-        grounder: Follows rules through both.
+        hidden: Triples [n, 3] that are taken as true in addition to the training triples.
+        grounder: Counts paths in both.
         network: The rules and their weights.
-        found: What follows.
-
-    Example:
-        >>> nothing = Logic.nothing(KnowledgeGraph.from_triples(train=[[0, 0, 1]]))
-        >>> len(nothing.hidden), len(nothing.network.rules), nothing.found.by_relation[0].nnz
-        (0, 0, 0)
+        conclusions: The log odds of pairs by these rules.
     """
 
     hidden: NDArray[np.int32]
     grounder: Grounder
     network: Network
-    found: Conclusions
+    conclusions: Conclusions
 
     @classmethod
     def nothing(cls, graph: KnowledgeGraph) -> Logic:
-        """What is believed before anything is learned."""
+        """The state before learning: no rules, no hidden triples."""
         return cls._of(graph, np.empty((0, 3), np.int32), Network.empty(graph.num_relations), "any")
 
     @classmethod
     def from_tensors(cls, tensors: Mapping[str, Tensor], graph: KnowledgeGraph, combine: str) -> Logic:
-        """What a checkpoint believes."""
+        """The state in a checkpoint."""
         return cls._of(graph, tensors["hidden"].cpu().numpy(), Network.from_tensors(tensors), combine)
 
     def tensors(self) -> dict[str, Tensor]:
-        """All that cannot be concluded again, for a checkpoint."""
+        """The tensors of a checkpoint; the conclusions are computed again."""
         return {"hidden": torch.from_numpy(self.hidden), **self.network.tensors()}
 
     @classmethod
     def _of(cls, graph: KnowledgeGraph, hidden: NDArray[np.int32], network: Network, combine: str) -> Logic:
-        grounder = Grounder(believed(graph, hidden))
+        grounder = Grounder(adjacency_with(graph, hidden))
         return cls(hidden, grounder, network, Conclusions.of(network, grounder, combine))
 
 
-def believed(graph: KnowledgeGraph, hidden: AnyInts) -> Adjacency:
-    """The training facts and the hidden ones.
-
-    Example:
-        >>> believed(KnowledgeGraph.from_triples(train=[[0, 0, 1]]), np.array([[1, 0, 0]])).degree(0).tolist()
-        [1, 1]
-    """
-    facts = np.concatenate([graph.triples("train"), hidden])
-    return Adjacency(facts, graph.num_entities, graph.num_relations)
+def adjacency_with(graph: KnowledgeGraph, hidden: AnyInts) -> Adjacency:
+    """The adjacency of the training triples and the hidden triples."""
+    triples = np.concatenate([graph.triples("train"), hidden])
+    return Adjacency(triples, graph.num_entities, graph.num_relations)

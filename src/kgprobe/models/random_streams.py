@@ -7,11 +7,9 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
-_STREAMS = 1 << 32
-
 
 class RandomStreams:
-    """One generator for each run, seeded anew for every epoch, so that nothing has to be kept between epochs.
+    """One generator per run, reseeded at every epoch, so that no generator state has to be saved.
 
     Attributes:
         seeds: The seed of each run.
@@ -30,37 +28,36 @@ class RandomStreams:
         self.reseed(0)
 
     def reseed(self, epoch: int) -> None:
-        """Begin the stream of an epoch."""
         for seed, generator in zip(self.seeds, self.generators, strict=True):
-            generator.manual_seed((seed * 1_000_003 + epoch) % _STREAMS)
+            generator.manual_seed((seed * 1_000_003 + epoch) % (1 << 32))
 
     def integers(self, high: int, shape: tuple[int, ...]) -> Tensor:
-        """Whole numbers below ``high``: [runs, *shape]."""
+        """Integers from 0 to high - 1: [runs, *shape]."""
         return self._stacked(lambda own: torch.randint(high, shape, generator=own, device=self.device))
 
     def uniform(self, shape: tuple[int, ...]) -> Tensor:
-        """Numbers in [0, 1): [runs, *shape]."""
+        """Uniform numbers in [0, 1): [runs, *shape]."""
         numbers = torch.empty((len(self.seeds), *shape), device=self.device)
         for run, generator in zip(numbers, self.generators, strict=True):
             run.uniform_(generator=generator)
         return numbers
 
     def normal(self, shape: tuple[int, ...]) -> Tensor:
-        """Numbers of the standard normal distribution: [runs, *shape]."""
+        """Standard normal numbers: [runs, *shape]."""
         return self._stacked(lambda own: torch.randn(shape, generator=own, device=self.device))
 
     def order(self, size: int) -> Tensor:
-        """A random order of the numbers below ``size``: [runs, size]."""
+        """Random permutations of 0 to size - 1: [runs, size]."""
         return self._stacked(lambda own: torch.randperm(size, generator=own, device=self.device))
 
     def dropped(self, values: Tensor, share: float) -> Tensor:
-        """The values [runs, ...] with a share of them set to zero and the others scaled up."""
+        """Dropout of values [runs, ...] with probability ``share``; the others are scaled up."""
         if share == 0:
             return values
         return values * self.kept(tuple(values.shape[1:]), share) / (1 - share)
 
     def kept(self, shape: tuple[int, ...], share: float) -> Tensor:
-        """What stays where a share is left out: [runs, *shape]."""
+        """Mask of the values that dropout with probability ``share`` keeps: [runs, *shape]."""
         return self.uniform(shape) >= share
 
     def _stacked(self, draw: Callable[[torch.Generator], Tensor]) -> Tensor:

@@ -1,4 +1,4 @@
-"""A trained RNNLogic predictor as a scorer that explains itself, alone or beside an embedding model."""
+"""A trained RNNLogic predictor as a scorer with explanations, alone or combined with an embedding model."""
 
 from __future__ import annotations
 
@@ -18,59 +18,52 @@ from kgprobe.models.rules.groundings import Grounder, Grounding
 from kgprobe.models.rules.rule_table import Rules
 from kgprobe.predict.scorers import Scorer, Side
 
+_PAIRS = 1 << 17  # pairs that are scored at once
+_QUERIES = 128  # queries of a relation that are scored at once
 
-class Grounded:
-    """Groundings of queries, kept while there is room: every validation asks the same ones.
+
+class GroundingCache:
+    """Groundings of queries, cached up to a size, since every validation has the same queries.
 
     Args:
-        grounder: Follows the rules.
-        rules: Rules of all relations, ordered by what they conclude.
-        memory: How many bytes are kept.
+        grounder: Grounds the rules.
+        rules: Rules of all relations, ordered by head.
+        memory: Size of the cache in bytes.
 
     Attributes:
-        first: Where the rules of each relation begin: [relations + 1].
+        first: Index of the first rule of each relation: [relations + 1].
     """
 
     def __init__(self, grounder: Grounder, rules: Rules, memory: int = 1 << 30) -> None:
         self.grounder, self.rules = grounder, rules
         self.first = np.searchsorted(rules.head, np.arange(2 * rules.relations + 1))
-        self._room = memory
-        self._kept: dict[bytes, Grounding] = {}
+        self._free = memory
+        self._cache: dict[bytes, Grounding] = {}
 
     def of(self, relation: int, given: AnyInts) -> Grounding:
-        """The paths from given entities; rules are numbered from the first of the relation on."""
-        name = np.array([relation, *given], dtype=np.int64).tobytes()
-        if name in self._kept:
-            return self._kept[name]
-        own = self.rules.at(np.arange(self.first[relation], self.first[relation + 1]))
-        found = self.grounder.paths(own, np.asarray(given, dtype=np.int64))
-        size = sum(column.nbytes for column in vars(found).values())
-        # What came first stays: a pass over more than there is room for would find nothing that it looks for
-        # if the oldest had to go.
-        if size <= self._room:
-            self._kept[name] = found
-            self._room -= size
-        return found
-
-
-_PAIRS = 1 << 17
-
-"""So many pairs are judged at once."""
-
-_QUERIES = 128
-
-"""So many queries of a relation are scored at once."""
+        """The groundings of queries; rules are numbered from the first rule of the relation."""
+        key = np.array([relation, *given], dtype=np.int64).tobytes()
+        if key in self._cache:
+            return self._cache[key]
+        rules = self.rules.at(np.arange(self.first[relation], self.first[relation + 1]))
+        grounding = self.grounder.paths(rules, np.asarray(given, dtype=np.int64))
+        size = sum(column.nbytes for column in vars(grounding).values())
+        # Entries are never evicted: with LRU, a cyclic pass over more queries than fit would never hit.
+        if size <= self._free:
+            self._cache[key] = grounding
+            self._free -= size
+        return grounding
 
 
 class RNNLogicScorer:
-    """Scores by a trained predictor, in float64 and then rounded, so that candidates with equal evidence tie.
+    """Scores of a trained predictor: computed in float64, then rounded, so that candidates with equal evidence tie.
 
     Args:
-        model: The predictor, as it is now; what it learns later does not change the scores.
-        grounded: What its rules find.
+        model: The predictor, which is copied.
+        grounded: The groundings of its rules.
     """
 
-    def __init__(self, model: RNNLogic, grounded: Grounded) -> None:
+    def __init__(self, model: RNNLogic, grounded: GroundingCache) -> None:
         self.model = deepcopy(model).double().eval()
         self.grounded = grounded
         self.rules, self.grounder = grounded.rules, grounded.grounder
@@ -78,158 +71,124 @@ class RNNLogicScorer:
 
     @torch.no_grad()
     def score(self, side: Side, given: AnyInts, relation: AnyInts) -> Tensor:
-        """The scores of all entities [queries, entities] as answers on the ``side`` of (given, relation)."""
-        asked, entities = self._asked(side, relation), np.asarray(given, dtype=np.int64)
-        scores = torch.empty(len(asked), self.model.sizes.entities, device=self.device)
-        order = np.argsort(asked, kind="stable")
-        for same in np.split(order, np.flatnonzero(np.diff(asked[order])) + 1):
+        """Scores [queries, entities] of all entities."""
+        relations, entities = self._directed(side, relation), np.asarray(given, dtype=np.int64)
+        scores = torch.empty(len(relations), self.model.sizes.entities, device=self.device)
+        order = np.argsort(relations, kind="stable")
+        for same in np.split(order, np.flatnonzero(np.diff(relations[order])) + 1):
             for start in range(0, len(same), _QUERIES):
                 rows = same[start : start + _QUERIES]
-                self._fill(scores, rows, int(asked[rows[0]]), entities[rows])
+                self._fill(scores, rows, int(relations[rows[0]]), entities[rows])
         return scores
 
     @cached_property
     def weights(self) -> NDArray[np.float64]:
-        """By how much one path of each rule alone moves the score of a candidate."""
+        """The change in score by a single path of each rule alone."""
         with torch.no_grad():
             one = self.model.weigh(torch.ones(1, device=self.device))
-            head = torch.from_numpy(self.rules.head.astype(np.int64)).to(self.device)
-            moved: NDArray[np.float64] = self.model.judged(self.model.rule * one, head).cpu().numpy()
-        return moved
+            scores: NDArray[np.float64] = (
+                self.model.rule_scores(self.model.rule * one, self._ids(self.rules.head)).cpu().numpy()
+            )
+        return scores
 
     @torch.no_grad()
     def explain(self, side: Side, given: int, relation: int, candidates: AnyInts) -> list[Explanation]:
-        """Why candidates have their scores: what each rule adds to them, the strongest first.
+        """Explain the scores of candidates; see `RuleScorer.explain`."""
+        directed = int(self._directed(side, np.array([relation]))[0])
+        grounding = self.grounded.of(directed, np.array([given]))
+        return [self._explanation(grounding, directed, int(candidate)) for candidate in np.asarray(candidates)]
 
-        Args:
-            side: The side that is asked for.
-            given: The entity on the other side.
-            relation: The relation.
-            candidates: The entities to be explained.
-        """
-        asked = int(self._asked(side, np.array([relation]))[0])
-        found = self.grounded.of(asked, np.array([given]))
-        return [self._explained(found, asked, int(candidate)) for candidate in np.asarray(candidates)]
-
-    def _explained(self, found: Grounding, asked: int, candidate: int) -> Explanation:
-        place = int(np.searchsorted(found.candidate, candidate))
-        reached = place < len(found.candidate) and found.candidate[place] == candidate
-        entries = slice(*found.rules_at[place : place + 2]) if reached else slice(0, 0)
-        rule = found.rule[entries].astype(np.int64) + self.grounded.first[asked]
-        gain, added = self._gains(asked, rule, found.count[entries])
-        parts = {"rules": added} | self._without_rules(asked, candidate)
+    def _explanation(self, grounding: Grounding, relation: int, candidate: int) -> Explanation:
+        pair = int(np.searchsorted(grounding.candidate, candidate))
+        reached = pair < len(grounding.candidate) and grounding.candidate[pair] == candidate
+        entries = slice(*grounding.rules_at[pair : pair + 2]) if reached else slice(0, 0)
+        rule = grounding.rule[entries].astype(np.int64) + self.grounded.first[relation]
+        gain, total = self._gains(relation, rule, grounding.count[entries])
+        parts, bias = {"rules": total}, self.model.bias
+        if bias is not None:
+            parts["bias"] = float(bias[relation if len(bias) > 1 else 0, candidate])
         order = np.argsort(-gain, kind="stable")
-        paths = found.count[entries].astype(np.float64)
-        return Explanation(
-            candidate, float(np.float32(sum(parts.values()))), parts, rule[order], paths[order], gain[order]
-        )
+        paths = grounding.count[entries].astype(np.float64)
+        score = float(np.float32(sum(parts.values())))
+        return Explanation(candidate, score, parts, rule[order], paths[order], gain[order])
 
-    def _without_rules(self, asked: int, candidate: int) -> dict[str, float]:
-        bias = self.model.bias
-        return {} if bias is None else {"bias": float(bias[asked if len(bias) > 1 else 0, candidate])}
-
-    def _gains(self, asked: int, rule: AnyInts, count: NDArray[np.float32]) -> tuple[NDArray[np.float64], float]:
-        """By how much the score falls without each of a pair's rules, and what all of them add."""
+    def _gains(self, relation: int, rule: AnyInts, count: NDArray[np.float32]) -> tuple[NDArray[np.float64], float]:
+        """The decrease in score without each rule of a pair, and the score of all its rules."""
         if not len(rule):
             return np.zeros(0), 0.0
         weight = self.model.weigh(torch.from_numpy(count).to(self.device))
-        each = self.model.rule[torch.from_numpy(rule.astype(np.int64)).to(self.device)] * weight[:, None]
+        each = self.model.rule[self._ids(rule)] * weight[:, None]
         evidence = torch.cat([each.sum(0)[None], each.sum(0) - each])
-        judged = self.model.judged(evidence, torch.full((len(evidence),), asked, device=self.device))
-        without = judged[1:] if len(rule) > 1 else torch.zeros_like(judged[1:])
-        return (judged[0] - without).cpu().numpy(), float(judged[0])
+        scores = self.model.rule_scores(evidence, torch.full((len(evidence),), relation, device=self.device))
+        without = scores[1:] if len(rule) > 1 else torch.zeros_like(scores[1:])
+        return (scores[0] - without).cpu().numpy(), float(scores[0])
 
-    def _fill(self, scores: Tensor, rows: AnyInts, asked: int, given: AnyInts) -> None:
-        base, row = self.model.base(torch.full((len(given),), asked, device=self.device))
+    def _fill(self, scores: Tensor, rows: AnyInts, relation: int, given: AnyInts) -> None:
+        """Write the scores of queries of one relation into rows of ``scores``."""
+        base, row = self.model.base(torch.full((len(given),), relation, device=self.device))
         at = torch.from_numpy(np.asarray(rows)).to(self.device)
         scores[at] = base[row].float()
-        found = self.grounded.of(asked, given)
-        query = torch.from_numpy(np.repeat(np.arange(len(given)), np.diff(found.candidates_at))).to(self.device)
-        candidate = torch.from_numpy(found.candidate.astype(np.int64)).to(self.device)
+        grounding = self.grounded.of(relation, given)
+        query = self._ids(np.repeat(np.arange(len(given)), np.diff(grounding.candidates_at)))
+        candidate = self._ids(grounding.candidate)
         for start in range(0, len(candidate), _PAIRS):
             pairs = slice(start, min(start + _PAIRS, len(candidate)))
-            added = self._judged(found, pairs, asked)
-            own = base[row[query[pairs]], candidate[pairs]] + added
+            own = base[row[query[pairs]], candidate[pairs]] + self._pair_scores(grounding, pairs, relation)
             scores[at[query[pairs]], candidate[pairs]] = own.float()
 
-    def _judged(self, found: Grounding, pairs: slice, asked: int) -> Tensor:
-        """What the rules add to the scores of some pairs."""
-        starts = found.rules_at[pairs.start : pairs.stop + 1]
+    def _pair_scores(self, grounding: Grounding, pairs: slice, relation: int) -> Tensor:
+        """The scores that the rules give to some pairs."""
+        starts = grounding.rules_at[pairs.start : pairs.stop + 1]
         entries = slice(int(starts[0]), int(starts[-1]))
-        rule = torch.from_numpy(found.rule[entries] + np.int32(self.grounded.first[asked])).to(self.device)
-        count = torch.from_numpy(found.count[entries]).to(self.device)
-        places = torch.from_numpy(starts[:-1] - starts[0]).to(self.device)
-        evidence = self.model.evidence(rule, self.model.weigh(count), places)
-        return self.model.judged(evidence, torch.full((len(places),), asked, device=self.device))
+        rule = torch.from_numpy(grounding.rule[entries] + np.int32(self.grounded.first[relation])).to(self.device)
+        count = torch.from_numpy(grounding.count[entries]).to(self.device)
+        offsets = torch.from_numpy(starts[:-1] - starts[0]).to(self.device)
+        evidence = self.model.evidence(rule, self.model.weigh(count), offsets)
+        return self.model.rule_scores(evidence, torch.full((len(offsets),), relation, device=self.device))
 
-    def _asked(self, side: Side, relation: AnyInts) -> NDArray[np.int64]:
+    def _directed(self, side: Side, relation: AnyInts) -> NDArray[np.int64]:
+        """Relations of tail queries, reverse relations of head queries."""
         return np.asarray(relation, dtype=np.int64) + (self.rules.relations if side == "head" else 0)
+
+    def _ids(self, ids: AnyInts) -> Tensor:
+        return torch.from_numpy(ids.astype(np.int64)).to(self.device)
 
 
 @dataclass(frozen=True, eq=False)
-class Beside:
-    """score = that of one scorer + weight * that of another.
-
-    Attributes:
-        first: The one.
-        second: The other.
-        weight: How much it counts.
-
-    Example:
-        >>> import torch
-        >>> from kgprobe.predict.adapters.opening import FunctionScorer
-        >>> same = FunctionScorer(lambda side, given, relation: torch.tensor([[1.0, 3.0]]))
-        >>> Beside(same, same, weight=0.5).score("tail", np.array([0]), np.array([0])).tolist()
-        [[1.5, 4.5]]
-    """
+class WeightedSum:
+    """score = score of the first scorer + weight * score of the second."""
 
     first: Scorer
     second: Scorer
     weight: float
 
     def score(self, side: Side, given: AnyInts, relation: AnyInts) -> Tensor:
-        """The scores of all entities [queries, entities] as answers on the ``side`` of (given, relation)."""
+        """Scores [queries, entities] of all entities."""
         first: Tensor = self.first.score(side, given, relation)
         second: Tensor = self.second.score(side, given, relation)
         return first + self.weight * second
 
 
 @dataclass(frozen=True, eq=False)
-class RNNLogicWithEmbedding(Beside):
-    """What the rules say, and beside it what vectors say.
-
-    Attributes:
-        first: Scores by rules.
-        second: Scores by vectors.
-        weight: How much the vectors count.
-    """
+class RNNLogicWithEmbedding(WeightedSum):
+    """The weighted sum of RNNLogic and an embedding model; explanations are those of RNNLogic."""
 
     first: RNNLogicScorer
 
     @property
     def rules(self) -> Rules:
-        """The rules that it uses."""
         return self.first.rules
 
     @property
     def grounder(self) -> Grounder:
-        """What follows them."""
         return self.first.grounder
 
     @property
     def weights(self) -> NDArray[np.float64]:
-        """By how much one path of each rule alone moves the score of a candidate."""
         return self.first.weights
 
     def explain(self, side: Side, given: int, relation: int, candidates: AnyInts) -> list[Explanation]:
-        """Why candidates have their scores: what each rule adds to them, the strongest first.
-
-        Args:
-            side: The side that is asked for.
-            given: The entity on the other side.
-            relation: The relation.
-            candidates: The entities to be explained.
-        """
+        """Explain the scores of candidates; see `RuleScorer.explain`."""
         query = side, np.array([given]), np.array([relation])
         scores = self.score(*query)[0].tolist()
         embedded = (self.weight * self.second.score(*query))[0].tolist()

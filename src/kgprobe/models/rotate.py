@@ -1,4 +1,4 @@
-"""RotatE (Sun et al. 2019): a relation turns every complex coordinate of the head by an angle of its own."""
+"""RotatE (Sun et al. 2019): a relation rotates each complex coordinate of the head by an angle of its own."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from kgprobe.models.embedding_model import EmbeddingModel, Sizes, grouped, uniform
+from kgprobe.models.embedding_model import EmbeddingModel, Sizes, group_norms, grouped, uniform
 from kgprobe.models.embedding_rows import rows
 from kgprobe.models.random_streams import RandomStreams
 from kgprobe.models.registry import option
@@ -17,10 +17,8 @@ from kgprobe.predict.scorers import GroupNorm, Side
 
 @dataclass(frozen=True)
 class RotatEOptions:
-    """The settings of RotatE."""
-
-    dimension: int = option(128, "complex coordinates of a vector", least=1)
-    gamma: float = option(9.0, "margin: the score of a fact that fits exactly", above=0)
+    dimension: int = option(128, "complex coordinates of an embedding", least=1)
+    gamma: float = option(9.0, "margin: the score of a triple at distance 0", above=0)
 
 
 class RotatE(EmbeddingModel):
@@ -28,26 +26,24 @@ class RotatE(EmbeddingModel):
 
     Options = RotatEOptions
 
-    def __init__(self, sizes: Sizes, options: RotatEOptions, noise: RandomStreams) -> None:
+    def __init__(self, sizes: Sizes, options: RotatEOptions, streams: RandomStreams) -> None:
         super().__init__()
-        self.noise = noise
+        self.streams = streams
         self.similarity = GroupNorm(2, options.gamma)
         bound = (options.gamma + 2) / options.dimension
         self.angle_of_one = math.pi / bound
-        self.entity = uniform(noise, (sizes.entities, 2 * options.dimension), bound)
-        self.relation = uniform(noise, (sizes.relations, options.dimension), bound)
+        self.entity = uniform(streams, (sizes.entities, 2 * options.dimension), bound)
+        self.relation = uniform(streams, (sizes.relations, options.dimension), bound)
 
     def encode(self, side: Side, given: Tensor, relation: Tensor) -> Tensor:
-        """The head turned forward for a tail, the tail turned back for a head: both are as far from the answer."""
+        """The head rotated by the angle, or the tail rotated by minus the angle; both have the same distance."""
         angle = rows(self.relation, relation) * self.angle_of_one
         cosine, sine = torch.cos(angle), torch.sin(angle)
         if side == "head":
             sine = -sine
         real, imaginary = grouped(rows(self.entity, given), 2).unbind(-1)
-        turned = torch.stack([real * cosine - imaginary * sine, real * sine + imaginary * cosine], -1)
-        return turned.flatten(-2)
+        return torch.stack([real * cosine - imaginary * sine, real * sine + imaginary * cosine], -1).flatten(-2)
 
     def factors(self, head: Tensor, relation: Tensor, tail: Tensor) -> tuple[Tensor, ...]:
         """The moduli of the entities' complex coordinates; those of relations are 1."""
-        vectors = rows(self.entity, head), rows(self.entity, tail)
-        return tuple(torch.linalg.vector_norm(grouped(vector, 2), dim=-1) for vector in vectors)
+        return group_norms(rows(self.entity, head), 2), group_norms(rows(self.entity, tail), 2)

@@ -1,7 +1,8 @@
 """Triton kernels for scores of negative samples on CUDA. Importing this module needs triton.
 
-A program of the forward kernel has one query and some of its answers; of the backward kernel, one query and some of its
-coordinates, so that what belongs to the query is summed up in registers, and only the answers' rows are shared.
+A program of the forward kernel handles one query and some of its candidates ("answers"); of the backward kernel, one
+query and some of its coordinates, so that the gradients of the query are summed in registers and only those of the
+candidates need atomic additions.
 """
 
 from __future__ import annotations
@@ -11,20 +12,20 @@ import triton.language as tl
 
 
 @triton.jit  # type: ignore[untyped-decorator]
-def _flat(row, counted, first, groups: tl.constexpr, width: tl.constexpr, GROUPS: tl.constexpr):  # type: ignore[no-untyped-def]
-    """Where neighbouring coordinates of the rows are: [answers, coordinates], read four at a time."""
+def _offsets(row, valid, first, groups: tl.constexpr, width: tl.constexpr, GROUPS: tl.constexpr):  # type: ignore[no-untyped-def]
+    """Offsets and mask of neighbouring coordinates of the rows [answers, coordinates], which load as vectors."""
     coordinate = first * width + tl.arange(0, GROUPS * width)
-    return row[:, None] + coordinate[None, :], counted[:, None] & (coordinate < groups * width)[None, :]
+    return row[:, None] + coordinate[None, :], valid[:, None] & (coordinate < groups * width)[None, :]
 
 
 @triton.jit  # type: ignore[untyped-decorator]
-def _loaded(  # type: ignore[no-untyped-def]
+def _load(  # type: ignore[no-untyped-def]
     table,
     row,
-    counted,
+    valid,
     first,
     group,
-    place,
+    column,
     inside,
     groups: tl.constexpr,
     width: tl.constexpr,
@@ -32,13 +33,13 @@ def _loaded(  # type: ignore[no-untyped-def]
     GROUPS: tl.constexpr,
     WIDTH: tl.constexpr,
 ):
-    """Coordinates [answers, groups, width] of the rows."""
+    """Load coordinates [answers, groups, width] of the rows."""
     if width == WIDTH:
-        offset, there = _flat(row, counted, first, groups, width, GROUPS)
-        return tl.reshape(tl.load(table + offset, mask=there, other=0.0), (ANSWERS, GROUPS, WIDTH))
-    else:  # noqa: RET505 (Triton wants both ways to return in one statement)
-        offset = row[:, None, None] + ((first + group) * width)[None, :, None] + place[None, None, :]
-        return tl.load(table + offset, mask=counted[:, None, None] & inside[None, :, :], other=0.0)
+        offset, mask = _offsets(row, valid, first, groups, width, GROUPS)
+        return tl.reshape(tl.load(table + offset, mask=mask, other=0.0), (ANSWERS, GROUPS, WIDTH))
+    else:  # noqa: RET505 (Triton needs both returns in one statement)
+        offset = row[:, None, None] + ((first + group) * width)[None, :, None] + column[None, None, :]
+        return tl.load(table + offset, mask=valid[:, None, None] & inside[None, :, :], other=0.0)
 
 
 @triton.jit  # type: ignore[untyped-decorator]
@@ -58,31 +59,31 @@ def forward(  # type: ignore[no-untyped-def]
     GROUPS: tl.constexpr,
     WIDTH: tl.constexpr,
 ):
-    """Dot products, or sums of distances by group, of a query and its answers."""
+    """Dot products, or sums of the distances of groups, of a query and its candidates."""
     query = tl.program_id(0).to(tl.int64)
     answer = tl.program_id(1) * ANSWERS + tl.arange(0, ANSWERS)
-    group, place = tl.arange(0, GROUPS), tl.arange(0, WIDTH)
-    counted = answer < answers
+    group, column = tl.arange(0, GROUPS), tl.arange(0, WIDTH)
+    valid = answer < answers
     size = groups * width
-    row = tl.load(rows + query * answers + answer, mask=counted, other=0) * size
+    row = tl.load(rows + query * answers + answer, mask=valid, other=0) * size
     total = tl.zeros([ANSWERS], dtype=tl.float32)
     for first in range(0, groups, GROUPS):
-        inside = ((first + group) < groups)[:, None] & (place < width)[None, :]
-        own = (first + group)[:, None] * width + place[None, :]
-        vector = _loaded(table, row, counted, first, group, place, inside, groups, width, ANSWERS, GROUPS, WIDTH)
+        inside = ((first + group) < groups)[:, None] & (column < width)[None, :]
+        own = (first + group)[:, None] * width + column[None, :]
+        vector = _load(table, row, valid, first, group, column, inside, groups, width, ANSWERS, GROUPS, WIDTH)
         for number in range(projections):
             at = query * projections + number
             axis = tl.load(axes + at * size + own, mask=inside, other=0.0)
             share = tl.load(shares + at * groups + first + group, mask=(first + group) < groups, other=0.0)
             along = tl.sum(vector * axis[None, :, :], axis=2) * share[None, :]
             vector -= along[:, :, None] * axis[None, :, :]
-        asked = tl.load(queries + query * size + own, mask=inside, other=0.0)
+        query_row = tl.load(queries + query * size + own, mask=inside, other=0.0)
         if is_dot:
-            total += tl.sum(tl.sum(vector * asked[None, :, :], axis=2), axis=1)
+            total += tl.sum(tl.sum(vector * query_row[None, :, :], axis=2), axis=1)
         else:
-            apart = asked[None, :, :] - vector
-            total += tl.sum(tl.sqrt(tl.sum(apart * apart, axis=2)), axis=1)
-    tl.store(scores + query * answers + answer, total, mask=counted)
+            difference = query_row[None, :, :] - vector
+            total += tl.sum(tl.sqrt(tl.sum(difference * difference, axis=2)), axis=1)
+    tl.store(scores + query * answers + answer, total, mask=valid)
 
 
 @triton.jit  # type: ignore[untyped-decorator]
@@ -92,11 +93,11 @@ def backward(  # type: ignore[no-untyped-def]
     rows,
     axes,
     shares,
-    slopes,
-    query_slope,
-    table_slope,
-    axis_slope,
-    share_slope,
+    gradients,
+    query_gradient,
+    table_gradient,
+    axis_gradient,
+    share_gradient,
     answers: tl.constexpr,
     groups: tl.constexpr,
     width: tl.constexpr,
@@ -106,22 +107,22 @@ def backward(  # type: ignore[no-untyped-def]
     GROUPS: tl.constexpr,
     WIDTH: tl.constexpr,
 ):
-    """The slopes of everything that the scores depend on; those of the table are added to what is there."""
+    """Gradients of queries, table, axes and shares; those of the table are added in column."""
     query = tl.program_id(0).to(tl.int64)
     first = tl.program_id(1) * GROUPS
-    group, place = tl.arange(0, GROUPS), tl.arange(0, WIDTH)
+    group, column = tl.arange(0, GROUPS), tl.arange(0, WIDTH)
     in_groups = (first + group) < groups
-    inside = in_groups[:, None] & (place < width)[None, :]
-    own = (first + group)[:, None] * width + place[None, :]
+    inside = in_groups[:, None] & (column < width)[None, :]
+    own = (first + group)[:, None] * width + column[None, :]
     size = groups * width
-    asked = tl.load(queries + query * size + own, mask=inside, other=0.0)
+    query_row = tl.load(queries + query * size + own, mask=inside, other=0.0)
     of_query = tl.zeros([GROUPS, WIDTH], dtype=tl.float32)
     for start in range(0, answers, ANSWERS):
         answer = start + tl.arange(0, ANSWERS)
-        counted = answer < answers
-        row = tl.load(rows + query * answers + answer, mask=counted, other=0) * size
-        slope = tl.load(slopes + query * answers + answer, mask=counted, other=0.0)
-        vector = _loaded(table, row, counted, first, group, place, inside, groups, width, ANSWERS, GROUPS, WIDTH)
+        valid = answer < answers
+        row = tl.load(rows + query * answers + answer, mask=valid, other=0) * size
+        gradient = tl.load(gradients + query * answers + answer, mask=valid, other=0.0)
+        vector = _load(table, row, valid, first, group, column, inside, groups, width, ANSWERS, GROUPS, WIDTH)
         for number in range(projections):
             at = query * projections + number
             axis = tl.load(axes + at * size + own, mask=inside, other=0.0)
@@ -129,36 +130,36 @@ def backward(  # type: ignore[no-untyped-def]
             along = tl.sum(vector * axis[None, :, :], axis=2) * share[None, :]
             vector -= along[:, :, None] * axis[None, :, :]
         if is_dot:
-            of_query += tl.sum(slope[:, None, None] * vector, axis=0)
-            of_vector = slope[:, None, None] * asked[None, :, :]
+            of_query += tl.sum(gradient[:, None, None] * vector, axis=0)
+            of_vector = gradient[:, None, None] * query_row[None, :, :]
         else:
-            apart = asked[None, :, :] - vector
-            squared = tl.sum(apart * apart, axis=2)
-            steep = tl.where(squared > 0, slope[:, None] / tl.sqrt(squared), 0.0)
-            towards = apart * steep[:, :, None]
-            of_query += tl.sum(towards, axis=0)
-            of_vector = -towards
+            difference = query_row[None, :, :] - vector
+            squared = tl.sum(difference * difference, axis=2)
+            scale = tl.where(squared > 0, gradient[:, None] / tl.sqrt(squared), 0.0)
+            direction = difference * scale[:, :, None]
+            of_query += tl.sum(direction, axis=0)
+            of_vector = -direction
         for step in range(projections):
-            # Backwards: a projection that leaves something over can be undone.
+            # In reverse order: a projection with a share below 1 can be inverted.
             at = query * projections + projections - 1 - step
             axis = tl.load(axes + at * size + own, mask=inside, other=0.0)
             share = tl.load(shares + at * groups + first + group, mask=in_groups, other=0.0)
             along = tl.sum(vector * axis[None, :, :], axis=2) / (1 - share[None, :])
             vector += (along * share[None, :])[:, :, None] * axis[None, :, :]
-            pull = tl.sum(of_vector * axis[None, :, :], axis=2)
-            of_share = -tl.sum(along * pull, axis=0)
-            of_axis = -share[:, None] * tl.sum(along[:, :, None] * of_vector + pull[:, :, None] * vector, axis=0)
-            place_of_share = share_slope + at * groups + first + group
-            tl.store(place_of_share, tl.load(place_of_share, mask=in_groups, other=0.0) + of_share, mask=in_groups)
-            place_of_axis = axis_slope + at * size + own
-            tl.store(place_of_axis, tl.load(place_of_axis, mask=inside, other=0.0) + of_axis, mask=inside)
-            of_vector -= (pull * share[None, :])[:, :, None] * axis[None, :, :]
+            component = tl.sum(of_vector * axis[None, :, :], axis=2)
+            of_share = -tl.sum(along * component, axis=0)
+            of_axis = -share[:, None] * tl.sum(along[:, :, None] * of_vector + component[:, :, None] * vector, axis=0)
+            share_pointer = share_gradient + at * groups + first + group
+            tl.store(share_pointer, tl.load(share_pointer, mask=in_groups, other=0.0) + of_share, mask=in_groups)
+            axis_pointer = axis_gradient + at * size + own
+            tl.store(axis_pointer, tl.load(axis_pointer, mask=inside, other=0.0) + of_axis, mask=inside)
+            of_vector -= (component * share[None, :])[:, :, None] * axis[None, :, :]
         if width == WIDTH:
-            offset, there = _flat(row, counted, first, groups, width, GROUPS)
+            offset, mask = _offsets(row, valid, first, groups, width, GROUPS)
             flat = tl.reshape(of_vector, (ANSWERS, GROUPS * WIDTH))
-            tl.atomic_add(table_slope + offset, flat, mask=there, sem="relaxed")
+            tl.atomic_add(table_gradient + offset, flat, mask=mask, sem="relaxed")
         else:
             offset = row[:, None, None] + own[None, :, :]
-            there = counted[:, None, None] & inside[None, :, :]
-            tl.atomic_add(table_slope + offset, of_vector, mask=there, sem="relaxed")
-    tl.store(query_slope + query * size + own, of_query, mask=inside)
+            mask = valid[:, None, None] & inside[None, :, :]
+            tl.atomic_add(table_gradient + offset, of_vector, mask=mask, sem="relaxed")
+    tl.store(query_gradient + query * size + own, of_query, mask=inside)

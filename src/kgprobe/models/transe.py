@@ -1,4 +1,4 @@
-"""TransE (Bordes et al. 2013): a relation moves the head to the tail."""
+"""TransE (Bordes et al. 2013): a relation translates the head to the tail."""
 
 from __future__ import annotations
 
@@ -15,11 +15,9 @@ from kgprobe.predict.scorers import GroupNorm, Side
 
 @dataclass(frozen=True)
 class TransEOptions:
-    """The settings of TransE."""
-
-    dimension: int = option(128, "coordinates of a vector", least=1)
-    gamma: float = option(9.0, "margin: the score of a fact that fits exactly", above=0)
-    norm: int = option(1, "of distances: 1 for the sum of all differences, 2 for a straight line", choices=(1, 2))
+    dimension: int = option(128, "coordinates of an embedding", least=1)
+    gamma: float = option(9.0, "margin: the score of a triple at distance 0", above=0)
+    norm: int = option(1, "norm of the distance: 1 for L1, 2 for L2", choices=(1, 2))
 
 
 class TransE(EmbeddingModel):
@@ -27,19 +25,15 @@ class TransE(EmbeddingModel):
 
     Options = TransEOptions
 
-    def __init__(self, sizes: Sizes, options: TransEOptions, noise: RandomStreams) -> None:
+    def __init__(self, sizes: Sizes, options: TransEOptions, streams: RandomStreams) -> None:
         super().__init__()
-        self.noise = noise
+        self.streams = streams
         self.similarity = GroupNorm(1 if options.norm == 1 else None, options.gamma)
         bound = (options.gamma + 2) / options.dimension
-        self.entity = uniform(noise, (sizes.entities, options.dimension), bound)
-        self.relation = uniform(noise, (sizes.relations, options.dimension), bound)
+        self.entity = uniform(streams, (sizes.entities, options.dimension), bound)
+        self.relation = uniform(streams, (sizes.relations, options.dimension), bound)
 
     def encode(self, side: Side, given: Tensor, relation: Tensor) -> Tensor:
-        """(h + r) for a tail; (t - r) for a head: both are as far from the answer."""
-        moved = rows(self.relation, relation)
-        return rows(self.entity, given) + (moved if side == "tail" else -moved)
-
-    def factors(self, head: Tensor, relation: Tensor, tail: Tensor) -> tuple[Tensor, ...]:
-        """The absolute values of the coordinates."""
-        return rows(self.entity, head).abs(), rows(self.relation, relation).abs(), rows(self.entity, tail).abs()
+        """(h + r) for a tail query, (t - r) for a head query."""
+        translation = rows(self.relation, relation)
+        return rows(self.entity, given) + (translation if side == "tail" else -translation)

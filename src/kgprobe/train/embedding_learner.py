@@ -222,7 +222,7 @@ def build_model(settings: Settings, graph: KnowledgeGraph, device: torch.device)
     noise = RandomStreams(settings.seeds, "cpu")
     noise.reseed(-1)
     model = build(settings.model, Sizes(graph.num_entities, relations), settings.options, noise)
-    model.noise = RandomStreams(settings.seeds, device)
+    model.streams = RandomStreams(settings.seeds, device)
     return model.to(device)
 
 
@@ -257,7 +257,7 @@ class EmbeddingLearner:
     def __init__(self, settings: Settings, graph: KnowledgeGraph, device: torch.device) -> None:
         self.settings, self.graph = settings, graph
         self.model = build_model(settings, graph, device)
-        self.noise = self.model.noise
+        self.noise = self.model.streams
         self.optimiser = Optimiser(settings, self.model)
         self.objective = objective_of(settings, graph)
         self.queries = self._queries(device)

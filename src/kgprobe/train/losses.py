@@ -270,7 +270,7 @@ class NegativeSampling:
 
     def __call__(self, model: EmbeddingModel, asked: TrainingQueries) -> Tensor:
         """The losses of the queries against fresh draws."""
-        drawn = model.noise.integers(self.entities, (asked.given.shape[1], self.negatives))
+        drawn = model.streams.integers(self.entities, (asked.given.shape[1], self.negatives))
         counted = ~asked.known.contain(asked.pair, drawn)
         candidates = torch.cat([asked.target[..., None], drawn], -1)
         scores = model.score_some(asked.side, asked.given, asked.relation, candidates)

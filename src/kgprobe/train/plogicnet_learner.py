@@ -17,11 +17,11 @@ from kgprobe.models.markov_learning import (
     Annotate,
     Learning,
     Logic,
-    believed,
-    hidden_facts,
+    adjacency_with,
+    hidden_triples,
     learn,
     probabilities,
-    worth_weighing,
+    select_rules,
 )
 from kgprobe.models.markov_network import WeightPrior
 from kgprobe.models.plogicnet import PLogicNet, PLogicNetOptions
@@ -76,7 +76,7 @@ class Reasoner:
 
     def __init__(self, options: PLogicNetOptions, graph: KnowledgeGraph) -> None:
         self.options, self.graph = options, graph
-        self._known = believed(graph, _NONE)
+        self._known = adjacency_with(graph, _NONE)
         self._learning = Learning(options.combine, WeightPrior(options.prior, options.weight_steps))
         self._last: tuple[bytes, list[Logic]] = (b"", [])
 
@@ -87,7 +87,7 @@ class Reasoner:
     def next(self, last: Logic, annotate: Annotate | None, progress: Callable[[str], None]) -> Iterator[Logic]:
         """What can be believed after that, for each threshold of facts and each of rules."""
         for least in self.options.fact_threshold:
-            hidden = hidden_facts(last.network, last.found, self._known, least)
+            hidden = hidden_triples(last.network, last.conclusions, self._known, least)
             yield from self._concluded(hidden, annotate, progress)
 
     def _concluded(
@@ -106,10 +106,10 @@ class Reasoner:
         self, hidden: NDArray[np.int32], annotate: Annotate, progress: Callable[[str], None]
     ) -> Iterator[Logic]:
         progress("mining")
-        options, grounder = self.options, Grounder(believed(self.graph, hidden))
+        options, grounder = self.options, Grounder(adjacency_with(self.graph, hidden))
         mined = mine(grounder.adjacency, length=options.rule_length, reverse=options.reverse, most=options.long_rules)
         for least in options.rule_threshold:
-            rules = worth_weighing(mined, least, options.groundings)
+            rules = select_rules(mined, least, options.groundings)
             network, found = learn(rules, grounder, self._learning, annotate, lambda: progress("weighing rules"))
             yield Logic(hidden, grounder, network, found)
 
@@ -212,7 +212,7 @@ class PLogicNetRun:
         self.learner = self._new_learner()
 
     def _with(self, logic: Logic, embedding: Scorer) -> PLogicNet:
-        return PLogicNet(embedding, logic.network, logic.found, logic.grounder, self.options, logic_weight=1.0)
+        return PLogicNet(embedding, logic.network, logic.conclusions, logic.grounder, self.options, logic_weight=1.0)
 
     def _new_learner(self) -> EmbeddingLearner:
         """A TransE that knows nothing yet of the facts that are believed."""
@@ -257,7 +257,7 @@ def open_run(
         weight = float(tensors[LOGIC_WEIGHT])
     except KeyError as missing:
         raise DataError(f"these are not the weights of {settings.model}", [f"there is no {missing}"]) from None
-    return PLogicNet(embedding, logic.network, logic.found, logic.grounder, settings.options, weight)
+    return PLogicNet(embedding, logic.network, logic.conclusions, logic.grounder, settings.options, weight)
 
 
 class PLogicNetLearner:

@@ -13,7 +13,7 @@ import pytest
 import kgprobe as kp
 from kgprobe.models.rules.explanations import SORTS, Answers, Explainer, RuleScorer, rule_rows
 from kgprobe.models.rules.rule_statistics import Measure
-from kgprobe.models.rules.rule_table import NO_ATOM, Rules, path_facts, rule_text
+from kgprobe.models.rules.rule_table import NO_ATOM, Rules, path_triples, rule_text
 from kgprobe.models.rules.written_queries import WrittenQuery
 from kgprobe.predict.scorers import SIDES
 from kgprobe.train.learners import trained_run
@@ -25,7 +25,7 @@ from trainings import trained
 
 every_model = pytest.mark.parametrize("model", MODELS)
 
-GRANDCHILD, _, GRANDPARENT = next(fact for fact in family().triples("test").tolist() if fact[1] == 3)
+GRANDCHILD, _, GRANDPARENT = next(triple for triple in family().triples("test").tolist() if triple[1] == 3)
 
 QUESTIONS = {
     "a child": WrittenQuery("tail", 3, 0),
@@ -57,13 +57,13 @@ def test_ranks_are_those_of_the_engine_for_every_candidate(model: str, question:
         (question.given, own.entity) if question.side == "tail" else (own.entity, question.given)
         for own in found.answers
     ]
-    facts = [[head, question.relation, tail] for head, tail in ends]
-    ranks = kp.rank(kept_run(model).run, graph, triples=facts, sides=question.side)
+    triples = [[head, question.relation, tail] for head, tail in ends]
+    ranks = kp.rank(kept_run(model).run, graph, triples=triples, sides=question.side)
     assert [answer.rank for answer in found.answers] == ranks.rank.tolist()
     assert [answer.ties for answer in found.answers] == ranks.ties.tolist()
     assert [answer.candidates for answer in found.answers] == ranks.candidates.tolist()
-    for answer, fact in zip(found.answers, facts, strict=True):
-        assert answer.known == tuple(split for split, own in graph.splits.items() if fact in own.tolist())
+    for answer, triple in zip(found.answers, triples, strict=True):
+        assert answer.known == tuple(split for split, own in graph.splits.items() if triple in own.tolist())
 
 
 @every_model
@@ -84,23 +84,23 @@ def test_scores_fall_and_are_the_sum_of_their_parts(model: str, question: Writte
 def test_a_rule_leads_to_an_answer_along_as_many_paths_as_there_are(model: str, question: WrittenQuery) -> None:
     explainer, graph = _explainer(model), family()
     world = World(explainer.scorer.grounder.adjacency.triples.tolist(), graph.num_entities, graph.num_relations)
-    stated = {tuple(fact) for fact in graph.triples("train").tolist()}
+    stated = {tuple(triple) for triple in graph.triples("train").tolist()}
     asked = question.relation + (graph.num_relations if question.side == "head" else 0)
     rules, names = explainer.rules, graph.relation_label(range(graph.num_relations))
     texts = {rule_text(rules, int(i), names.__getitem__): i for i in np.flatnonzero(rules.head == asked)}
     seen = 0
     for answer in _all(model, question).answers:
-        own = world.fact(question.given, asked, answer.entity)
-        without = own if model == "plogicnet" else None  # which never lets a fact speak for itself
+        own = world.triple(question.given, asked, answer.entity)
+        without = own if model == "plogicnet" else None  # which never lets a triple speak for itself
         for reason in answer.reasons:
             body = [int(atom) for atom in rules.body[texts[reason.rule]] if atom != NO_ATOM]
             assert reason.paths == world.ends(body, question.given, without)[answer.entity]
             assert reason.alone == explainer.weights[texts[reason.rule]]
-            facts = [_fact(part) for part in re.split(r"(?<=\)), (?!of\()", reason.path)]
-            assert len(facts) == len(body)
-            for fact, inferred in facts:
-                assert fact in world.facts
-                assert inferred == (fact not in stated)
+            triples = [_fact(part) for part in re.split(r"(?<=\)), (?!of\()", reason.path)]
+            assert len(triples) == len(body)
+            for triple, inferred in triples:
+                assert triple in world.triples
+                assert inferred == (triple not in stated)
             seen += 1
     assert seen > 0
 
@@ -165,9 +165,9 @@ def test_graphs_that_leave_little_to_reason_with_are_explained(model: str, lacki
     for side in SIDES:
         asked = WrittenQuery(side, 7, graph.num_relations - 1)
         found = Explainer(scorer, graph).answers(asked, [6], top=1)
-        facts = [[7, asked.relation, 6] if side == "tail" else [6, asked.relation, 7]]
+        triples = [[7, asked.relation, 6] if side == "tail" else [6, asked.relation, 7]]
         own = next(answer for answer in found.answers if answer.entity == 6)
-        assert [own.rank] == kp.rank(scorer, graph, triples=facts, sides=side).rank.tolist()
+        assert [own.rank] == kp.rank(scorer, graph, triples=triples, sides=side).rank.tolist()
         assert all(reason.path for answer in found.answers for reason in answer.reasons)
 
 
@@ -178,14 +178,14 @@ def _relation(number: int) -> str:
 @every_model
 def test_every_rule_is_listed_once_with_its_weight_for_each_side(model: str) -> None:
     scorer, graph = kept_run(model).scorer, family()
-    rules, wanted = scorer.rules, {}
+    rules, expected = scorer.rules, {}
     for i, weight in enumerate(scorer.weights):
         side = "tail weight" if rules.head[i] < graph.num_relations else "head weight"
-        wanted.setdefault(rule_text(rules, i, _relation), {})[side] = weight
+        expected.setdefault(rule_text(rules, i, _relation), {})[side] = weight
     rows = rule_rows(scorer, graph, top=10_000)
-    assert len(rows) == len(wanted) == len({row["rule"] for row in rows})
+    assert len(rows) == len(expected) == len({row["rule"] for row in rows})
     for row in rows:
-        own = wanted[row["rule"]]
+        own = expected[row["rule"]]
         assert (row["tail weight"], row["head weight"]) == (own.get("tail weight"), own.get("head weight"))
         assert row["predicts"] == {("tail weight",): "tail", ("head weight",): "head"}.get(tuple(own), "both")
         assert row["rule"].startswith(f"{row['relation']}(x, y) <- ")
@@ -219,7 +219,7 @@ def test_support_and_confidence_are_those_of_plain_loops(model: str) -> None:
         body = [int(atom) for atom in rules.body[i] if atom != NO_ATOM]
         support, pairs, _, _ = world.statistics(3, body)
         row = rows[rule_text(rules, int(i), _relation)]
-        if model == "rnnlogic":  # the other one has counted before it believed more facts
+        if model == "rnnlogic":  # the other one has counted before it believed more triples
             assert (row["support"], row["confidence"]) == (support, pytest.approx(support / pairs))
         checked += 1
     assert checked == 6
@@ -238,7 +238,7 @@ def test_rules_that_nobody_has_measured_are_measured_before_they_are_shown(sort:
     assert any(row["support"] for row in rows[0])
 
 
-def test_a_path_is_the_facts_of_the_rule_as_it_is_read() -> None:
+def test_a_path_is_the_triples_of_the_rule_as_it_is_read() -> None:
     scorer, graph = kept_run("rnnlogic").scorer, family()
     world = World(graph.triples("train").tolist(), graph.num_entities, graph.num_relations)
     rules, read = scorer.rules, 0
@@ -247,10 +247,10 @@ def test_a_path_is_the_facts_of_the_rule_as_it_is_read() -> None:
         path = next((path for x in range(graph.num_entities) for path in world.paths(body, x)), None)
         if path is None:
             continue
-        facts = path_facts(rules, i, path)
-        assert set(facts) <= world.facts
+        triples = path_triples(rules, i, path)
+        assert set(triples) <= world.triples
         text = rule_text(rules, i, _relation)
         relations = [part.split("(")[0] for part in text.split(" <- ")[1].replace("), ", ")\n").split("\n")]
-        assert [_relation(relation) for _, relation, _ in facts] == relations
+        assert [_relation(relation) for _, relation, _ in triples] == relations
         read += 1
     assert read > 20

@@ -57,16 +57,16 @@ def test_paths_are_those_that_loops_find(world: World, data: st.DataObject, memo
 
 @given(worlds(), st.data(), st.sampled_from([1, 1 << 30]))
 @settings(max_examples=150)
-def test_paths_through_a_fact_are_those_that_go_when_it_goes(world: World, data: st.DataObject, memory: int) -> None:
+def test_paths_through_a_triple_are_those_that_go_when_it_goes(world: World, data: st.DataObject, memory: int) -> None:
     head = data.draw(st.integers(0, 2 * world.relations - 1))
     rules = some_rules(world, data, head)
-    facts = data.draw(st.permutations(world.answers(head)))
-    x, y = np.array(facts, dtype=np.int64).reshape(-1, 2).T
+    triples = data.draw(st.permutations(world.answers(head)))
+    x, y = np.array(triples, dtype=np.int64).reshape(-1, 2).T
     found = Grounder(world.adjacency, memory).through(rules, x, y)
     well_formed(found)
     expected = [
-        by_candidate([world.ends(body, x) - world.ends(body, x, world.fact(x, head, y)) for body in bodies(rules)])
-        for x, y in facts
+        by_candidate([world.ends(body, x) - world.ends(body, x, world.triple(x, head, y)) for body in bodies(rules)])
+        for x, y in triples
     ]
     assert listed(found) == expected
 
@@ -87,13 +87,13 @@ def test_a_self_loop_is_taken_out_once_however_often_it_is_passed(body: list[int
     assert {entity: rules[0] for entity, rules in listed(found)[0].items()} == expected
 
 
-def test_the_opposite_fact_stays() -> None:
-    """(1, 0, 0) is a fact of its own: it supports (0, 0, 1) by symmetry."""
+def test_the_opposite_triple_stays() -> None:
+    """(1, 0, 0) is a triple of its own: it supports (0, 0, 1) by symmetry."""
     found = Grounder(LOOP.adjacency).through(Rules.from_bodies(1, [0], [[1]]), np.array([0]), np.array([1]))
     assert listed(found) == [{}]
 
 
-def test_what_is_no_fact_takes_nothing_away() -> None:
+def test_what_is_no_triple_takes_nothing_away() -> None:
     found = Grounder(LOOP.adjacency).through(Rules.from_bodies(1, [0], [[0]]), np.array([1]), np.array([1]))
     assert listed(found) == [{}]
 
@@ -116,5 +116,5 @@ def test_neither_rules_nor_rows_are_needed() -> None:
 
 
 def test_rules_of_several_relations_are_refused() -> None:
-    with pytest.raises(UsageError, match="several relations"):
+    with pytest.raises(UsageError, match="different heads"):
         Grounder(LOOP.adjacency).paths(Rules.from_bodies(1, [0, 1], [[0], [0]]), np.array([0]))

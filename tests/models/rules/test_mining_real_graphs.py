@@ -8,7 +8,7 @@ from kgprobe.models.rules.groundings import Grounder, Grounding
 from kgprobe.models.rules.mining import mine
 from kgprobe.models.rules.paths import Adjacency
 
-# Found by another miner, which tells candidates with a supporting fact and those of precision 0.1 apart.
+# Found by another miner, which tells candidates with a supporting triple and those of precision 0.1 apart.
 FOUND_ELSEWHERE = {"umls": (2863, 1193, 358, 110), "kinship": (2985, 507, 103, 24), "family": (192, 74, 26, 22)}
 
 
@@ -29,7 +29,7 @@ def test_as_many_rules_as_another_miner_finds(data: Path, name: str) -> None:
 
 
 def test_one_rule_of_wn18rr_is_supported_by_loops_alone(data: Path) -> None:
-    # The other miner, which lets a fact support itself, finds 124 of two relations.
+    # The other miner, which lets a triple support itself, finds 124 of two relations.
     rules = mine(adjacency(data, "wn18rr"), length=2, reverse=False)
     assert np.count_nonzero(rules.length == 2) == 123
     assert np.count_nonzero((rules.length == 2) & (rules.precision >= 0.1)) == 15
@@ -37,12 +37,12 @@ def test_one_rule_of_wn18rr_is_supported_by_loops_alone(data: Path) -> None:
 
 
 @pytest.mark.parametrize("name", [pytest.param("umls", marks=pytest.mark.slow), "kinship"])
-def test_paths_are_products_of_dense_matrices_and_go_with_their_fact(data: Path, name: str) -> None:
+def test_paths_are_products_of_dense_matrices_and_go_with_their_triple(data: Path, name: str) -> None:
     graph = adjacency(data, name)
     relation = int(np.bincount(graph.triples[:, 1]).argmax())
-    rules = mine(graph, length=3, facts=50).of(relation)
+    rules = mine(graph, length=3, triples=50).of(relation)
     rules = rules.at(np.random.default_rng(0).permutation(len(rules))[:150])
-    x, y = (own[:20].astype(np.int64) for own in graph.facts(relation))
+    x, y = (own[:20].astype(np.int64) for own in graph.pairs(relation))
     grounder = Grounder(graph)
     kept, through = grounder.paths(rules, x), grounder.through(rules, x, y)
     dense = np.stack([graph.of(atom).toarray().astype(np.float64) for atom in range(2 * graph.relations)])

@@ -33,7 +33,7 @@ def test_a_sample_of_beginnings_stands_for_all() -> None:
 
 def test_a_sampled_confidence_is_a_share() -> None:
     """Support and pairs are seen from the same beginnings: there is never more of the one than of the other."""
-    always = World([fact for x in range(9) for fact in ((x, 0, 9), (x, 1, 9))], entities=10, relations=2)
+    always = World([triple for x in range(9) for triple in ((x, 0, 9), (x, 1, 9))], entities=10, relations=2)
     rules = Rules.from_bodies(2, [0], [[1, 3, 1]])
     sampled = Measure(always.adjacency, starts=2).of(rules)
     assert sampled.confidence.tolist() == [1.0]

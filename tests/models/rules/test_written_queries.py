@@ -17,7 +17,7 @@ WORDS = Vocabulary(GRAPH)
 
 
 @pytest.mark.parametrize(
-    ("text", "wanted"),
+    ("text", "expected"),
     [
         ("Ada, child of, ?", WrittenQuery("tail", 0, 0)),
         ("?, child of, Ada", WrittenQuery("head", 0, 0)),
@@ -32,21 +32,21 @@ WORDS = Vocabulary(GRAPH)
         ("6, 1, ?", WrittenQuery("tail", 6, 1)),
     ],
 )
-def test_a_query_is_read(text: str, wanted: WrittenQuery) -> None:
-    assert WORDS.question(text) == wanted
+def test_a_query_is_read(text: str, expected: WrittenQuery) -> None:
+    assert WORDS.question(text) == expected
 
 
 @pytest.mark.parametrize(
     "text", ["", "Ada", "Ada, child of", "Ada, child of, Byron", "?, child of, ?", "Ada\tchild of"]
 )
 def test_what_is_no_query_is_refused(text: str) -> None:
-    with pytest.raises(UsageError, match="is no query") as error:
+    with pytest.raises(UsageError, match="invalid query") as error:
         WORDS.question(text)
     assert "head, relation, ?" in error.value.remedy
 
 
 def test_what_is_not_known_is_told_with_what_is_nearest() -> None:
-    with pytest.raises(UsageError, match="cannot be asked of names") as error:
+    with pytest.raises(UsageError, match="for graph names") as error:
         WORDS.question("Adda, child off, ?")
     assert error.value.problems == [
         "'Adda' is no known entity; nearest: Ada",

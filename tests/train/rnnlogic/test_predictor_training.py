@@ -19,7 +19,7 @@ from kgprobe.train.rnnlogic.predictor_training import Chunk, RulePrior, fact_los
 from kgprobe.train.rnnlogic.rnnlogic_learner import RNNLogicLearner
 from kgprobe.train.setting_sources import from_values
 from kgprobe.train.settings import Settings, resolve
-from rnnlogic_oracle import adjacency_of, dense_losses, every_rule, random_facts, random_model
+from rnnlogic_oracle import adjacency_of, dense_losses, every_rule, random_model, random_triples
 from rule_trainings import family, quick_rules
 from trainings import CPU, one_thread
 
@@ -54,7 +54,7 @@ KINDS = [
     ("seed", "kind"), list(enumerate(KINDS)), ids=["-".join(map(str, kind.values())) for kind in KINDS]
 )
 def test_the_loss_and_its_gradients_are_those_of_brute_force(seed: int, kind: dict) -> None:
-    facts, entities = random_facts(seed), 9
+    facts, entities = random_triples(seed), 9
     rules = every_rule(2, seed=seed)
     model = random_model(rules, entities, seed, **KINDS[seed])
     wanted = dense_losses(model, facts, entities, rules)
@@ -73,7 +73,7 @@ def test_the_loss_and_its_gradients_are_those_of_brute_force(seed: int, kind: di
 
 
 def test_facts_that_are_left_out_are_answers_all_the_same() -> None:
-    facts, entities = random_facts(3), 9
+    facts, entities = random_triples(3), 9
     rules = every_rule(2, seed=3)
     model = random_model(rules, entities, bias="entity")
     wanted = dense_losses(model, facts, entities, rules)
@@ -85,7 +85,7 @@ def test_facts_that_are_left_out_are_answers_all_the_same() -> None:
 
 
 def test_scores_too_large_for_an_exponential_give_a_loss() -> None:
-    facts, entities = random_facts(5), 9
+    facts, entities = random_triples(5), 9
     every = every_rule(2, seed=5)
     rules = every.at((every.body % 2 != every.head[:, None] % 2).all(1) & (every.length > 1))
     model = random_model(rules, entities, predictor="linear", counts="count", bias="entity")
@@ -101,7 +101,7 @@ def test_scores_too_large_for_an_exponential_give_a_loss() -> None:
 
 
 def test_without_rules_the_base_is_all_there_is() -> None:
-    facts, entities = random_facts(0), 9
+    facts, entities = random_triples(0), 9
     rules = Rules.empty(2)
     model = random_model(rules, entities, bias="answer")
     wanted = dense_losses(model, facts, entities, rules)

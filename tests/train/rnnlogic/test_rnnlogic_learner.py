@@ -9,7 +9,7 @@ import torch
 
 from kgprobe.errors import DataError, UsageError
 from kgprobe.graph import KnowledgeGraph
-from kgprobe.models.rnnlogic_scorer import Beside
+from kgprobe.models.rnnlogic_scorer import WeightedSum
 from kgprobe.predict import rank
 from kgprobe.train.checkpoints import copied
 from kgprobe.train.embedding_learner import EmbeddingLearner
@@ -116,7 +116,7 @@ def test_the_weight_of_the_embedding_is_the_one_that_validation_facts_like_best(
     embedding = {"embedding_dimension": 3, "embedding_epochs": 20, "embedding_batch": 16, "embedding_weights": grid}
     learner = learned(settings_of(**embedding, epochs=23, em_iterations=1, seeds=(3,), select=("MRR",)), 23)
     chosen = learner.run(0)
-    each = (Beside(chosen.first, chosen.second, weight) for weight in grid)
+    each = (WeightedSum(chosen.first, chosen.second, weight) for weight in grid)
     ranks = [rank(one, small_graph(), split="valid", filter="train+valid").rank for one in each]
     scores = [(1 / own).mean() for own in ranks]
     assert len(set(scores)) == 3

@@ -13,7 +13,7 @@ from kgprobe.models.rules.groundings import Grounder
 from kgprobe.models.rules.rule_table import Rules
 from kgprobe.train.rnnlogic.grounded_queries import Amount, ground_queries
 from kgprobe.train.rnnlogic.rule_search import RuleSearch, explained
-from rnnlogic_oracle import adjacency_of, dense_counts, every_rule, random_facts, random_model
+from rnnlogic_oracle import adjacency_of, dense_counts, every_rule, random_model, random_triples
 
 ENTITIES = 9
 
@@ -21,7 +21,7 @@ ENTITIES = 9
 @pytest.mark.parametrize("counts", ["count", "log"])
 @pytest.mark.parametrize("most", [1, 10_000])
 def test_shares_are_those_of_brute_force(counts: str, most: int) -> None:
-    facts, rules = random_facts(2, ENTITIES), every_rule(2, share=0.1, seed=2)
+    facts, rules = random_triples(2, ENTITIES), every_rule(2, share=0.1, seed=2)
     model = random_model(rules, ENTITIES, predictor="linear", counts=counts, bias="none")
     weight = model.rule.detach().numpy()[:, 0]
     transform = np.log1p if counts == "log" else np.asarray

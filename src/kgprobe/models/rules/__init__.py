@@ -1,1 +1,1 @@
-"""Logical rules over the relations of a graph: found, counted and read."""
+"""Logical rules: mining, statistics, grounding and explanations."""

@@ -1,11 +1,11 @@
-"""Explain answers of rule-based models: their ranks, the parts of their scores, and the rules behind them."""
+"""Explain the predictions of rule-based models: rules by relation, and the rules behind the scores of candidates."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from textwrap import indent
-from typing import Any, Protocol, TypeAlias, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,28 +14,22 @@ from kgprobe.arrays import AnyInts, Floats, find, pair_keys
 from kgprobe.graph import KnowledgeGraph
 from kgprobe.models.rules.groundings import Grounder
 from kgprobe.models.rules.rule_statistics import Measure
-from kgprobe.models.rules.rule_table import NO_ATOM, Rules, path_facts, rule_text
+from kgprobe.models.rules.rule_table import NO_ATOM, Rules, path_triples, rule_text
 from kgprobe.models.rules.written_queries import WrittenQuery
 from kgprobe.predict.scorers import Side, as_array
 
 
 @dataclass(frozen=True, eq=False)
 class Explanation:
-    """Why a candidate of a query has its score.
+    """The parts of the score of a candidate.
 
     Attributes:
         candidate: The entity.
-        score: Its score, as it is ranked.
-        parts: What the score is the sum of, by name: "rules", "bias", "embedding" and the like.
-        rule: The rules that lead to the candidate, by their place among the rules of the model, the strongest first.
-        paths: Along how many paths each of them does.
+        score: Its score.
+        parts: The summands of the score by name: "rules", "bias", "embedding" and the like.
+        rule: Indices of the rules of the model that reach the candidate, by decreasing gain.
+        paths: Number of paths of each of them.
         gain: By how much the score would fall without each of them.
-
-    Example:
-        >>> parts = {"rules": 1.5, "bias": 0.5}
-        >>> why = Explanation(7, 2.0, parts, rule=np.array([3]), paths=np.array([1.0]), gain=np.array([1.5]))
-        >>> why.score == sum(why.parts.values())
-        True
     """
 
     candidate: int
@@ -48,45 +42,35 @@ class Explanation:
 
 @runtime_checkable
 class RuleScorer(Protocol):
-    """A `Scorer` that reaches its answers by rules, and can say by which."""
+    """A `Scorer` whose scores come from rules."""
 
     @property
     def rules(self) -> Rules:
-        """The rules it uses: a relation of the graph is concluded for tails, a reverse relation for heads."""
-        ...
+        """The rules; a head that is a relation of the graph predicts tails, a reverse relation heads."""
 
     @property
     def weights(self) -> NDArray[np.float64]:
-        """By how much one path of each rule alone moves the score of a candidate."""
-        ...
+        """The change in score by a single path of each rule alone."""
 
     @property
     def grounder(self) -> Grounder:
-        """What follows its rules, through all that the model holds true."""
-        ...
+        """Grounds the rules in all triples that the model takes as true."""
 
     def score(self, side: Side, given: AnyInts, relation: AnyInts) -> Any:
-        """The scores [queries, entities] of all entities as answers on the ``side`` of (given[i], relation[i])."""
-        ...
+        """Scores [queries, entities] of all entities as candidates on the ``side`` of (given[i], relation[i])."""
 
     def explain(self, side: Side, given: int, relation: int, candidates: AnyInts) -> list[Explanation]:
-        """Why candidates have their scores as answers on the ``side`` of (given, relation)."""
-        ...
+        """Explain the scores of candidates on the ``side`` of (given, relation)."""
 
 
-Key: TypeAlias = Callable[[Rules, Floats], NDArray[np.float64]]
-
-SORTS: Mapping[str, Key] = {
+# What rules can be sorted by: the larger weight of both sides, or a statistic of the training triples.
+SORTS: Mapping[str, Callable[[Rules, Floats], NDArray[np.float64]]] = {
     "weight": lambda rules, weight: np.fmax(weight[0], weight[1]),
     "confidence": lambda rules, weight: rules.confidence,
     "support": lambda rules, weight: rules.support,
 }
 
-"""What rules can be put in order by: the larger weight, or a statistic of the training facts."""
-
-_STARTS = 1_000
-
-"""From so many entities at most a body is followed to count what nobody has counted."""
+_STARTS = 1_000  # sample size for the statistics of rules that were not mined
 
 
 def rule_rows(
@@ -97,27 +81,26 @@ def rule_rows(
     sort: str = "weight",
     top: int = 20,
 ) -> list[dict[str, Any]]:
-    """The first rules of each relation, largest first.
+    """The first rules of each relation as rows of a table.
 
-    A rule that predicts tails and one that predicts heads may be the same when they are read, with a weight for each
-    side; they make one row.
+    A rule that predicts tails and its reverse that predicts heads make one row, with a weight for each side.
 
     Args:
         scorer: The model.
-        graph: Gives names.
-        relations: The relations that are wanted; None for all.
-        sort: What decides which rules are first; see `SORTS`.
-        top: How many rules of each relation.
+        graph: The graph, for names.
+        relations: The relations; None for all.
+        sort: What rules are sorted by, in decreasing order; see `SORTS`.
+        top: Number of rules of each relation.
     """
-    rules, weight = _upright(scorer.rules, scorer.weights)
-    wanted = np.arange(graph.num_relations) if relations is None else np.asarray(relations)
-    chosen = np.flatnonzero(np.isin(rules.head, wanted))
+    rules, weight = _by_side(scorer.rules, scorer.weights)
+    heads = np.arange(graph.num_relations) if relations is None else np.asarray(relations)
+    chosen = np.flatnonzero(np.isin(rules.head, heads))
     rules, weight = rules.at(chosen), weight[:, chosen]
     measure = Measure(scorer.grounder.adjacency, _STARTS)
     if sort != "weight":
         rules = _measured(rules, measure)
     value = SORTS[sort](rules, weight)
-    by_relation = (np.flatnonzero(rules.head == relation) for relation in wanted)
+    by_relation = (np.flatnonzero(rules.head == relation) for relation in heads)
     first = [own[np.argsort(-value[own], kind="stable")][:top] for own in by_relation]
     shown = np.concatenate([np.empty(0, np.int64), *first])
     rules, weight = _measured(rules.at(shown), measure), weight[:, shown]
@@ -125,24 +108,24 @@ def rule_rows(
 
 
 def _measured(rules: Rules, measure: Measure) -> Rules:
-    """The rules with the statistics that they do not have: a generator writes rules that nobody has counted."""
-    lacking = rules.pairs == 0
-    if not lacking.any():
+    """Add the statistics of rules that have none: those of a generator."""
+    missing = rules.pairs == 0
+    if not missing.any():
         return rules
-    found = measure.of(rules.at(lacking))
+    measured = measure.of(rules.at(missing))
     columns = {}
     for name in ("support", "pairs", "path_support", "paths"):
         columns[name] = getattr(rules, name).copy()
-        columns[name][lacking] = getattr(found, name)
+        columns[name][missing] = getattr(measured, name)
     return replace(rules, **columns)
 
 
-def _upright(rules: Rules, weights: NDArray[np.float64]) -> tuple[Rules, Floats]:
-    """The distinct rules as they are read, and their weights for tails and for heads: [2, rules], or no number."""
+def _by_side(rules: Rules, weights: NDArray[np.float64]) -> tuple[Rules, Floats]:
+    """The distinct rules of the graph's relations, and their weights for tails and for heads [2, rules], or NaN."""
     for_heads = rules.head >= rules.relations
-    turned = rules.reversed()
-    head = np.where(for_heads, turned.head, rules.head)
-    body = np.where(for_heads[:, None], turned.body, rules.body)
+    flipped = rules.reversed()
+    head = np.where(for_heads, flipped.head, rules.head)
+    body = np.where(for_heads[:, None], flipped.body, rules.body)
     _, first, which = np.unique(np.column_stack([head, body]), axis=0, return_index=True, return_inverse=True)
     weight = np.full((2, len(first)), np.nan)
     weight[for_heads.astype(int), which.ravel()] = weights
@@ -164,14 +147,14 @@ def _row(rules: Rules, weight: Floats, i: int, graph: KnowledgeGraph) -> dict[st
 
 @dataclass(frozen=True)
 class Reason:
-    """A rule that leads to a candidate.
+    """A rule that reaches a candidate.
 
     Attributes:
-        rule: The rule, as it is read.
-        paths: Along how many paths it does.
+        rule: The rule as text.
+        paths: Number of its paths.
         gain: By how much the score would fall without it.
         alone: By how much one of its paths alone would raise a score.
-        path: The facts along one of these paths.
+        path: The triples of one of these paths.
 
     Example:
         >>> rule, path = "uncle(x, y) <- brother(x, z), parent(z, y)", "brother(Bob, Eve), parent(Eve, Ada)"
@@ -193,23 +176,23 @@ class Reason:
 
 @dataclass(frozen=True, eq=False)
 class Answer:
-    """A candidate, and why it is where it is.
+    """A candidate with its rank, its score and the rules behind it.
 
     Attributes:
         entity: The candidate.
-        name: What it is called.
-        rank: Its filtered rank, as `kgprobe rank` gives it: the mean over those that have the same score.
-        ties: How many others have the same score.
-        candidates: How many there are, itself included.
+        name: Its name.
+        rank: Its filtered rank, as `kgprobe rank` computes it: the mean over ties.
+        ties: Number of other candidates with the same score.
+        candidates: Number of candidates, itself included.
         score: Its score.
-        parts: What the score is the sum of, by name.
+        parts: The summands of the score by name.
         known: The splits in which it is a known answer.
-        reasons: The strongest rules that lead to it.
-        more: How many other rules lead to it.
+        reasons: The rules with the largest gains.
+        more: Number of other rules that reach it.
 
     Example:
         >>> print(Answer(0, "Bob", 1.5, 1, 9, 0.25, {"rules": 0.0, "bias": 0.25}, ("train",), reasons=(), more=0))
-        Bob: rank 1.5 of 9 (as 1 other), known from train
+        Bob: rank 1.5 of 9 (tied with 1 other), known from train
           score 0.2500 = rules 0.0000 + bias 0.2500
           no rule leads to it
     """
@@ -226,7 +209,7 @@ class Answer:
     more: int
 
     def __str__(self) -> str:
-        tied = f" (as {self.ties:,} {'other' if self.ties == 1 else 'others'})" if self.ties else ""
+        tied = f" (tied with {self.ties:,} {'other' if self.ties == 1 else 'others'})" if self.ties else ""
         known = f", known from {' and '.join(self.known)}" if self.known else ""
         parts = " + ".join(f"{name} {value:.4f}" for name, value in self.parts.items())
         lines = [f"{self.name}: rank {self.rank:,g} of {self.candidates:,}{tied}{known}"]
@@ -240,15 +223,11 @@ class Answer:
 
 @dataclass(frozen=True, eq=False)
 class Answers:
-    """The answers to a question that were asked for, the best first.
+    """Explained candidates of a query, by increasing rank.
 
     Attributes:
-        question: What was asked, such as "parent(Ada, ?)".
-        answers: The answers.
-
-    Example:
-        >>> Answers("parent(Ada, ?)", ()).to_rows()
-        []
+        question: The query as text, such as "parent(Ada, ?)".
+        answers: The candidates.
     """
 
     question: str
@@ -258,7 +237,7 @@ class Answers:
         return "\n\n".join([self.question, *map(str, self.answers)])
 
     def to_rows(self) -> list[dict[str, Any]]:
-        """One row for every rule of every answer, and one for an answer without rules."""
+        """One row for each rule of each candidate, or one row for a candidate without rules."""
         return [row for answer in self.answers for row in self._rows(answer)]
 
     def _rows(self, answer: Answer) -> Iterator[dict[str, Any]]:
@@ -279,11 +258,11 @@ class Answers:
 
 
 class Explainer:
-    """Says why a model of rules answers as it does.
+    """Explains the predictions of a rule-based model.
 
     Args:
         scorer: The model.
-        graph: The graph that it has learned; all its splits are known answers, which are no candidates.
+        graph: The graph that it was trained on; known answers of all splits are filtered.
     """
 
     def __init__(self, scorer: RuleScorer, graph: KnowledgeGraph) -> None:
@@ -299,14 +278,14 @@ class Explainer:
         rules: int = 5,
         new: bool = False,
     ) -> Answers:
-        """The best answers, and those that are named, with their reasons.
+        """Explain the best candidates of a query, and further candidates.
 
         Args:
-            question: What is asked.
-            candidates: Answers that are wanted wherever they are.
-            top: How many of the best.
-            rules: How many rules of each, at most.
-            new: Whether the best are to be looked for among answers that are not known.
+            question: The query.
+            candidates: Further candidates, of any rank.
+            top: Number of the best candidates.
+            rules: Maximum number of rules of each candidate.
+            new: Whether the best candidates exclude known answers.
         """
         scores = self._scores(question)
         known = self._known_answers(question)
@@ -314,12 +293,11 @@ class Explainer:
         if new:
             allowed[np.concatenate([np.empty(0, np.int64), *known.values()])] = -np.inf
         best = np.argsort(-allowed, kind="stable")[: max(top, 0)]
-        wanted = np.union1d(best[allowed[best] > -np.inf], np.asarray(candidates, dtype=np.int64))
-        ordered = wanted[np.argsort(-scores[wanted], kind="stable")]
-        reasons = self.scorer.explain(question.side, question.given, question.relation, ordered)
-        return Answers(
-            self._text(question), tuple(self._answer(why, question, scores, known, rules) for why in reasons)
-        )
+        chosen = np.union1d(best[allowed[best] > -np.inf], np.asarray(candidates, dtype=np.int64))
+        ordered = chosen[np.argsort(-scores[chosen], kind="stable")]
+        explained = self.scorer.explain(question.side, question.given, question.relation, ordered)
+        answers = tuple(self._answer(why, question, scores, known, rules) for why in explained)
+        return Answers(self._text(question), answers)
 
     def _answer(
         self,
@@ -344,30 +322,30 @@ class Explainer:
             score=why.score,
             parts=why.parts,
             known=tuple(split for split, own in known.items() if why.candidate in own),
-            reasons=tuple(self._reason(why, place, question.given) for place in shown),
+            reasons=tuple(self._reason(why, index, question.given) for index in shown),
             more=len(why.rule) - len(shown),
         )
 
-    def _reason(self, why: Explanation, place: int, given: int) -> Reason:
-        rule = int(why.rule[place])
+    def _reason(self, why: Explanation, index: int, given: int) -> Reason:
+        rule = int(why.rule[index])
         body = [int(atom) for atom in self.rules.body[rule] if atom != NO_ATOM]
         path = self.scorer.grounder.witness(body, given, why.candidate)
         return Reason(
             rule=rule_text(self.rules, rule, self._relation),
-            paths=int(why.paths[place]),
-            gain=float(why.gain[place]),
+            paths=int(why.paths[index]),
+            gain=float(why.gain[index]),
             alone=float(self.weights[rule]),
-            path="" if path is None else self._facts(path_facts(self.rules, rule, path)),
+            path="" if path is None else self._triples(path_triples(self.rules, rule, path)),
         )
 
-    def _facts(self, facts: Sequence[tuple[int, int, int]]) -> str:
-        """Facts as they are read; those that no training fact states are marked, for a model may hold others true."""
-        head, relation, tail = np.array(facts).T
+    def _triples(self, triples: Sequence[tuple[int, int, int]]) -> str:
+        """Triples as text; those that are not training triples but inferred by the model are marked."""
+        head, relation, tail = np.array(triples).T
         tails = self._known["train"].tails
-        stated = tails.contains(pair_keys(head, relation, self.graph.num_relations), tail)
+        known = tails.contains(pair_keys(head, relation, self.graph.num_relations), tail)
         names = zip(self.graph.entity_label(head), self.graph.entity_label(tail), strict=True)
         atoms = [f"{own}({x}, {y})" for own, (x, y) in zip(self.graph.relation_label(relation), names, strict=True)]
-        return ", ".join(atom if sure else f"{atom} (inferred)" for atom, sure in zip(atoms, stated, strict=True))
+        return ", ".join(atom if given else f"{atom} (inferred)" for atom, given in zip(atoms, known, strict=True))
 
     def _scores(self, question: WrittenQuery) -> NDArray[Any]:
         given, relation = np.array([question.given]), np.array([question.relation])
@@ -375,15 +353,12 @@ class Explainer:
         return scores
 
     def _known_answers(self, question: WrittenQuery) -> dict[str, AnyInts]:
-        """The known answers by split."""
         answers = {}
         for split, known in self._known.items():
             groups = known.tails if question.side == "tail" else known.heads
             key = pair_keys(np.array([question.given]), np.array([question.relation]), known.num_relations)
             group = int(find(groups.keys, key)[0])
-            answers[split] = (
-                groups.values[slice(*groups.offsets[group : group + 2])] if group >= 0 else groups.values[:0]
-            )
+            answers[split] = groups.values[slice(*groups.offsets[group : group + 2]) if group >= 0 else slice(0)]
         return answers
 
     def _text(self, question: WrittenQuery) -> str:

@@ -11,65 +11,63 @@ from numpy.typing import NDArray
 
 from kgprobe.arrays import AnyInts, Floats, slices
 from kgprobe.models.rules.paths import Adjacency, Matrix, elements, one_hot, single
-from kgprobe.models.rules.rule_table import NO_ATOM, Rules, backwards, walk, walk_beginnings
+from kgprobe.models.rules.rule_table import NO_ATOM, Rules, backwards, group_rows, walk, walk_prefixes
 
-_BYTES = 24
-
-"""What the end of a path takes at most."""
+_PAIR_BYTES = 24  # memory of a pair in `Totals`
+_SAMPLE_BYTES = 48  # memory of a pair in `Measure`
 
 
 class Totals:
-    """Counts pairs and paths of bodies of the same length.
+    """Numbers of pairs and paths of bodies of the same length.
 
     Args:
         adjacency: The graph.
-        memory: How many bytes may be in use.
+        memory: Working memory in bytes.
 
     Example:
-        >>> facts = np.array([[0, 0, 1], [0, 0, 2], [1, 0, 3], [2, 0, 3]])
-        >>> totals, bodies = Totals(Adjacency(facts, entities=4, relations=1)), np.array([[0, 0], [0, 1]])
+        >>> triples = np.array([[0, 0, 1], [0, 0, 2], [1, 0, 3], [2, 0, 3]])
+        >>> totals, bodies = Totals(Adjacency(triples, entities=4, relations=1)), np.array([[0, 0], [0, 1]])
         >>> totals.pairs(bodies).tolist(), totals.paths(bodies).tolist()
         ([1.0, 5.0], [2.0, 6.0])
     """
 
     def __init__(self, adjacency: Adjacency, memory: int = 1 << 30) -> None:
-        self.adjacency = adjacency
-        self.memory = memory
+        self.adjacency, self.memory = adjacency, memory
 
     def pairs(self, body: AnyInts) -> Floats:
-        """Distinct pairs that each body [n, L] joins, L at least 2."""
-        # Read from its other end a body joins as many pairs along as many paths: only one of the two is followed.
-        turned = (backwards(body) + self.adjacency.relations) % (2 * self.adjacency.relations)
-        either = np.where(_before(turned, body)[:, None], turned, body)
-        distinct, which = np.unique(either, axis=0, return_inverse=True)
+        """Distinct pairs that each body [n, L] connects, L at least 2."""
+        # A body and its reverse have the same numbers of pairs and paths: only one of the two is computed.
+        flipped = (backwards(body) + self.adjacency.relations) % (2 * self.adjacency.relations)
+        canonical = np.where(_before(flipped, body)[:, None], flipped, body)
+        distinct, which = np.unique(canonical, axis=0, return_inverse=True)
         paths = self.paths(distinct)
         pairs = paths.copy()
-        for rows, reached in walk_beginnings(distinct, None, self._step):
+        for rows, reached in walk_prefixes(distinct, None, self._step):
             for row in rows:
                 pairs[row] = self._pairs(reached, int(distinct[row, -1]), paths[row])
         return pairs[which.reshape(-1)]
 
     def paths(self, body: AnyInts) -> Floats:
-        """Paths of each body [n, L], which are quickly counted."""
+        """Number of paths of each body [n, L]."""
         paths = np.zeros(len(body))
         every: Any = np.ones(self.adjacency.entities)
-        for rows, ends in walk_beginnings(body, every, lambda ends, atom: self.adjacency.of(atom).T @ ends):
+        for rows, ends in walk_prefixes(body, every, lambda ends, atom: self.adjacency.of(atom).T @ ends):
             paths[rows] = [self._degree(atom) @ ends for atom in body[rows, -1]]
         return paths
 
     def _step(self, reached: Any, atom: int) -> Any:
-        """Paths from all entities where a body begins, after one more relation."""
+        """Numbers of paths [starts, entities] after one more relation."""
         matrix = self.adjacency.of(atom)
         return matrix[np.flatnonzero(self._degree(atom))] if reached is None else reached @ matrix
 
     def _pairs(self, reached: Matrix, atom: int, paths: float) -> float:
-        """Pairs after a last relation, given the number of paths."""
-        one_way_back = self._degree(self.adjacency.reverse(atom)).max(initial=0) <= 1
-        one_way_here = np.diff(reached.indptr).max(initial=0) <= 1
-        if (one_way_back or one_way_here) and reached.data.max(initial=0) <= 1:
-            return paths
+        """Number of pairs after the last relation, given the number of paths."""
+        functional = self._degree(self.adjacency.reverse(atom)).max(initial=0) <= 1
+        single_end = np.diff(reached.indptr).max(initial=0) <= 1
+        if (functional or single_end) and reached.data.max(initial=0) <= 1:
+            return paths  # every pair has one path
         most = reached @ self._degree(atom)
-        parts = slices(most * _BYTES, self.memory)
+        parts = slices(most * _PAIR_BYTES, self.memory)
         chunks = [reached] if len(parts) == 1 else [reached[rows] for rows in parts]
         return float(sum((chunk @ self.adjacency.of(atom)).nnz for chunk in chunks))
 
@@ -78,38 +76,26 @@ class Totals:
 
 
 def paths_from(adjacency: Adjacency, body: AnyInts) -> Iterator[tuple[int, Floats]]:
-    """The row of each body and how many of its paths begin at each entity, in any order.
-
-    Example:
-        >>> graph = Adjacency(np.array([[0, 0, 1], [1, 0, 2]]), entities=3, relations=1)
-        >>> [(row, paths.tolist()) for row, paths in paths_from(graph, np.array([[0, 0]]))]
-        [(0, [1.0, 0.0, 0.0])]
-    """
+    """The row of each body and the number of its paths from each entity, in any order."""
     every: Any = np.ones(adjacency.entities)
     yield from walk(backwards(body), every, lambda at, atom: adjacency.of(atom) @ at)
 
 
 def _before(one: AnyInts, other: AnyInts) -> NDArray[np.bool_]:
-    """Whether a row comes before the other in the order of their elements."""
-    differs = one != other
-    first = np.argmax(differs, axis=1)[:, None]
+    """Whether a row precedes the other row in lexicographic order."""
+    first = np.argmax(one != other, axis=1)[:, None]
     return np.take_along_axis(one < other, first, axis=1)[:, 0]
 
 
-_MEASURE_BYTES = 48
-
-"""What the end of a path takes at most."""
-
-
 class Measure:
-    """Measures rules by following their bodies.
+    """Statistics of rules, by following their bodies from all start entities or a sample of these.
 
     Args:
         adjacency: The graph.
-        starts: From how many entities a body is followed at most. Where it begins at more of them, what is seen of it
-            is scaled up to the number of all its paths, which is exact.
-        seed: Which entities.
-        memory: How many bytes may be in use; a single entity that needs more gets it.
+        starts: Maximum number of start entities of a body. With more of them, a sample is scaled up to the number of
+            all paths, which is exact.
+        seed: Seed of the sample.
+        memory: Working memory in bytes; a single entity may exceed it.
 
     Example:
         >>> graph = Adjacency(np.array([[0, 0, 1], [1, 0, 2], [0, 1, 2], [0, 1, 1]]), entities=3, relations=2)
@@ -119,51 +105,47 @@ class Measure:
     """
 
     def __init__(self, adjacency: Adjacency, starts: float = np.inf, seed: int = 0, memory: int = 1 << 30) -> None:
-        self.adjacency = adjacency
-        self.starts = starts
-        self.seed = seed
-        self.memory = memory
+        self.adjacency, self.starts, self.seed, self.memory = adjacency, starts, seed, memory
 
     def of(self, rules: Rules) -> Rules:
         """The same rules with their statistics."""
         body, which = np.unique(rules.body, axis=0, return_inverse=True)
-        order = np.argsort(which.reshape(-1), kind="stable")
-        bounds = np.searchsorted(which.reshape(-1)[order], np.arange(len(body) + 1))
-        found = np.zeros((len(rules), 4))
+        members = group_rows(which.reshape(-1), len(body))
+        statistics = np.zeros((len(rules), 4))
         for row, paths in paths_from(self.adjacency, body):
-            members = order[bounds[row] : bounds[row + 1]]
-            found[members] = self._body(body[row][body[row] != NO_ATOM], rules.head[members], paths)
-        support, pairs, path_support, paths = found.T
+            own = members[row]
+            statistics[own] = self._body(body[row][body[row] != NO_ATOM], rules.head[own], paths)
+        support, pairs, path_support, paths = statistics.T
         return replace(rules, support=support, pairs=pairs, path_support=path_support, paths=paths)
 
     def _body(self, body: AnyInts, heads: AnyInts, paths: Floats) -> Floats:
-        """The statistics [heads, 4] of one body, of which so many paths begin at each entity."""
+        """The statistics [heads, 4] of one body, given the number of its paths from each entity."""
         starts = np.flatnonzero(paths)
         if len(starts) > self.starts:
             starts = np.random.default_rng([self.seed, *body]).choice(starts, int(self.starts), replace=False)
-        seen = np.zeros((len(heads), 3))
-        for rows in slices(paths[starts] * _MEASURE_BYTES, self.memory):
-            seen += self._seen(body, heads, starts[rows])
+        sums = np.zeros((len(heads), 3))
+        for rows in slices(paths[starts] * _SAMPLE_BYTES, self.memory):
+            sums += self._from_starts(body, heads, starts[rows])
         total = paths.sum()
-        return np.column_stack([seen * (total / max(paths[starts].sum(), 1)), np.full(len(heads), total)])
+        return np.column_stack([sums * (total / max(paths[starts].sum(), 1)), np.full(len(heads), total)])
 
-    def _seen(self, body: AnyInts, heads: AnyInts, starts: AnyInts) -> Floats:
-        """Support, pairs and path support [heads, 3] from some entities."""
+    def _from_starts(self, body: AnyInts, heads: AnyInts, starts: AnyInts) -> Floats:
+        """Support, pairs and path support [heads, 3] of the paths from some entities."""
         ends = self.adjacency.of(int(body[0]))[starts]
         for atom in body[1:]:
             ends = ends @ self.adjacency.of(int(atom))
-        closed = [self._closed(body, int(head), starts, ends) for head in heads]
-        return np.array([[np.count_nonzero(paths), ends.nnz, paths.sum(dtype=np.float64)] for paths in closed])
+        supporting = [self._supporting(body, int(head), starts, ends) for head in heads]
+        return np.array([[np.count_nonzero(paths), ends.nnz, paths.sum(dtype=np.float64)] for paths in supporting])
 
-    def _closed(self, body: AnyInts, head: int, starts: AnyInts, ends: Matrix) -> Any:
-        """Of each fact of the head that is reached from the starts, the paths that avoid it."""
+    def _supporting(self, body: AnyInts, head: int, starts: AnyInts, ends: Matrix) -> Any:
+        """For each triple of the head that is reached, the number of paths that do not use it."""
         reached = ends.multiply(self.adjacency.of(head)[starts]).tocoo()
         if head not in body and self.adjacency.reverse(head) not in body:
             return reached.data
         return self._avoiding(body, head, starts[reached.row], reached.col.astype(np.int64))
 
     def _avoiding(self, body: AnyInts, head: int, x: AnyInts, y: AnyInts) -> Any:
-        """Of each fact (x, head, y), the paths of a body from x to y that do not pass through it."""
+        """For each triple (x, head, y), the number of paths of a body from x to y that do not use it."""
         own = {head: (x, y), self.adjacency.reverse(head): (y, x)}
         rows = np.arange(len(x))
         at = one_hot(x, self.adjacency.entities)

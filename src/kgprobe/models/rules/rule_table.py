@@ -1,9 +1,9 @@
-"""Tables of logical rules: heads, bodies, support and confidence, and rules as text."""
+"""Tables of logical rules: heads, bodies, support, confidence; rules as text; prefix walks over rule bodies."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -14,84 +14,27 @@ from kgprobe.arrays import AnyInts, Floats
 if TYPE_CHECKING:
     from torch import Tensor
 
+_State = TypeVar("_State")
+_End = TypeVar("_End")
 
-State = TypeVar("State")
-
-
-def walk(body: AnyInts, start: State, step: Callable[[State, int], State]) -> Iterator[tuple[int, State]]:
-    """The row of each body and where it leads.
-
-    Args:
-        body: Relations [n, L], filled with -1 behind the last.
-        start: Where all of them begin.
-        step: Where a relation leads from somewhere.
-
-    Example:
-        >>> sorted(walk(np.array([[7, 1], [7, -1], [7, 2]]), "", lambda at, atom: f"{at}/{atom}"))
-        [(0, '/7/1'), (1, '/7'), (2, '/7/2')]
-    """
-    yield from _onward(body, np.arange(len(body)), 0, start, step)
-
-
-def walk_beginnings(
-    body: AnyInts, start: State, step: Callable[[State, int], State]
-) -> Iterator[tuple[NDArray[np.int64], State]]:
-    """The rows of the bodies [n, L] that differ in their last relation alone, and where what is before it leads.
-
-    Example:
-        >>> for rows, at in walk_beginnings(np.array([[7, 1], [4, 1], [7, 2]]), "", lambda at, atom: f"{at}/{atom}"):
-        ...     print(rows, at)
-        [1] /4
-        [0 2] /7
-    """
-    beginning, which = np.unique(body[:, :-1], axis=0, return_inverse=True)
-    order = np.argsort(which.reshape(-1), kind="stable")
-    bounds = np.searchsorted(which.reshape(-1)[order], np.arange(len(beginning) + 1))
-    for row, state in walk(beginning, start, step):
-        yield order[bounds[row] : bounds[row + 1]], state
-
-
-def backwards(body: AnyInts) -> AnyInts:
-    """The relations of each body from its last to its first.
-
-    Example:
-        >>> backwards(np.array([[1, 2, 3], [4, 5, -1]])).tolist()
-        [[3, 2, 1], [5, 4, -1]]
-    """
-    turned = body[:, ::-1]
-    return np.take_along_axis(turned, np.argsort(turned < 0, axis=1, kind="stable"), axis=1)
-
-
-def _onward(
-    body: AnyInts, members: AnyInts, depth: int, state: State, step: Callable[[State, int], State]
-) -> Iterator[tuple[int, State]]:
-    atoms = body[members, depth] if depth < body.shape[1] else np.full(len(members), -1)
-    yield from ((int(row), state) for row in members[atoms < 0])
-    order = np.argsort(atoms, kind="stable")
-    first = np.flatnonzero(np.diff(atoms[order], prepend=-1))
-    for same in np.split(members[order], first)[1:]:
-        yield from _onward(body, same, depth + 1, step(state, int(body[same[0], depth])), step)
-
-
-NO_ATOM = -1
-
-"""Fills the bodies of rules that are shorter than others."""
+NO_ATOM = -1  # pads short bodies
+_VARIABLES = "zwvutsrqponmlkjihgfedcba"
 
 
 @dataclass(frozen=True, eq=False)
 class Rules:
-    """Rules head(x, y) <- body[0](x, z), body[1](z, w), ..., each with its statistics in the training facts.
+    """Chain rules head(x, y) <- body[0](x, z), body[1](z, w), ..., with their statistics in the training triples.
 
     A relation is 0..R-1 as in the graph, or r + R for the reverse of r.
 
     Attributes:
         relations: Number of relations of the graph, R.
-        head: What each rule concludes: int32 [n].
-        body: The relations of its path from x to y, filled with -1 behind the last: int32 [n, L].
-        support: Facts of the head with at least one path of the body that does not pass through the fact itself.
+        head: Relation of the head: int32 [n].
+        body: Relations of the body's path from x to y, padded with -1: int32 [n, L].
+        support: Triples of the head with at least one path of the body that does not use the triple itself.
         pairs: Distinct pairs (x, y) with at least one path of the body.
-        path_support: Such paths of all facts of the head.
-        paths: All paths of the body.
+        path_support: Number of such paths, over all triples of the head.
+        paths: Number of all paths of the body.
 
     Example:
         >>> rules = Rules.from_bodies(2, [0, 0], [[1, -1], [1, 3]])
@@ -109,15 +52,14 @@ class Rules:
 
     @classmethod
     def from_bodies(cls, relations: int, head: ArrayLike, body: ArrayLike) -> Rules:
-        """Rules of which no statistics are known: all are 0."""
+        """Rules without statistics: all are 0."""
         heads = np.asarray(head, dtype=np.int32)
-        nothing = np.zeros(len(heads))
+        zeros = np.zeros(len(heads))
         bodies = np.asarray(body, dtype=np.int32).reshape(len(heads), -1 if len(heads) else 1)
-        return cls(relations, heads, bodies, nothing, nothing, nothing, nothing)
+        return cls(relations, heads, bodies, zeros, zeros, zeros, zeros)
 
     @classmethod
     def empty(cls, relations: int, length: int = 1) -> Rules:
-        """No rules, of at most this length."""
         return cls.from_bodies(relations, np.empty(0, np.int32), np.empty((0, length), np.int32))
 
     def __len__(self) -> int:
@@ -125,32 +67,32 @@ class Rules:
 
     @property
     def length(self) -> NDArray[np.int64]:
-        """The number of relations in each body."""
-        length: NDArray[np.int64] = np.sum(self.body != NO_ATOM, axis=1, dtype=np.int64)
+        """The number of atoms of each body."""
+        length: NDArray[np.int64] = np.count_nonzero(self.body != NO_ATOM, axis=1)
         return length
 
     @property
     def confidence(self) -> Floats:
-        """Which share of the pairs that a body joins are facts of the head: support / pairs, or 0 without pairs."""
+        """The share of the pairs of a body that are triples of the head: support / pairs, or 0 without pairs."""
         return _share(self.support, self.pairs)
 
     @property
     def precision(self) -> Floats:
-        """Which share of the paths of a body join facts of the head: path_support / paths, or 0 without paths."""
+        """The share of the paths of a body whose ends are triples of the head: path_support / paths, or 0."""
         return _share(self.path_support, self.paths)
 
     def at(self, index: Any) -> Rules:
-        """Some of the rules: by their positions, in that order, or by a mask."""
+        """Select rules by indices or by a mask."""
         chosen = np.asarray(index)
         chosen = chosen if chosen.dtype == bool else chosen.astype(np.int64)
         return Rules(self.relations, *(getattr(self, name)[chosen] for name in _COLUMNS))
 
     def of(self, head: int) -> Rules:
-        """The rules that conclude this relation."""
+        """The rules with this head."""
         return self.at(self.head == head)
 
     def joined(self, *others: Rules) -> Rules:
-        """These rules and the others, each once: the statistics of its first place are kept.
+        """Concatenate rules; of duplicates, the first is kept with its statistics.
 
         Example:
             >>> one = Rules.from_bodies(2, [0], [[1]])
@@ -159,29 +101,21 @@ class Rules:
         """
         tables = (self, *others)
         longest = max(table.body.shape[1] for table in tables)
-        columns = {
-            name: np.concatenate([getattr(table, name) for table in tables]) for name in _COLUMNS if name != "body"
-        }
-        columns["body"] = np.concatenate([_filled(table.body, longest) for table in tables])
-        every = Rules(self.relations, **columns)
+        padded = [replace(table, body=_padded(table.body, longest)) for table in tables]
+        every = Rules(
+            self.relations, *(np.concatenate([getattr(table, name) for table in padded]) for name in _COLUMNS)
+        )
         _, first = np.unique(np.column_stack([every.head, every.body]), axis=0, return_index=True)
         return every.at(np.sort(first))
 
     def reversed(self) -> Rules:
-        """The same rules read from y to x: they conclude the reverse relation and their statistics stay."""
+        """The same rules read from y to x: their heads are the reverse relations; statistics do not change."""
         body = backwards(self.body)
         flipped = np.where(body == NO_ATOM, NO_ATOM, self._reverse(body)).astype(np.int32)
-        statistics = (getattr(self, name) for name in _STATISTICS)
-        return Rules(self.relations, self._reverse(self.head).astype(np.int32), flipped, *statistics)
+        return replace(self, head=self._reverse(self.head).astype(np.int32), body=flipped)
 
     def tensors(self) -> dict[str, Tensor]:
-        """Everything as tensors, for a checkpoint.
-
-        Example:
-            >>> kept = Rules.from_bodies(2, [0], [[1, 3]]).tensors()
-            >>> Rules.from_tensors(kept).body.tolist()
-            [[1, 3]]
-        """
+        """The tensors of a checkpoint."""
         import torch
 
         columns = {name: torch.from_numpy(np.array(getattr(self, name), order="C")) for name in _COLUMNS}
@@ -198,28 +132,21 @@ class Rules:
 
 _COLUMNS = tuple(field.name for field in fields(Rules) if field.name != "relations")
 
-_STATISTICS = tuple(name for name in _COLUMNS if name not in ("head", "body"))
-
 
 def _share(part: Floats, whole: Floats) -> Floats:
     return np.divide(part, whole, out=np.zeros(len(whole)), where=whole > 0)
 
 
-def _filled(body: NDArray[np.int32], length: int) -> NDArray[np.int32]:
+def _padded(body: NDArray[np.int32], length: int) -> NDArray[np.int32]:
     return np.pad(body, ((0, 0), (0, length - body.shape[1])), constant_values=NO_ATOM)
 
 
-_End = TypeVar("_End")
-
-_BETWEEN = "zwvutsrqponmlkjihgfedcba"
-
-
 def rule_text(rules: Rules, i: int, label: Callable[[int], str]) -> str:
-    """One rule, its head and all its relations the right way round.
+    """Rule i as text, without reverse relations.
 
     Args:
-        rules: Any rules.
-        i: Which of them.
+        rules: A table of rules.
+        i: Index of the rule.
         label: The name of a relation of the graph.
 
     Example:
@@ -230,23 +157,23 @@ def rule_text(rules: Rules, i: int, label: Callable[[int], str]) -> str:
         'grandparent(x, y) <- parent(x, z), parent(y, z)'
     """
     upright = _upright(rules.at([i]))
-    between = [_variable(place) for place in range(int(upright.length[0]) - 1)]
+    between = [_variable(number) for number in range(int(upright.length[0]) - 1)]
     body = (f"{label(relation)}({x}, {y})" for x, relation, y in _atoms(upright, ["x", *between, "y"]))
     return f"{label(int(upright.head[0]))}(x, y) <- {', '.join(body)}"
 
 
-def path_facts(rules: Rules, i: int, path: Sequence[int]) -> list[tuple[int, int, int]]:
-    """The facts (head, relation, tail) along one path of a rule, in the order in which `rule_text` has their relations.
+def path_triples(rules: Rules, i: int, path: Sequence[int]) -> list[tuple[int, int, int]]:
+    """The triples (head, relation, tail) of one grounding of rule i, in the order of the atoms in `rule_text`.
 
     Args:
-        rules: Any rules.
-        i: Which of them.
-        path: The entities on the path, from the one that its body begins with.
+        rules: A table of rules.
+        i: Index of the rule.
+        path: The entities of the path, from the start of the body.
 
     Example:
-        >>> path_facts(Rules.from_bodies(2, [0], [[1, 1]]), 0, [7, 8, 9])
+        >>> path_triples(Rules.from_bodies(2, [0], [[1, 1]]), 0, [7, 8, 9])
         [(7, 1, 8), (8, 1, 9)]
-        >>> path_facts(Rules.from_bodies(2, [2], [[3, 3]]), 0, [9, 8, 7])
+        >>> path_triples(Rules.from_bodies(2, [2], [[3, 3]]), 0, [9, 8, 7])
         [(7, 1, 8), (8, 1, 9)]
     """
     rule = rules.at([i])
@@ -262,12 +189,75 @@ def _upright(rule: Rules) -> Rules:
 
 
 def _atoms(rule: Rules, ends: Sequence[_End]) -> Iterator[tuple[_End, int, _End]]:
-    """The relations of a body with what stands at their ends, all the right way round."""
+    """The atoms (x, relation, y) of a body, without reverse relations; ``ends`` are variables or entities."""
     body = [int(atom) for atom in rule.body[0] if atom != NO_ATOM]
     for at, atom, to in zip(ends[:-1], body, ends[1:], strict=True):
         yield (at, atom, to) if atom < rule.relations else (to, atom - rule.relations, at)
 
 
-def _variable(place: int) -> str:
-    rounds, letter = divmod(place, len(_BETWEEN))
-    return _BETWEEN[letter] + (str(rounds) if rounds else "")
+def _variable(number: int) -> str:
+    rounds, letter = divmod(number, len(_VARIABLES))
+    return _VARIABLES[letter] + (str(rounds) if rounds else "")
+
+
+def walk(body: AnyInts, start: _State, step: Callable[[_State, int], _State]) -> Iterator[tuple[int, _State]]:
+    """Fold each body over its relations; common prefixes are computed once.
+
+    Args:
+        body: Relations [n, L], padded with -1.
+        start: Initial state.
+        step: The state after one more relation.
+
+    Yields:
+        The row of a body and its final state, in any order.
+
+    Example:
+        >>> sorted(walk(np.array([[7, 1], [7, -1], [7, 2]]), "", lambda at, atom: f"{at}/{atom}"))
+        [(0, '/7/1'), (1, '/7'), (2, '/7/2')]
+    """
+    yield from _onward(body, np.arange(len(body)), 0, start, step)
+
+
+def walk_prefixes(
+    body: AnyInts, start: _State, step: Callable[[_State, int], _State]
+) -> Iterator[tuple[NDArray[np.int64], _State]]:
+    """Group bodies [n, L] by all but their last relation; yield the rows of each group and the state of its prefix.
+
+    Example:
+        >>> for rows, at in walk_prefixes(np.array([[7, 1], [4, 1], [7, 2]]), "", lambda at, atom: f"{at}/{atom}"):
+        ...     print(rows, at)
+        [1] /4
+        [0 2] /7
+    """
+    prefix, which = np.unique(body[:, :-1], axis=0, return_inverse=True)
+    members = group_rows(which.reshape(-1), len(prefix))
+    for row, state in walk(prefix, start, step):
+        yield members[row], state
+
+
+def group_rows(group: NDArray[np.int64], groups: int) -> list[NDArray[np.int64]]:
+    """The rows of each group, in ascending order."""
+    bounds = np.cumsum(np.bincount(group, minlength=groups))
+    return np.split(np.argsort(group, kind="stable"), bounds[:-1])
+
+
+def backwards(body: AnyInts) -> AnyInts:
+    """Reverse the order of the relations of each body; padding stays last.
+
+    Example:
+        >>> backwards(np.array([[1, 2, 3], [4, 5, -1]])).tolist()
+        [[3, 2, 1], [5, 4, -1]]
+    """
+    flipped = body[:, ::-1]
+    return np.take_along_axis(flipped, np.argsort(flipped < 0, axis=1, kind="stable"), axis=1)
+
+
+def _onward(
+    body: AnyInts, members: AnyInts, depth: int, state: _State, step: Callable[[_State, int], _State]
+) -> Iterator[tuple[int, _State]]:
+    atoms = body[members, depth] if depth < body.shape[1] else np.full(len(members), -1)
+    yield from ((int(row), state) for row in members[atoms < 0])
+    order = np.argsort(atoms, kind="stable")
+    first = np.flatnonzero(np.diff(atoms[order], prepend=-1))
+    for same in np.split(members[order], first)[1:]:
+        yield from _onward(body, same, depth + 1, step(state, int(body[same[0], depth])), step)

@@ -1,4 +1,4 @@
-"""Queries as people write them: "head, relation, ?" or "?, relation, tail", by names or by ids."""
+"""Parse queries written as "head, relation, ?" or "?, relation, tail", by names or by ids."""
 
 from __future__ import annotations
 
@@ -8,29 +8,22 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
 
+import pyarrow as pa
+
 from kgprobe.errors import UsageError
 from kgprobe.graph import KnowledgeGraph
 from kgprobe.graph.names import Names
 from kgprobe.predict.scorers import Side
 
-ASKED = "?"
-
+_ASKED = "?"
 _HOW = 'write "head, relation, ?" or "?, relation, tail"; where names hold commas, put tabs between the three'
-
-_MOST_COMPARED = 50_000
-
-_FEW = 20
+_MOST_COMPARED = 50_000  # more names than this are not searched for close matches
+_MOST_LISTED = 20  # more names than this are not listed in an error message
 
 
 @dataclass(frozen=True)
 class WrittenQuery:
-    """What is asked.
-
-    Attributes:
-        side: The side that is asked for.
-        given: The entity on the other side.
-        relation: The relation.
-    """
+    """A query: the predicted side, the entity on the other side, and the relation."""
 
     side: Side
     given: int
@@ -38,7 +31,7 @@ class WrittenQuery:
 
 
 class Vocabulary:
-    """The names of a graph, or ids where a name is none.
+    """Looks up entities and relations of a graph by name, or by id if there is no such name.
 
     Example:
         >>> graph = KnowledgeGraph.from_triples(
@@ -57,7 +50,7 @@ class Vocabulary:
         """The ids of entities.
 
         Raises:
-            UsageError: Some are not known; with those that are nearest.
+            UsageError: Some are unknown; the message suggests similar names.
         """
         return self._ids(self._entities, texts)
 
@@ -65,39 +58,37 @@ class Vocabulary:
         """The ids of relations.
 
         Raises:
-            UsageError: Some are not known; with those that are nearest.
+            UsageError: Some are unknown; the message suggests similar names.
         """
         return self._ids(self._relations, texts)
 
     def question(self, text: str) -> WrittenQuery:
-        """What a text asks.
+        """Parse a query.
 
         Raises:
-            UsageError: It is no query, or names something that the graph does not know.
+            UsageError: The text is not a query, is ambiguous, or has unknown names.
         """
         readings = list(_readings(text))
         if not readings:
-            raise UsageError(f"{text!r} is no query", remedy=_HOW)
-        found = [
+            raise UsageError(f"invalid query {text!r}", remedy=_HOW)
+        queries = [
             WrittenQuery(side, entity, relation)
             for side, given, related in readings
             if (entity := self._entities.id(given)) is not None
             and (relation := self._relations.id(related)) is not None
         ]
-        if len(found) > 1:
-            raise UsageError(f"{text!r} can be read in {len(found)} ways", remedy=_HOW)
-        if not found:
-            problems = min((self._problems(given, related) for _, given, related in readings), key=len)
-            raise UsageError(f"{text!r} cannot be asked of {self.graph.name}", problems, _HOW)
-        return found[0]
-
-    def _problems(self, given: str, related: str) -> list[str]:
-        return [*self._entities.problems([given]), *self._relations.problems([related])]
+        if len(queries) > 1:
+            raise UsageError(f"ambiguous query {text!r}: it can be read in {len(queries)} ways", remedy=_HOW)
+        if not queries:
+            problems = [[*self._entities.problems([own]), *self._relations.problems([r])] for _, own, r in readings]
+            fewest = min(problems, key=len)
+            raise UsageError(f"invalid query {text!r} for graph {self.graph.name}", fewest, _HOW)
+        return queries[0]
 
     def _ids(self, names: _Known, texts: list[str]) -> list[int]:
         if problems := names.problems(texts):
-            raise UsageError(f"{self.graph.name} does not know what is named", problems, "give a name or an id")
-        return [found for text in texts if (found := names.id(text)) is not None]
+            raise UsageError(f"unknown names for graph {self.graph.name}", problems, "give a name or an id")
+        return [own for text in texts if (own := names.id(text)) is not None]
 
     @cached_property
     def _entities(self) -> _Known:
@@ -109,43 +100,41 @@ class Vocabulary:
 
 
 class _Known:
-    """Finds ids by name, or by the id itself."""
+    """Looks up ids by name, or by the id itself."""
 
     def __init__(self, names: Names) -> None:
         self.names = names
 
     def id(self, text: str) -> int | None:
-        import pyarrow as pa
-
-        found = int(self.names.ids(pa.array([text]))[0])
-        if found >= 0:
-            return found
+        by_name = int(self.names.ids(pa.array([text]))[0])
+        if by_name >= 0:
+            return by_name
         is_id = text.isascii() and text.isdigit() and int(text) < len(self.names.names)
         return int(text) if is_id else None
 
     def problems(self, texts: list[str]) -> list[str]:
-        """What is wrong with those texts that have no id."""
+        """One message for each text without an id."""
         return [f"{self.names.problem(text)}{self._near(text)}" for text in texts if self.id(text) is None]
 
     def _near(self, text: str) -> str:
         every = [str(name) for name in self.names.names.to_pylist()]
-        # To compare with very many names takes long; those that hold the text are found at once.
+        # Close matches among very many names take too long: only names that contain the text are considered.
         compared = every if len(every) <= _MOST_COMPARED else [name for name in every if text.lower() in name.lower()]
         lower = {name.lower(): name for name in compared}
         near = [lower[name] for name in difflib.get_close_matches(text.lower(), lower, n=3, cutoff=0.5)]
         if near:
             return f"; nearest: {', '.join(near)}"
-        return f"; there are: {', '.join(every)}" if len(every) <= _FEW else ""
+        return f"; there are: {', '.join(every)}" if len(every) <= _MOST_LISTED else ""
 
 
 def _readings(text: str) -> Iterator[tuple[Side, str, str]]:
-    """Every way to read a text as a side, an entity and a relation."""
+    """All ways to read a text as a side, an entity and a relation."""
     between = "\t" if "\t" in text else ","
     pieces = text.split(between)
     for first, second in combinations(range(1, len(pieces)), 2):
         parts = pieces[:first], pieces[first:second], pieces[second:]
         head, relation, tail = (between.join(part).strip() for part in parts)
-        if tail == ASKED and head != ASKED:
+        if tail == _ASKED and head != _ASKED:
             yield "tail", head, relation
-        if head == ASKED and tail != ASKED:
+        if head == _ASKED and tail != _ASKED:
             yield "head", tail, relation

@@ -352,7 +352,7 @@ class _OfRelation:
         self, grounder: Grounder, relation: int, rules: Rules, amount: Amount, rng: np.random.Generator
     ) -> None:
         self._grounder, self._rules = grounder, rules
-        self._x, self._y = (own.astype(np.int64) for own in grounder.adjacency.facts(relation))
+        self._x, self._y = (own.astype(np.int64) for own in grounder.adjacency.pairs(relation))
         self._asked = _asked(self._x, amount, rng)
         self._order = rng.permutation(np.unique(self._x[self._asked]))
         self.queries, self.done = len(self._order), 0

@@ -107,7 +107,7 @@ def scored(model: RNNLogic, chunk: Chunk, noise: RandomStreams | None = None) ->
         kept = noise.kept(tuple(evidence.shape), share)[0] / (1 - share)
         evidence, changed = evidence * kept, changed * kept[chunk.change_pair]
     relation = chunk.relation[chunk.query]
-    both = model.judged(torch.cat([evidence, changed]), torch.cat([relation, relation[chunk.change_pair]]))
+    both = model.rule_scores(torch.cat([evidence, changed]), torch.cat([relation, relation[chunk.change_pair]]))
     pair, changed = torch.split(both, [len(evidence), len(changed)])
     return Scored(pair, torch.where(chunk.gone, 0, changed))
 

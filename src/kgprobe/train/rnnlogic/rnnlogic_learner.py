@@ -16,7 +16,7 @@ from kgprobe.models.complex import ComplExOptions
 from kgprobe.models.embedding_model import Sizes
 from kgprobe.models.random_streams import RandomStreams
 from kgprobe.models.rnnlogic import RNNLogic
-from kgprobe.models.rnnlogic_scorer import Beside, Grounded, RNNLogicScorer, RNNLogicWithEmbedding
+from kgprobe.models.rnnlogic_scorer import GroundingCache, RNNLogicScorer, RNNLogicWithEmbedding, WeightedSum
 from kgprobe.models.rules.groundings import Grounder
 from kgprobe.models.rules.paths import Adjacency
 from kgprobe.models.rules.rule_table import Rules
@@ -73,7 +73,7 @@ class EmbeddingChoice:
     def weighed(self, reasoning: RNNLogicScorer, embedding: Scorer) -> RNNLogicWithEmbedding:
         """Both together with the weight that the validation facts like best, the first of those as good."""
         rules, vectors = Remembering(reasoning), Remembering(embedding)
-        best = self._judge.best([Beside(rules, vectors, weight) for weight in self.weights])
+        best = self._judge.best([WeightedSum(rules, vectors, weight) for weight in self.weights])
         return RNNLogicWithEmbedding(reasoning, embedding, self.weights[best])
 
 
@@ -127,7 +127,7 @@ class Reasoner:
 
     def __init__(self, settings: Settings, grounder: Grounder, rules: Rules, seed: int, device: torch.device) -> None:
         self.settings, self.rules, self.seed, self.device = settings, rules, seed, device
-        self.grounded = Grounded(grounder, rules, _REMEMBERED // len(settings.seeds))
+        self.grounded = GroundingCache(grounder, rules, _REMEMBERED // len(settings.seeds))
         drawn = RandomStreams([seed], "cpu")
         drawn.reseed(-1)
         self.model = new_predictor(settings, grounder.adjacency.entities, rules, drawn).to(device)
@@ -351,7 +351,7 @@ def open_run(
     except (RuntimeError, KeyError) as error:
         title, *problems = (line.strip() for line in str(error).splitlines())
         raise DataError(f"these are not the weights of {settings.model}", problems or [title]) from None
-    reasoning = RNNLogicScorer(predictor.to(device), Grounded(_grounder(graph), rules))
+    reasoning = RNNLogicScorer(predictor.to(device), GroundingCache(_grounder(graph), rules))
     if not settings.options.embedding_dimension:
         return reasoning
     of_embedding = embedding_settings(settings, settings.seeds[0])

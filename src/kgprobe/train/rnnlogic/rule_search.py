@@ -14,7 +14,7 @@ from torch import Tensor
 from kgprobe.models.embedding_model import Sizes
 from kgprobe.models.random_streams import RandomStreams
 from kgprobe.models.rnnlogic import RNNLogic, RNNLogicOptions
-from kgprobe.models.rnnlogic_generator import Fitting, Generator, Proposed, taught
+from kgprobe.models.rnnlogic_generator import Fitting, GeneratedRules, Generator, train_generator
 from kgprobe.models.rules.groundings import Grounder
 from kgprobe.models.rules.mining import mine
 from kgprobe.models.rules.rule_statistics import Measure
@@ -119,7 +119,7 @@ class RuleSearch:
         """Mine rules, see which of them explain facts, and teach these to the generator."""
         options = self.options
         progress("mining")
-        mined = mine(self.grounder.adjacency, length=options.rule_length, facts=options.mined_facts, seed=self.seed)
+        mined = mine(self.grounder.adjacency, length=options.rule_length, triples=options.mined_facts, seed=self.seed)
         # How many facts a rule predicts, each as sure as the rule is.
         kept = _best_of_each(mined.head, mined.support * mined.confidence, options.mined_rules)
         self.found = mined.at(kept)
@@ -131,7 +131,7 @@ class RuleSearch:
         """Propose rules, see which of them explain facts, and teach these to the generator; gives its loss."""
         options = self.options
         progress("proposing")
-        proposed = self.generator.drawn(self._heads, options.sampled_rules, options.rule_length, self.noise)
+        proposed = self.generator.sample(self._heads, options.sampled_rules, options.rule_length, self.noise)
         rules, prior = _rules_of(proposed, self.found.relations)
         share = self._explained(rules, rng, progress)
         self._remember(rules, share)
@@ -142,7 +142,7 @@ class RuleSearch:
     def chosen(self) -> Rules:
         """The rules of each relation: in turn the likeliest of the generator and those that have explained the most."""
         options = self.options
-        proposed = self.generator.best(self._heads, options.rules_per_relation, options.rule_length)
+        proposed = self.generator.beam_search(self._heads, options.rules_per_relation, options.rule_length)
         likely, prior = _rules_of(proposed, self.found.relations)
         explaining = self.score > 0
         seen = self.found.at(explaining)
@@ -197,7 +197,9 @@ class RuleSearch:
         head = torch.from_numpy(rules.head.astype(np.int64)).to(self.device)
         body = torch.from_numpy(rules.body.astype(np.int64)).to(self.device)
         fitting = Fitting(steps, options.generator_batch, options.generator_rate)
-        return taught(self.generator, head, body, torch.from_numpy(balanced).to(self.device), fitting, self.noise)
+        return train_generator(
+            self.generator, head, body, torch.from_numpy(balanced).to(self.device), fitting, self.noise
+        )
 
     def _measured(self, rules: Rules) -> Rules:
         """The rules with statistics: those that the generator has made up have none yet."""
@@ -225,7 +227,7 @@ def _follow(optimiser: torch.optim.Optimizer) -> None:
     optimiser.zero_grad(set_to_none=True)
 
 
-def _rules_of(proposed: Proposed, relations: int) -> tuple[Rules, NDArray[np.float64]]:
+def _rules_of(proposed: GeneratedRules, relations: int) -> tuple[Rules, NDArray[np.float64]]:
     """Proposed rules by head, and their log probabilities, without those that conclude what they presume."""
     head, body = proposed.head.cpu().numpy(), proposed.body.cpu().numpy()
     sensible = (body[:, 0] != head) | ((body[:, 1:] >= 0).any(1))
