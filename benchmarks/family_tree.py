@@ -1,4 +1,4 @@
-"""How fast the graph ``family-tree`` is generated, against a plain copy of its facts, and what memory it takes.
+"""How fast the graph ``family-tree`` is generated, against a plain copy of its triples, and what memory it takes.
 
 Each size runs in a process of its own, so that one peak of memory does not hide the next.
 
@@ -17,7 +17,7 @@ from concurrent.futures import ProcessPoolExecutor
 
 import numpy as np
 
-from kgprobe.graph.family_tree import facts, family_tree, grow_people
+from kgprobe.graph.family_tree import family_tree, grow_people, kinship_triples
 from machine import MIB, describe
 
 PEOPLE_PER_TREE = 300
@@ -40,7 +40,7 @@ def measure(trees: int) -> list[str]:
     people = grow_people(trees, PEOPLE_PER_TREE)
     growing = time.perf_counter() - start
     start = time.perf_counter()
-    triples = facts(people)
+    triples = kinship_triples(people)
     deriving = time.perf_counter() - start
     copy = np.empty_like(triples)
     copying = min(timeit.repeat(lambda: np.copyto(copy, triples), number=1, repeat=5))

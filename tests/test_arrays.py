@@ -1,4 +1,5 @@
 import itertools
+import math
 from collections import defaultdict
 from itertools import groupby
 
@@ -7,7 +8,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kgprobe.arrays import EntityRows, Grouped, find, pair_keys, run_starts
+from kgprobe.arrays import (
+    EntityRows,
+    Grouped,
+    codes_of,
+    distinct,
+    find,
+    id_problems,
+    pair_keys,
+    run_starts,
+    slices,
+    spread,
+    sum_by,
+    triple_problems,
+)
 
 pairs = st.lists(st.tuples(st.integers(0, 8), st.integers(0, 4)), max_size=60)
 
@@ -77,3 +91,86 @@ def test_taken_rows_are_those_of_a_list_of_lists(rows: list[list[int]], data: st
     taken = [entities[a:b].tolist() for a, b in itertools.pairwise(offsets)]
     assert taken == [[] if i < 0 else rows[i] for i in wanted]
     assert offsets[-1] == len(entities)
+
+
+@given(st.lists(st.integers(0, 4), max_size=8))
+def test_elements_of_lists_have_their_list_and_position(lengths: list[int]) -> None:
+    owner, position = spread(np.array(lengths, dtype=np.int64))
+    expected = [(i, j) for i, length in enumerate(lengths) for j in range(length)]
+    assert list(zip(owner.tolist(), position.tolist(), strict=True)) == expected
+
+
+@given(st.lists(st.integers(0, 9), max_size=20), st.integers(1, 12))
+def test_slices_cover_all_rows_and_exceed_the_weight_by_less_than_a_row(weights: list[int], most: int) -> None:
+    cut = slices(np.array(weights, dtype=np.int64), most)
+    assert [i for part in cut for i in range(part.start, part.stop)] == list(range(len(weights)))
+    assert all(sum(weights[part][1:]) <= most for part in cut)
+
+
+@given(st.lists(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 2)), max_size=6), min_size=1, max_size=3))
+def test_rows_have_the_same_code_if_all_columns_are_equal(tables: list[list[tuple[int, int]]]) -> None:
+    arrays = [np.array(rows, dtype=np.int64).reshape(-1, 2) for rows in tables]
+    codes = np.concatenate(codes_of([[array[:, 0], array[:, 1]] for array in arrays])).tolist()
+    rows = [row for table in tables for row in table]
+    assert len(codes) == len(rows)
+    for (one, code), (other, other_code) in itertools.combinations(zip(rows, codes, strict=True), 2):
+        assert (one == other) == (code == other_code)
+
+
+def test_good_ids_have_no_problem() -> None:
+    assert id_problems("x", np.array([0, 4]), 5) == []
+    assert id_problems("x", np.array([], dtype=int), 0) == []
+
+
+def test_rows_of_bad_ids_are_named() -> None:
+    (problem,) = id_problems("x", np.array([5, 0, -1, 7]), 5)
+    assert "3 ids outside 0..4 in rows 0, 2-3" in problem
+    assert "for example 5" in problem
+
+
+def test_each_column_has_its_own_limit() -> None:
+    problems = triple_problems("test", np.array([[9, 0, 1], [0, 1, 0]]), entities=3, relations=1)
+    assert [problem.split(":")[0] for problem in problems] == ["test head", "test relation"]
+
+
+def test_numbers_with_a_fraction_are_refused() -> None:
+    assert "whole numbers" in triple_problems("test", np.zeros((1, 3)), 1, 1)[0]
+
+
+@settings(max_examples=60)
+@given(st.lists(st.tuples(st.sampled_from([0.0, 1.0, 2.5]), st.sampled_from([-1.0, 7.0])), max_size=30))
+def test_distinct_finds_every_combination_once(rows: list[tuple[float, float]]) -> None:
+    a, b = (np.array([row[i] for row in rows], dtype=float) for i in range(2))
+    values, which = distinct([a, b], len(rows))
+    found = list(zip(values[0].tolist(), values[1].tolist(), strict=True))
+    assert len(found) == len(set(found)) == len(set(rows))
+    assert [found[i] for i in which] == rows
+
+
+def test_distinct_without_columns_is_one_combination() -> None:
+    values, which = distinct([], 3)
+    assert values == []
+    assert which.tolist() == [0, 0, 0]
+
+
+@settings(max_examples=60)
+@given(st.lists(st.tuples(st.integers(0, 4), st.floats(-1e12, 1e12)), max_size=40))
+def test_sum_by_is_the_sum_of_each_group(rows: list[tuple[int, float]]) -> None:
+    which, amount = np.array([g for g, _ in rows], dtype=np.int64), np.array([x for _, x in rows], dtype=float)
+    expected = [math.fsum(x for g, x in rows if g == group) for group in range(5)]
+    scale = float(np.abs(amount).max(initial=0))
+    assert sum_by(which, amount, 5) == pytest.approx(expected, rel=1e-15, abs=1e-15 * scale)
+
+
+def test_long_sums_do_not_drift() -> None:
+    rng = np.random.default_rng(0)
+    amount = rng.random(300_000)
+    found = sum_by(np.zeros(amount.size, dtype=np.int64), amount, 1).item()
+    assert found == pytest.approx(math.fsum(amount.tolist()), rel=1e-15)
+
+
+@pytest.mark.parametrize("odd", [math.inf, math.nan])
+def test_sums_of_what_is_not_finite(odd: float) -> None:
+    found = sum_by(np.array([0, 1, 1]), np.array([1.0, odd, 2.0]), 2)
+    assert found[0] == 1
+    assert str(found[1]) == str(odd)

@@ -43,9 +43,10 @@ if TYPE_CHECKING:
         sensitivity,
         split_world,
     )
+    from kgprobe.ranks.importers import import_ranks
     from kgprobe.train import Answers, Fitted, explain, fit
 
-# Loaded when first used: they need scipy or torch.
+# Loaded when first used: they need scipy, torch or more of pyarrow.
 _LAZY = {
     "kgprobe.openworld": (
         "Estimation",
@@ -56,6 +57,7 @@ _LAZY = {
         "sensitivity",
         "split_world",
     ),
+    "kgprobe.ranks.importers": ("import_ranks",),
     "kgprobe.train": ("Answers", "Fitted", "explain", "fit"),
 }
 
@@ -75,6 +77,7 @@ __all__ = [
     "RankFile",
     "load_graph",
     "read_ranks",
+    "import_ranks",
     "concatenate",
     "merge_seeds",
     # Ranking a model

@@ -1,4 +1,4 @@
-"""Integer keys, grouped rows and sums over groups: what a dictionary of arrays would do, without a Python loop."""
+"""Array helpers: integer keys for pairs, grouped values, sums by group, validation of ids and triples."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Flags: TypeAlias = NDArray[np.bool_]
 
 
 def pair_keys(first: AnyInts, second: AnyInts, num_second: int) -> NDArray[np.int64]:
-    """One int64 for each pair of ids, in the order of (first, second).
+    """One int64 key for each pair of ids; keys sort as the pairs do.
 
     Example:
         >>> pair_keys(np.array([0, 2]), np.array([1, 0]), num_second=10).tolist()
@@ -35,7 +35,7 @@ def pair_keys(first: AnyInts, second: AnyInts, num_second: int) -> NDArray[np.in
 
 
 def run_starts(ordered: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Where each distinct value of a sorted array begins.
+    """Start of each run of equal values in a sorted array.
 
     Example:
         >>> run_starts(np.array([4, 4, 7, 9, 9])).tolist()
@@ -46,27 +46,27 @@ def run_starts(ordered: NDArray[np.int64]) -> NDArray[np.int64]:
     return np.flatnonzero(new)
 
 
-def find(ordered: NDArray[np.int64], wanted: AnyInts) -> NDArray[np.int64]:
-    """The position of each wanted value in a sorted array of distinct values, -1 where it is absent.
+def find(ordered: NDArray[np.int64], values: AnyInts) -> NDArray[np.int64]:
+    """The position of each value in a sorted array of distinct values, -1 if it is absent.
 
     Example:
         >>> find(np.array([4, 7, 9]), np.array([9, 5, 4])).tolist()
         [2, -1, 0]
     """
     if not len(ordered):
-        return np.full(len(wanted), -1, dtype=np.int64)
-    # Wanted values in order visit memory in order: several times faster than a random search, sort included.
-    order = np.argsort(wanted)
-    in_order = wanted[order]
+        return np.full(len(values), -1, dtype=np.int64)
+    # Sorted values access memory in order: several times faster than a random search, including the sort.
+    order = np.argsort(values)
+    in_order = values[order]
     nearest = np.minimum(np.searchsorted(ordered, in_order), len(ordered) - 1)
     nearest[ordered[nearest] != in_order] = -1
-    position = np.empty(len(wanted), dtype=np.int64)
+    position = np.empty(len(values), dtype=np.int64)
     position[order] = nearest
     return position
 
 
 def distinct(columns: Sequence[Floats], rows: int) -> tuple[list[Floats], Ints]:
-    """The distinct combinations of values, and which of them each row has. Hashes, never sorts.
+    """The distinct rows of several columns, and the index of each row among them. Uses hashing, not sorting.
 
     Example:
         >>> values, which = distinct([np.array([5.0, 5.0, 7.0]), np.array([1.0, 1.0, 1.0])], rows=3)
@@ -76,12 +76,12 @@ def distinct(columns: Sequence[Floats], rows: int) -> tuple[list[Floats], Ints]:
     which = np.zeros(rows, dtype=np.int64)
     values: list[Floats] = []
     for column in columns:
-        if rows and (column == column[0]).all():  # a constant, such as the seed of a single run, tells nothing apart
+        if rows and (column == column[0]).all():  # a constant, such as the seed of a single run
             values.append(np.full(len(values[0]) if values else 1, column[0]))
             continue
         encoded = pa.array(column).dictionary_encode()
         own = np.asarray(encoded.dictionary.to_numpy(zero_copy_only=False), dtype=np.float64)
-        if all(len(value) == 1 for value in values):  # nothing was told apart so far
+        if all(len(value) == 1 for value in values):  # only constants so far
             values = [np.full(len(own), value[0]) for value in values] + [own]
             which = encoded.indices.to_numpy().astype(np.int64)
             continue
@@ -94,10 +94,10 @@ def distinct(columns: Sequence[Floats], rows: int) -> tuple[list[Floats], Ints]:
 
 
 def sum_by(which: Ints, amount: Floats, size: int) -> Floats:
-    """The sum of the amounts of each of ``size`` groups, to the last digit or so whatever the order of the rows.
+    """Sums of the amounts by group (0..size-1), accurate to about one ulp in any order of the rows.
 
-    Adding millions of numbers one by one loses digits, and loses others in another order. So each number is cut in
-    two: a part on a grid so coarse that its sums are exact, and a remainder so small that its errors do not matter.
+    Each number is split into a part on a grid so coarse that sums are exact, and a remainder so small that its
+    rounding errors do not matter.
 
     Example:
         >>> sum_by(np.array([0, 1, 0]), np.array([1.0, 2.0, 3.0]), 3).tolist()
@@ -136,13 +136,13 @@ class Grouped:
 
     @classmethod
     def build(cls, keys: AnyInts, values: AnyInts, num_keys: int, num_values: int) -> Grouped:
-        """Group the values (0..num_values-1) by their keys (0..num_keys-1), repeated pairs once."""
+        """Group values (0..num_values-1) by their keys (0..num_keys-1); repeated pairs count once."""
         if num_keys * num_values <= _LARGEST:
             pairs = pair_keys(keys, values, num_values)
             pairs.sort()
             distinct = pairs[run_starts(pairs)]
             ordered_keys, ordered_values = np.divmod(distinct, max(num_values, 1))
-        else:  # the pairs of a very large graph do not fit an int64: slower, but just as exact
+        else:  # the pairs of a very large graph do not fit an int64: slower
             order = np.lexsort((values, keys))
             ordered_keys, ordered_values = keys[order].astype(np.int64), values[order]
             new = np.ones(len(order), dtype=bool)
@@ -157,32 +157,29 @@ class Grouped:
         )
 
     def count(self, keys: AnyInts) -> NDArray[np.int64]:
-        """How many distinct values each key has; 0 for a key that is not there."""
+        """Number of distinct values of each key, 0 for an unknown key."""
         group = find(self.keys, keys)
-        found = group >= 0
-        count = np.zeros(len(group), dtype=np.int64)
-        count[found] = self.offsets[group[found] + 1] - self.offsets[group[found]]
-        return count
+        return np.where(group < 0, 0, self.offsets[group + 1] - self.offsets[group])
 
     def contains(self, keys: AnyInts, values: AnyInts) -> NDArray[np.bool_]:
-        """Whether each value is among those of its key."""
+        """Whether each key has the value."""
         group = find(self.keys, keys)
-        # The -1 of an absent key makes a negative number, which no member has.
+        # Group -1 of an unknown key gives a negative number, which is no member.
         return find(self._members, pair_keys(group, values, self.num_values)) >= 0
 
     def pairs(self) -> tuple[NDArray[np.int64], AnyInts]:
-        """Every distinct pair of a key and a value, as two arrays."""
+        """All distinct pairs of a key and a value, as two arrays."""
         return np.repeat(self.keys, np.diff(self.offsets)), self.values
 
     @cached_property
     def _members(self) -> NDArray[np.int64]:
-        # Numbering the groups instead of the keys leaves room in an int64 whatever the size of the graph.
+        # Group numbers are smaller than keys, so that the pairs fit an int64 for a graph of any size.
         group = np.repeat(np.arange(len(self.keys)), np.diff(self.offsets))
         return pair_keys(group, self.values, self.num_values)
 
 
 class EntityRows(NamedTuple):
-    """``entities[offsets[i]:offsets[i + 1]]`` are the entities of row i: distinct, in ascending order.
+    """``entities[offsets[i]:offsets[i + 1]]`` are the entities of row i, distinct and ascending.
 
     Example:
         >>> rows = EntityRows(np.array([0, 2, 2, 3]), np.array([4, 9, 7]))
@@ -193,13 +190,11 @@ class EntityRows(NamedTuple):
     offsets: NDArray[np.int64]
     entities: AnyInts
 
-    def take(self, wanted: AnyInts) -> EntityRows:
-        """The wanted rows in that order; -1 is a row of no entities."""
-        there = wanted >= 0
-        first, size = (np.zeros(len(wanted), dtype=np.int64) for _ in range(2))
-        first[there] = self.offsets[wanted[there]]
-        size[there] = self.offsets[wanted[there] + 1] - first[there]
-        offsets = np.zeros(len(wanted) + 1, dtype=np.int64)
+    def take(self, rows: AnyInts) -> EntityRows:
+        """These rows, in this order; -1 is a row without entities."""
+        first = self.offsets[rows]
+        size = np.where(rows < 0, 0, self.offsets[rows + 1] - first)
+        offsets = np.zeros(len(rows) + 1, dtype=np.int64)
         np.cumsum(size, out=offsets[1:])
         position = np.arange(offsets[-1])
         position += np.repeat(first - offsets[:-1], size)
@@ -207,7 +202,7 @@ class EntityRows(NamedTuple):
 
 
 def spread(length: AnyInts) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The list of each element, and its place in the list.
+    """For concatenated lists of these lengths: the list of each element, and its position in the list.
 
     Example:
         >>> [part.tolist() for part in spread(np.array([2, 0, 3]))]
@@ -219,9 +214,9 @@ def spread(length: AnyInts) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
 
 
 def slices(weight: NDArray[Any], most: float) -> list[slice]:
-    """Consecutive rows whose weights together are about this at most; one empty slice if there are no rows.
+    """Slices of consecutive rows whose weights sum to about ``most``; one empty slice if there are no rows.
 
-    Beyond that a slice has the weight of its first row at most.
+    A slice exceeds ``most`` by at most the weight of its first row.
 
     Example:
         >>> slices(np.array([1, 1, 1, 9, 1]), most=3)
@@ -233,7 +228,7 @@ def slices(weight: NDArray[Any], most: float) -> list[slice]:
 
 
 def codes_of(tables: Sequence[Sequence[NDArray[np.integer]]]) -> list[Ints]:
-    """A number for every row of every table, equal where all columns are.
+    """A number for every row of every table; rows have the same number if all columns are equal.
 
     Args:
         tables: The columns of each table, in the same order.
@@ -262,7 +257,7 @@ def natural(value: object) -> tuple[int, float, list[tuple[bool, int, str]]]:
 
 
 def id_problems(where: str, ids: AnyInts, limit: int | None) -> list[str]:
-    """Ids that are not in 0..limit-1, by row (counted from 0); without a limit, those below 0.
+    """Validate ids: one message for those outside 0..limit-1, or below 0 without a limit; rows count from 0.
 
     Example:
         >>> id_problems("tail", np.array([0, 5, -1]), limit=3)
@@ -278,7 +273,7 @@ def id_problems(where: str, ids: AnyInts, limit: int | None) -> list[str]:
 
 
 def triple_problems(where: str, triples: NDArray[Any], entities: int | None, relations: int | None) -> list[str]:
-    """What keeps an array from being triples of a graph of that many entities and relations (None: unknown).
+    """Validate triples of a graph with these numbers of entities and relations (None: unknown); one message each.
 
     Example:
         >>> triple_problems("test", np.array([[0, 0, 9]]), entities=2, relations=1)

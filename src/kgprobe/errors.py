@@ -1,4 +1,4 @@
-"""The two errors that a user can cause, each with everything that is wrong and a way out."""
+"""Errors that a user can cause (bad data, bad usage), each with all problems and a remedy."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from os import PathLike
 
 
 class KgprobeError(Exception):
-    """What is wrong (all of it), and what to do about it.
+    """Base class of the errors that a user can cause.
 
     Args:
-        title: One line that says what could not be done.
-        problems: Every problem found, one line each.
-        remedy: What the user can do next.
+        title: One line that says what failed.
+        problems: All problems, one line each.
+        remedy: What the user can do.
 
     Example:
-        >>> print(DataError("ranks.csv: not a rank table", ["no column 'rank'"], "name it with --map rank=COLUMN"))
+        >>> print(DataError("ranks.csv: not a rank table", ["no column 'rank'"], "name it with `columns`"))
         ranks.csv: not a rank table
           - no column 'rank'
-        Remedy: name it with --map rank=COLUMN
+        Remedy: name it with `columns`
     """
 
     exit_code = 1
@@ -39,18 +39,18 @@ class KgprobeError(Exception):
 
 
 class DataError(KgprobeError):
-    """The data cannot be used as it is (exit code 1)."""
+    """The data is invalid (exit code 1)."""
 
 
 class UsageError(KgprobeError):
-    """The request makes no sense (exit code 2)."""
+    """The arguments are invalid (exit code 2)."""
 
     exit_code = 2
 
 
 @contextmanager
 def naming(place: str | PathLike[str]) -> Iterator[None]:
-    """Let an error say where the data comes from, if it does not know it.
+    """Put the place of the data in front of the title of a DataError, unless it is there already.
 
     Example:
         >>> with naming("ranks.parquet"):
@@ -68,7 +68,7 @@ def naming(place: str | PathLike[str]) -> Iterator[None]:
 
 
 def spans(numbers: Sequence[int], most: int = 40) -> str:
-    """Name many row or line numbers briefly, joining neighbours.
+    """Row or line numbers as text, with ranges for consecutive ones.
 
     Example:
         >>> spans([3, 7, 8, 9, 12])
@@ -87,7 +87,7 @@ def spans(numbers: Sequence[int], most: int = 40) -> str:
 
 
 def nearest(word: str, known: Iterable[str]) -> str:
-    """The known words that look most like this one, or else all of them, to be put after a complaint.
+    """The known words most similar to this one, or all of them if none is, as the end of an error message.
 
     Example:
         >>> nearest("csw", ["csv", "tsv", "parquet"])

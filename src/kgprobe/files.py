@@ -1,4 +1,4 @@
-"""Files appear whole or not at all."""
+"""Atomic file writing, and an early check that a file can be written."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kgprobe.errors import DataError
 
 @contextmanager
 def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """Write to the temporary path given; it becomes ``path`` when the block ends without an error.
+    """Give a temporary path to write to; it is renamed to ``path`` if the block ends without an error.
 
     Example:
         >>> import tempfile
@@ -32,12 +32,12 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
     except OSError as error:
         raise _not_written(target, error) from None
     finally:
-        with suppress(OSError):  # gone when all went well, and never made where nothing can be written
+        with suppress(OSError):  # already renamed, or never created
             temporary.unlink()
 
 
 def require_writable(path: str | os.PathLike[str]) -> None:
-    """Complain now if a file cannot be written later, after long work.
+    """Raise a DataError if a file cannot be written, before a long computation starts.
 
     Example:
         >>> require_writable("/dev/null/ranks.parquet")

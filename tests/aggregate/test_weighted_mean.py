@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 
 from kgprobe.aggregate import Geometry, KeyedSums, Sums, Tie, surface, tied_rank, tied_score
 from kgprobe.aggregate.weights import table_weights
-from kgprobe.arrays import distinct, sum_by
 from kgprobe.comparison import line_up
 from kgprobe.comparison.estimators import estimator
 from kgprobe.decision.influence import Influences
@@ -26,45 +25,6 @@ ROWS = st.lists(
 
 def columns(rows):
     return [np.array([row[i] for row in rows], dtype=float) for i in range(3)]
-
-
-@settings(max_examples=60)
-@given(ROWS)
-def test_distinct_finds_every_combination_once(rows):
-    a, b, _ = columns(rows)
-    values, which = distinct([a, b], len(rows))
-    found = list(zip(values[0].tolist(), values[1].tolist(), strict=True))
-    assert len(found) == len(set(found)) == len({row[:2] for row in rows})
-    assert [found[i] for i in which] == [row[:2] for row in rows]
-
-
-def test_distinct_without_columns_is_one_combination():
-    values, which = distinct([], 3)
-    assert values == []
-    assert which.tolist() == [0, 0, 0]
-
-
-@settings(max_examples=60)
-@given(st.lists(st.tuples(st.integers(0, 4), st.floats(-1e12, 1e12)), max_size=40))
-def test_sum_by_is_the_sum_of_each_group(rows):
-    which, amount = np.array([g for g, _ in rows], dtype=np.int64), np.array([x for _, x in rows], dtype=float)
-    wanted = [math.fsum(x for g, x in rows if g == group) for group in range(5)]
-    scale = float(np.abs(amount).max(initial=0))
-    assert sum_by(which, amount, 5) == pytest.approx(wanted, rel=1e-15, abs=1e-15 * scale)
-
-
-def test_long_sums_do_not_drift():
-    rng = np.random.default_rng(0)
-    amount = rng.random(300_000)
-    found = sum_by(np.zeros(amount.size, dtype=np.int64), amount, 1).item()
-    assert found == pytest.approx(math.fsum(amount.tolist()), rel=1e-15)
-
-
-@pytest.mark.parametrize("odd", [math.inf, math.nan])
-def test_sums_of_what_is_not_finite(odd):
-    found = sum_by(np.array([0, 1, 1]), np.array([1.0, odd, 2.0]), 2)
-    assert found[0] == 1
-    assert str(found[1]) == str(odd)
 
 
 def state(sums: KeyedSums) -> dict[tuple[float, ...], list[float]]:

@@ -93,12 +93,12 @@ def test_everything_wrong_with_the_request_is_said_at_once() -> None:
     problems = _fail(UsageError, "probe-jsn", "m_1.json", "m_2.json", *options, "-o", "m_1.json")
     starts = (
         "--map 'rank' is not of the form NAME=COLUMN",
+        "m_1.json is both input and output",
         "'rnk' is not a column of a rank table; nearest: rank",
         "unknown format 'probe-jsn'; nearest: probe-json; the formats are probe-json (",
-        "both a graph and a number of entities are given",
-        "no split is called 'tst'; nearest: test",
-        "one seed for 2 files",
-        "m_1.json is both input and output",
+        "both `graph` and `num_entities` are given",
+        "unknown split 'tst'; nearest: test",
+        "one `seed` for 2 files",
     )
     assert len(problems) == len(starts)
     for problem, start in zip(problems, starts, strict=True):
@@ -119,16 +119,16 @@ def test_a_column_mapped_twice_is_refused() -> None:
 def test_options_that_a_format_does_not_have_are_refused() -> None:
     problems = _fail(UsageError, "probe-json", "m_1.json", "--raw", "--labels", "--map", "rank=x", "-o", "r.parquet")
     assert problems == [
-        "--map is not an option of probe-json",
-        "--raw is not an option of probe-json",
-        "--labels is not an option of probe-json",
-        "probe-json needs the graph (--graph) or its number of entities (--entities)",
+        "`columns` does not apply to probe-json",
+        "`raw` does not apply to probe-json",
+        "`labels` does not apply to probe-json",
+        "probe-json needs `graph` or `num_entities`",
     ]
 
 
 def test_a_table_that_needs_the_graph_says_so() -> None:
     problems = _fail(UsageError, "csv", "ranks.csv", "-o", "r.parquet")
-    assert any("--graph" in problem for problem in problems)
+    assert any("`graph`" in problem for problem in problems)
     assert len(problems) == 3
 
 

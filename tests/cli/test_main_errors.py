@@ -41,7 +41,7 @@ def test_files_that_are_no_parquet(kgprobe, tmp_path: Path, ranks_file: Path, co
     said = {
         "missing.parquet": "no such file",
         "empty.parquet": "empty",
-        "truncated.parquet": "cut off",
+        "truncated.parquet": "it was truncated",
         "corrupt.parquet": "damaged",
         "text.parquet": "not a Parquet file",
     }
@@ -77,7 +77,7 @@ def test_ids_outside_the_graph(kgprobe, write, graph_dir: Path) -> None:
     assert_refused(
         kgprobe("eval", path, "--graph", graph_dir), 1, "an entity id is outside the graph (0..3): 2 rows",
         "a relation id is outside the graph (0..1): 2 rows", "more candidates than the graph has entities (4): 1 row",
-        "give the graph that was ranked, if tiny is not",
+        "give the graph that was ranked, if it is not tiny",
     )  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""The graph has all facts, split at random by the shares asked for, under readable names.
+"""The graph has all kinship triples, split at random by the shares asked for, under readable names.
 
 Each rule is checked on the output with plain sets and dicts, which share nothing with the matrices of the code.
 
@@ -18,7 +18,15 @@ import pytest
 
 from kgprobe.errors import UsageError
 from kgprobe.graph import family_tree as growth
-from kgprobe.graph.family_tree import MAX_CHILDREN, MAX_DEPTH, RELATIONS, People, facts, family_tree, grow_people
+from kgprobe.graph.family_tree import (
+    MAX_CHILDREN,
+    MAX_DEPTH,
+    RELATIONS,
+    People,
+    family_tree,
+    grow_people,
+    kinship_triples,
+)
 from kgprobe.graph.knowledge_graph import KnowledgeGraph
 
 
@@ -37,14 +45,14 @@ def test_the_same_seed_gives_the_same_graph_and_another_seed_another(graph: Know
 def test_people_do_not_depend_on_the_shares_and_are_those_of_grow_people() -> None:
     every = family_tree(seed=0, valid=0, test=0).triples("train")
     rng = np.random.Generator(np.random.PCG64(0))
-    for same in (facts(grow_people()), facts(grow_people(seed=rng))):
+    for same in (kinship_triples(grow_people()), kinship_triples(grow_people(seed=rng))):
         assert np.array_equal(every[np.lexsort((every[:, 2], every[:, 0], every[:, 1]))], same)
 
 
 @pytest.mark.parametrize(("valid", "test"), [(0.1, 0.1), (0, 0), (0, 0.3), (0.5, 0), (0.25, 0.7)])
-def test_splits_have_their_shares_and_are_all_facts_each_once(valid: float, test: float) -> None:
+def test_splits_have_their_shares_and_are_all_triples_each_once(valid: float, test: float) -> None:
     graph = family_tree(trees=3, people_per_tree=60, valid=valid, test=test)
-    every = facts(grow_people(trees=3, people_per_tree=60))
+    every = kinship_triples(grow_people(trees=3, people_per_tree=60))
     assert len(graph.triples("valid")) == int(valid * len(every))
     assert len(graph.triples("test")) == int(test * len(every))
     split = [tuple(row) for row in graph.triples("train", "valid", "test").tolist()]
@@ -90,7 +98,7 @@ def test_all_that_is_wrong_is_listed() -> None:
         ({"trees": 10**8}, "100,000,000 trees of 300 people are more than 2,147,483,647 people"),
         ({"valid": 1}, "valid is 1, expected a share from 0 to less than 1"),
         ({"test": "0.1"}, "test is '0.1', expected a share from 0 to less than 1"),
-        ({"valid": 0.5, "test": 0.5}, "valid and test together are 1, which leaves nothing for train"),
+        ({"valid": 0.5, "test": 0.5}, "valid and test together are 1, nothing is left for train"),
     ],
 )
 def test_senseless_numbers_are_refused(arguments: dict[str, object], problem: str) -> None:
@@ -131,7 +139,7 @@ def people() -> People:
 
 @pytest.fixture(scope="module")
 def found(graph: KnowledgeGraph) -> dict[str, Pairs]:
-    """The graph's own facts by the name of the relation."""
+    """The graph's own triples by the name of the relation."""
     return by_name(graph.triples())
 
 
@@ -254,7 +262,7 @@ def test_nobody_is_kin_to_themselves_or_kin_of_two_kinds_by_blood(found: Mapping
     assert len(set().union(*(found[name] for name in blood))) == sum(len(found[name]) for name in blood)
 
 
-def test_the_number_of_facts_is_that_of_the_published_identity(
+def test_the_number_of_triples_is_that_of_the_published_identity(
     graph: KnowledgeGraph, found: Mapping[str, Pairs]
 ) -> None:
     n = {name: len(pairs) for name, pairs in found.items()}
@@ -263,8 +271,8 @@ def test_the_number_of_facts_is_that_of_the_published_identity(
     assert len(graph.triples()) == sum(n.values()) == by_identity + 2 * n["husbandOf"]
 
 
-def test_facts_are_sorted_and_distinct(people: People) -> None:
-    triples = facts(people)
+def test_triples_are_sorted_and_distinct(people: People) -> None:
+    triples = kinship_triples(people)
     head, relation, tail = triples.astype(np.int64).T
     key = (relation * len(people) + head) * len(people) + tail
     assert triples.dtype == np.int32
@@ -282,7 +290,7 @@ def test_half_siblings_and_double_cousins_are_counted_once() -> None:
         tree=np.zeros(12, dtype=np.int32),
         level=np.zeros(12, dtype=np.int8),
     )
-    triples = facts(family)
+    triples = kinship_triples(family)
     named = by_name(triples)
     assert len(triples) == len(np.unique(triples, axis=0))
     assert named["siblingOf"] == {(2, 3), (3, 2), (6, 7), (7, 6), (8, 10), (10, 8)}
@@ -388,7 +396,7 @@ def test_the_published_graph_could_be_one_of_ours() -> None:
     rows = []
     for seed in range(12):
         people = grow_people(seed=seed)
-        triples = facts(people)
+        triples = kinship_triples(people)
         count = dict(zip(RELATIONS, np.bincount(triples[:, 1], minlength=23).tolist(), strict=True))
         chains = np.bincount(ancestor_steps(people), minlength=5).tolist()
         elders = count["auntOf"] + count["uncleOf"]

@@ -203,15 +203,6 @@ def test_names_are_needed(tmp_path: Path) -> None:
     ]
 
 
-NAMES_PARQUET_COUNTS = {"entities": {"id": [0, 1, 2]}, "relations": {"id": [0]}}
-
-
-def _write_parquet_counts(directory: Path, **tables: dict[str, Any]) -> Path:
-    for name, columns in tables.items():
-        pq.write_table(pa.table(columns), directory / f"{name}.parquet")
-    return directory
-
-
 COUNTS: dict[str, dict[str, Any]] = {
     "entity_train_degree": {"id": [0, 1, 2], "train_degree": [3, 1, 0]},
     "test_entity_relation_train_count": {"entity": [1, 0], "relation": [0, 0], "train_count": [1, 2]},
@@ -220,7 +211,7 @@ COUNTS: dict[str, dict[str, Any]] = {
 
 
 def test_counts_stand_in_for_absent_training_triples(tmp_path: Path) -> None:
-    graph = load_graph(_write_parquet_counts(tmp_path, test=TRIPLES, **NAMES_PARQUET_COUNTS, **COUNTS))
+    graph = load_graph(_write(tmp_path, test=TRIPLES, **NAMES, **COUNTS))
     assert graph.train_counts is not None
     assert graph.train_counts.num_triples == 2
     assert graph.popularity.entity([0, 1, 2]).tolist() == [0.75, 0.25, 0]
@@ -228,7 +219,7 @@ def test_counts_stand_in_for_absent_training_triples(tmp_path: Path) -> None:
 
 
 def test_training_triples_make_counts_superfluous(tmp_path: Path) -> None:
-    graph = load_graph(_write_parquet_counts(tmp_path, train=TRIPLES, **NAMES_PARQUET_COUNTS, **COUNTS))
+    graph = load_graph(_write(tmp_path, train=TRIPLES, **NAMES, **COUNTS))
     assert graph.train_counts is None
     assert graph.popularity.entity([1]).tolist() == [0.5]
 
@@ -249,7 +240,7 @@ def test_training_triples_make_counts_superfluous(tmp_path: Path) -> None:
         (
             "test_entity_relation_train_count",
             {"entity": [1, 1], "relation": [0, 0], "train_count": [1, 1]},
-            "there twice",
+            "occurs twice",
         ),
         (
             "test_entity_relation_train_count",
@@ -261,7 +252,7 @@ def test_training_triples_make_counts_superfluous(tmp_path: Path) -> None:
 )
 def test_counts_that_no_triples_could_give(tmp_path: Path, file: str, columns: dict[str, Any], complaint: str) -> None:
     with pytest.raises(DataError) as caught:
-        load_graph(_write_parquet_counts(tmp_path, test=TRIPLES, **NAMES_PARQUET_COUNTS, **(COUNTS | {file: columns})))
+        load_graph(_write(tmp_path, test=TRIPLES, **NAMES, **(COUNTS | {file: columns})))
     (problem,) = caught.value.problems
     assert file in problem
     assert complaint in problem

@@ -45,7 +45,7 @@ def test_ids_outside_the_graph_are_refused() -> None:
     with pytest.raises(DataError) as caught:
         popularity.relation([0, 3], [-1, 0])
     assert len(caught.value.problems) == 2
-    with pytest.raises(DataError, match="ids that the graph does not have"):
+    with pytest.raises(DataError, match="ids outside the graph"):
         popularity.entity([2])
 
 

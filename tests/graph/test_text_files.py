@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 from kgprobe.graph import text_files
 from kgprobe.graph.text_files import (
     SHOWN,
-    Columns,
     Complaints,
     Layout,
     read_dictionary,
@@ -106,20 +105,12 @@ def test_whole_numbers() -> None:
         assert whole_number(text) is None
 
 
-LAYOUT_TEXT = Layout({"name": False, "number": True}, "name<TAB>number", "\t", lambda line: line.split("\t"))
-
-
-class Anything:
-    def holds(self, columns: Columns) -> bool:
-        return True
-
-    def judge(self, number: int, fields: list[str]) -> str | None:
-        return None
+NUMBERED = Layout({"name": False, "number": True}, "name<TAB>number", "\t", lambda line: line.split("\t"))
 
 
 def _rows(path: Path) -> list[tuple[str, int]] | None:
     problems: list[str] = []
-    columns = read_text(path, LAYOUT_TEXT, Anything(), problems)
+    columns = read_text(path, NUMBERED, None, problems)
     assert (columns is None) == bool(problems)
     if columns is None:
         return None
@@ -190,14 +181,14 @@ def test_long_files_have_one_dictionary(tmp_path: Path, monkeypatch: pytest.Monk
 def test_what_is_wrong_is_said_of_text(tmp_path: Path, name: str, content: bytes, complaint: str) -> None:
     (tmp_path / name).write_bytes(content)
     problems: list[str] = []
-    assert read_text(tmp_path / name, LAYOUT_TEXT, Anything(), problems) is None
+    assert read_text(tmp_path / name, NUMBERED, None, problems) is None
     assert len(problems) == 1
     assert problems[0].startswith(complaint)
 
 
 def test_a_directory_in_place_of_a_file(tmp_path: Path) -> None:
     problems: list[str] = []
-    assert read_text(tmp_path, LAYOUT_TEXT, Anything(), problems) is None
+    assert read_text(tmp_path, NUMBERED, None, problems) is None
     assert "cannot be read" in problems[0]
 
 

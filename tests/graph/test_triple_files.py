@@ -80,10 +80,11 @@ def test_everything_wrong_in_all_files_is_reported(tmp_path: Path) -> None:
         load_graph(tmp_path)
     assert caught.value.problems == [
         "train.txt, line 2: 1 field, expected head<TAB>relation<TAB>tail: 'a r b'",
-        "train.txt, line 3: 'x' is not in entities.dict, 'y' is not in entities.dict: 'x\\tr\\ty'",
+        "train.txt, line 3: 'x' is no known label of entities.dict, 'y' is no known label of entities.dict: "
+        "'x\\tr\\ty'",
         "valid.txt: empty",
         "several files for one split: test.txt, test.tsv",
-        "test.txt, line 1: 'q' is not in relations.dict: 'a\\tq\\tb'",
+        "test.txt, line 1: 'q' is no known label of relations.dict: 'a\\tq\\tb'",
         "test.txt, line 3: 2 fields, expected head<TAB>relation<TAB>tail: 'a\\tr'",
     ]
 

@@ -61,7 +61,7 @@ def test_intervals_are_counted_when_refused(make: Make, tmp_path: Path) -> None:
 
 
 def test_an_unknown_end_is_answered_with_the_known_ones() -> None:
-    with pytest.raises(UsageError, match="no end 'middle'") as caught:
+    with pytest.raises(UsageError, match="unknown end of an interval: 'middle'") as caught:
         End("middle")
     assert "best, worst" in str(caught.value)
 
@@ -167,7 +167,7 @@ DAMAGE: list[tuple[Callable[[Path], Any], str]] = [
     (lambda path: path.write_bytes(b""), "the file is empty"),
     (_text, "this is not a Parquet file"),
     (lambda path: path.write_bytes(b"PAR"), "this is not a Parquet file"),
-    (_cut, "its end is missing: it was cut off"),
+    (_cut, "its end is missing: it was truncated"),
     (_scrambled, "the Parquet file is damaged"),
 ]
 

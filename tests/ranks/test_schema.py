@@ -121,7 +121,7 @@ def test_more_sides_than_can_be_counted_are_refused_as_sides() -> None:
     with pytest.raises(DataError, match="not a rank table") as caught:
         conform(table)
     assert caught.value.problems == [
-        "column 'side' holds string, which does not read as 'head' or 'tail': it has 300 different values"
+        "column 'side' holds string, expected 'head' or 'tail': it has 300 different values"
     ]
 
 
@@ -149,7 +149,7 @@ def _problems(table: pa.Table, batch: int = 1 << 20, **rules: Any) -> list[str]:
     return checker.problems(lambda: tables)
 
 
-def _table_validation(n: int = 3, **changes: Any) -> pa.Table:
+def _valid(n: int = 3, **changes: Any) -> pa.Table:
     columns: dict[str, Any] = {
         "head": list(range(n)),
         "relation": [0] * n,
@@ -188,8 +188,8 @@ VIOLATIONS: dict[str, dict[str, list[Any]]] = {
 
 
 def test_a_good_table_breaks_no_rule() -> None:
-    assert _problems(_table_validation()) == []
-    assert _problems(_table_validation(0)) == []
+    assert _problems(_valid()) == []
+    assert _problems(_valid(0)) == []
 
 
 def test_every_rule_has_a_table_that_breaks_it() -> None:
@@ -198,7 +198,7 @@ def test_every_rule_has_a_table_that_breaks_it() -> None:
 
 @pytest.mark.parametrize("rule", VIOLATIONS)
 def test_each_violation_is_found_where_it_is(rule: str) -> None:
-    problems = _problems(_table_validation(3, **VIOLATIONS[rule]))
+    problems = _problems(_valid(3, **VIOLATIONS[rule]))
     assert f"{rule}: 1 row (row 2)" in problems
     # A missing or impossible number of candidates is the only one that is wrong in two ways.
     assert len(problems) <= 1 + (rule == "fewer than 1 candidate")
@@ -206,11 +206,11 @@ def test_each_violation_is_found_where_it_is(rule: str) -> None:
 
 @pytest.mark.parametrize("infinite", [float("inf"), float("-inf")])
 def test_infinite_ranks_are_refused(infinite: float) -> None:
-    assert _problems(_table_validation(1, rank=[infinite])) != []
+    assert _problems(_valid(1, rank=[infinite])) != []
 
 
 def test_limits_belong_to_what_is_allowed() -> None:
-    table = _table_validation(
+    table = _valid(
         rank=[1.0, 9.0, 5.0], ties=[0, 0, 8], entity_popularity=[0.0, 1.0, None], candidates=[1, 9, 9], head=[0, 5, 4]
     )
     assert _problems(table) == []
@@ -244,7 +244,7 @@ def test_the_model_is_named_if_it_has_a_name(make: Callable[..., Ranks]) -> None
 
 
 def test_of_many_rows_the_first_are_named_whatever_the_batches() -> None:
-    table = _table_validation(30, rank=[0.0 if i % 3 else 1.0 for i in range(30)])
+    table = _valid(30, rank=[0.0 if i % 3 else 1.0 for i in range(30)])
     expected = ["rank is below 1: 20 rows (rows 2-3, 5-6, 8-9, 11-12, ...)"]
     assert _problems(table) == _problems(table, batch=4) == expected
 
@@ -274,9 +274,7 @@ def test_duplicates_are_those_that_a_set_finds(
 ) -> None:
     head, relation, tail, side, seed = map(list, zip(*queries, strict=True))
     n = len(queries)
-    table = _table_validation(
-        n, head=head, relation=relation, tail=tail, side=side, **({"seed": seed} if seeds else {})
-    )
+    table = _valid(n, head=head, relation=relation, tail=tail, side=side, **({"seed": seed} if seeds else {}))
     seen: set[tuple[Any, ...]] = set()
     again = []
     for row, query in enumerate(queries, 1):
@@ -300,7 +298,7 @@ def _expand(part: str) -> range:
 
 
 def test_rows_that_do_not_say_their_query_repeat_no_other() -> None:
-    table = _table_validation(4, head=[None, None, 1, 1], side=["tail", "tail", "up", "down"])
+    table = _valid(4, head=[None, None, 1, 1], side=["tail", "tail", "up", "down"])
     for batch in (1, 2, 4):
         assert not any("occurs again" in problem for problem in _problems(table, batch))
 
@@ -308,7 +306,7 @@ def test_rows_that_do_not_say_their_query_repeat_no_other() -> None:
 def test_fingerprints_tell_the_columns_apart() -> None:
     rng = np.random.default_rng(0)
     ids = rng.integers(0, 30, (20_000, 3))
-    table = _table_validation(
+    table = _valid(
         len(ids), head=ids[:, 0], relation=ids[:, 1], tail=ids[:, 2], side=rng.choice(["head", "tail"], len(ids))
     )
     rows = zip(*(table.column(name).to_pylist() for name in ("head", "relation", "tail", "side")), strict=True)

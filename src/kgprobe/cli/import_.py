@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
 
-from kgprobe.cli.console import GraphOption, load, note
-from kgprobe.errors import UsageError, nearest
-
-if TYPE_CHECKING:
-    from kgprobe.ranks import Ranks
+from kgprobe.cli.console import GraphOption, note
+from kgprobe.errors import UsageError
 
 
 def import_ranks(
@@ -42,41 +39,33 @@ def import_ranks(
     --graph), or neither (with --graph, whose known answers count as filtered, or with --raw). Sides may be head/tail,
     h/t, s/o, subject/object, lhs/rhs or head-batch/tail-batch.
     """
-    from kgprobe.ranks.importers import IMPORTERS
-    from kgprobe.ranks.importers.column_mapping import mapping_problems
-    from kgprobe.ranks.importers.drafts import option_problems
+    from kgprobe.ranks.importers.drafts import ImportOptions
+    from kgprobe.ranks.importers.rank_tables import import_ranks, request_problems
 
-    importer = IMPORTERS.get(format)
     columns, problems = _mapping(map or [])
-    problems += mapping_problems(columns)
-    options: dict[str, Any] = {"columns": columns, "raw": raw, "labels": labels}
-    if importer is None:
-        problems.append(f"unknown format {format!r}{nearest(format, IMPORTERS)}; {_formats(IMPORTERS)}")
-    else:
-        unused = [name for name, value in options.items() if value and name not in importer.options]
-        problems += [f"{_FLAGS[name]} is not an option of {format}" for name in unused]
-        if importer.needs_size and graph is None and entities is None:
-            problems.append(f"{format} needs the graph (--graph) or its number of entities (--entities)")
-    problems += option_problems(
-        has_graph=graph is not None, entities=entities, split=split, seed=seed, files=len(files)
-    )
     problems += [f"{output} is both input and output" for file in files if _same(file, output)]
-    if problems or importer is None:
+    if problems:
+        options = ImportOptions(None, entities, columns, raw, labels, model, split, seed)
+        problems += request_problems(files, format, options, has_graph=graph is not None)
         raise UsageError("invalid arguments", problems, "see 'kgprobe import --help'")
-    ranks = importer.read(
+    ranks = import_ranks(
         files,
-        graph=load(graph),
+        format,
+        graph=graph,
         num_entities=entities,
+        columns=columns,
+        raw=raw,
+        labels=labels,
         model=model,
         split=split,
         seed=seed,
-        **{name: value for name, value in options.items() if name in importer.options},
     )
     ranks.write(output)
-    _report(ranks, output)
-
-
-_FLAGS = {"columns": "--map", "raw": "--raw", "labels": "--labels"}
+    seeds = "" if ranks.seed is None else f", seeds {', '.join(str(x) for x in sorted(set(ranks.seed.tolist())))}"
+    rows = "1 row" if len(ranks) == 1 else f"{len(ranks):,} rows"
+    note(f"{output}: {rows}{seeds}, candidates: {ranks.info.settings['candidates']}")
+    for line in ranks.info.settings["notes"]:
+        note(f"  {line.replace('`labels=True`', '--labels')}")
 
 
 def _mapping(texts: Sequence[str]) -> tuple[dict[str, str], list[str]]:
@@ -93,20 +82,8 @@ def _mapping(texts: Sequence[str]) -> tuple[dict[str, str], list[str]]:
     return columns, problems
 
 
-def _formats(importers: Mapping[str, Any]) -> str:
-    return "the formats are " + ", ".join(f"{name} ({importer.summary})" for name, importer in importers.items())
-
-
 def _same(one: Path, other: Path) -> bool:
     try:
         return one.samefile(other)
     except OSError:  # one of them does not exist
         return False
-
-
-def _report(ranks: Ranks, output: Path) -> None:
-    seeds = "" if ranks.seed is None else f", seeds {', '.join(map(str, sorted(set(ranks.seed.tolist()))))}"
-    rows = "1 row" if len(ranks) == 1 else f"{len(ranks):,} rows"
-    note(f"{output}: {rows}{seeds}, candidates: {ranks.info.settings['candidates']}")
-    for line in ranks.info.settings["notes"]:
-        note(f"  {line}")

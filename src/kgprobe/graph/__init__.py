@@ -1,4 +1,4 @@
-"""Knowledge graphs: triples by split, readers and a writer, popularity, known answers, statistics."""
+"""Knowledge graphs: triples by split, readers and writers, popularity, known answers, statistics."""
 
 from kgprobe.graph.graph_statistics import statistics
 from kgprobe.graph.knowledge_graph import SPLITS, KnowledgeGraph, KnownAnswers

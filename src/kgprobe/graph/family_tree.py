@@ -1,4 +1,4 @@
-"""The built-in graph ``family-tree``: generated families with all kinship triples that follow."""
+"""The built-in graph ``family-tree``: random family trees with all kinship triples that follow from them."""
 
 from __future__ import annotations
 
@@ -8,46 +8,41 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
+from numpy.random import PCG64, Generator
 
+from kgprobe.arrays import Flags, Ints, spread
 from kgprobe.errors import UsageError
-from kgprobe.graph.knowledge_graph import KnowledgeGraph
+from kgprobe.graph.knowledge_graph import KnowledgeGraph, Labels
 
 if TYPE_CHECKING:
-    from numpy.random import Generator
     from scipy.sparse import csr_array
 
-    from kgprobe.graph.knowledge_graph import Labels
-
+    _Pairs = csr_array[np.bool_, tuple[int, int]]
 
 MAX_DEPTH = 3
-
 """Largest difference between two levels of one tree."""
 
 MAX_CHILDREN = 20
-
-"""Most children of one couple."""
+"""Largest number of children of one couple."""
 
 _MOST_PEOPLE = 2**31 - 1
 
 _Ids: TypeAlias = npt.NDArray[np.int32]
 
-_Slots: TypeAlias = npt.NDArray[np.int64]
-
-_Flags: TypeAlias = npt.NDArray[np.bool_]
-
 
 @dataclass(frozen=True, eq=False)
 class People:
-    """The people of some family trees, one row each, tree after tree, in the order in which they joined.
+    """The people of family trees, one row each, tree by tree, in the order in which they were added.
 
     Attributes:
-        father: Row of the father, -1 where the tree does not know the parents.
-        mother: Row of the mother, known exactly where the father is.
-        spouse: Row of the husband or wife, -1 where there is none.
+        father: Row of the father, -1 if the parents are unknown.
+        mother: Row of the mother, known exactly if the father is.
+        spouse: Row of the husband or wife, -1 if there is none.
         female: Whether the person is a woman.
         tree: Number of the person's tree.
-        level: Generation as growth counts it: 0 for the tree's first person, larger for later generations;
-            who was added as a spouse is one further down than the partner (see `grow_people`).
+        level: Generation: 0 for the first person of the tree, larger for later generations; a spouse is one level
+            below the partner (see `grow_people`).
 
     Example:
         >>> people = grow_people(trees=2, people_per_tree=10)
@@ -58,7 +53,7 @@ class People:
     father: _Ids
     mother: _Ids
     spouse: _Ids
-    female: _Flags
+    female: Flags
     tree: _Ids
     level: npt.NDArray[np.int8]
 
@@ -67,36 +62,36 @@ class People:
 
 
 def grow_people(trees: int = 20, people_per_tree: int = 300, seed: int | Generator = 0) -> People:
-    """Grow separate trees until each has ``people_per_tree`` people, or one more where a pair came last.
+    """Grow separate trees until each has ``people_per_tree`` people, or one more if a couple was added last.
 
-    Each tree starts with one person. Again and again, one of its people is picked at random and gets two
-    married parents or a child, for which a spouse is added first if the person is single. Parents are allowed
-    where there are none, a child where the couple has fewer than `MAX_CHILDREN`, and both only where the levels
-    of the tree then differ by at most `MAX_DEPTH`. Where both are allowed, a coin decides.
+    Each tree starts with one person. In each step, a random person gets either two married parents or a child; a
+    spouse is added first if the person is single. Parents can be added if there are none, a child if the couple has
+    fewer than `MAX_CHILDREN`, and either only if the levels of the tree then differ by at most `MAX_DEPTH`. If both
+    are possible, one is chosen at random.
 
-    A spouse counts as one level below the partner. So it is in the published graph, whose lines of ancestors
-    are therefore up to MAX_DEPTH + 1 steps long; without it there would be a fifth more facts.
+    A spouse counts as one level below the partner, as in the published graph. Lines of ancestors are therefore up to
+    MAX_DEPTH + 1 steps long; otherwise there would be a fifth more triples.
 
-    All trees take each step together: the work in Python is that of one tree, however many there are.
+    All trees take each step together, so the number of Python steps does not depend on the number of trees.
 
     Args:
         trees: Number of trees.
-        people_per_tree: People of a tree at which it stops growing, at least 2.
-        seed: Seed, or the generator to draw from.
+        people_per_tree: Number of people at which a tree stops growing, at least 2.
+        seed: Seed or random generator.
 
     Raises:
-        UsageError: The numbers make no sense; all that is wrong is listed.
+        UsageError: An argument is out of range; all problems are listed.
 
     Example:
         >>> people = grow_people(trees=1, people_per_tree=2, seed=4)
         >>> len(people), int((people.father >= 0).sum()), int((people.spouse >= 0).sum())
         (3, 1, 2)
     """
-    problems = growth_problems(trees, people_per_tree, 0 if isinstance(seed, np.random.Generator) else seed)
+    problems = growth_problems(trees, people_per_tree, 0 if isinstance(seed, Generator) else seed)
     if problems:
-        raise UsageError("no family trees can be grown", problems)
-    # PCG64 by name, because the default generator of a later NumPy may draw other numbers from the same seed.
-    rng = seed if isinstance(seed, np.random.Generator) else np.random.Generator(np.random.PCG64(seed))
+        raise UsageError("cannot grow these family trees", problems)
+    # PCG64 by name, because a later NumPy may have another default generator.
+    rng = seed if isinstance(seed, Generator) else Generator(PCG64(seed))
     forest = _Forest(int(trees), int(people_per_tree) + 1, rng)
     growing = np.arange(trees)
     while growing.size:
@@ -106,16 +101,16 @@ def grow_people(trees: int = 20, people_per_tree: int = 300, seed: int | Generat
 
 
 def growth_problems(trees: int, people_per_tree: int, seed: int) -> list[str]:
-    """What keeps trees of that number and size from being grown, one line each.
+    """Problems of the arguments of `grow_people`.
 
     Example:
         >>> growth_problems(trees=20, people_per_tree=300, seed=-1)
         ['seed is -1, expected a whole number of at least 0']
     """
-    given = (("trees", trees, 1), ("people_per_tree", people_per_tree, 2), ("seed", seed, 0))
+    arguments = (("trees", trees, 1), ("people_per_tree", people_per_tree, 2), ("seed", seed, 0))
     problems = [
         f"{name} is {value!r}, expected a whole number of at least {least}"
-        for name, value, least in given
+        for name, value, least in arguments
         if not isinstance(value, Integral) or isinstance(value, bool) or value < least
     ]
     if not problems and int(trees) * (int(people_per_tree) + 1) > _MOST_PEOPLE:
@@ -124,7 +119,7 @@ def growth_problems(trees: int, people_per_tree: int, seed: int) -> list[str]:
 
 
 class _Forest:
-    """Trees that grow side by side; the people of tree t are the slots from t * capacity, size[t] of them."""
+    """Trees that grow together; the people of tree t are size[t] slots from t * capacity on."""
 
     def __init__(self, trees: int, capacity: int, rng: Generator) -> None:
         slots = trees * capacity
@@ -141,8 +136,8 @@ class _Forest:
         self.children = np.zeros(slots, dtype=np.int8)
         self._join(np.arange(trees), np.zeros(trees, dtype=np.int8), rng.random(trees) < 0.5)
 
-    def step(self, tree: _Slots) -> None:
-        """Pick one person in each of these trees, who gets parents or a child where that is allowed."""
+    def step(self, tree: Ints) -> None:
+        """Add parents or a child to one random person of each of these trees, if possible."""
         person = tree * self.capacity + self.rng.integers(self.size[tree])
         coin, daughter = self.rng.random((2, len(tree))) < 0.5
         level = self.level[person]
@@ -155,14 +150,14 @@ class _Forest:
         self._add_parents(tree[parents], person[parents])
         self._add_child(tree[child], person[child], daughter[child])
 
-    def _add_parents(self, tree: _Slots, child: _Slots) -> None:
+    def _add_parents(self, tree: Ints, child: Ints) -> None:
         level = self.level[child] - np.int8(1)
         father = self._join(tree, level, np.zeros(len(tree), dtype=np.bool_))
         mother = self._join(tree, level, np.ones(len(tree), dtype=np.bool_))
         self._marry(father, mother)
         self._bear(father, mother, child)
 
-    def _add_child(self, tree: _Slots, parent: _Slots, female: _Flags) -> None:
+    def _add_child(self, tree: Ints, parent: Ints, female: Flags) -> None:
         below = self.level[parent] + np.int8(1)
         single = self.spouse[parent] < 0
         self._marry(parent[single], self._join(tree[single], below[single], ~self.female[parent[single]]))
@@ -171,8 +166,8 @@ class _Forest:
         is_mother = self.female[parent]
         self._bear(np.where(is_mother, other, parent), np.where(is_mother, parent, other), child)
 
-    def _join(self, tree: _Slots, level: npt.NDArray[np.int8], female: _Flags) -> _Slots:
-        """One new person in each of these trees, all different; returns their slots."""
+    def _join(self, tree: Ints, level: npt.NDArray[np.int8], female: Flags) -> Ints:
+        """Add one person to each of these trees, which are distinct; returns their slots."""
         slot = tree * self.capacity + self.size[tree]
         self.size[tree] += 1
         self.female[slot] = female
@@ -181,23 +176,23 @@ class _Forest:
         self.high[tree] = np.maximum(self.high[tree], level)
         return slot
 
-    def _marry(self, one: _Slots, other: _Slots) -> None:
+    def _marry(self, one: Ints, other: Ints) -> None:
         self.spouse[one] = other
         self.spouse[other] = one
 
-    def _bear(self, father: _Slots, mother: _Slots, child: _Slots) -> None:
+    def _bear(self, father: Ints, mother: Ints, child: Ints) -> None:
         self.father[child] = father
         self.mother[child] = mother
         self.children[father] += 1
         self.children[mother] += 1
 
     def people(self) -> People:
-        """The slots in use, closed up."""
+        """The used slots as rows."""
         trees = np.arange(len(self.size), dtype=np.int32)
         used = np.flatnonzero((np.arange(self.capacity) < self.size[:, None]).ravel())
         row = np.full(len(self.father) + 1, -1, dtype=np.int32)
         row[used] = np.arange(len(used), dtype=np.int32)
-        # Nobody is slot -1, which is the last entry of the table of rows, and that stays -1.
+        # Slot -1 means nobody; it is the last entry of ``row``, which stays -1.
         return People(
             father=row[self.father[used]],
             mother=row[self.mother[used]],
@@ -207,9 +202,6 @@ class _Forest:
             level=self.level[used],
         )
 
-
-if TYPE_CHECKING:
-    _Pairs = csr_array[np.bool_, tuple[int, int]]
 
 _RULES = (
     ("parentOf", "parent", "anyone"),
@@ -236,23 +228,20 @@ _RULES = (
     ("husbandOf", "spouse", "man"),
     ("wifeOf", "spouse", "woman"),
 )
-
-"""Name of the relation, the pairs (head, tail) that it is made of, and who may be its head."""
+"""Name of each relation, the kinship of its pairs (head, tail), and who can be its head."""
 
 RELATIONS = tuple(name for name, _, _ in _RULES)
+"""Names of the 23 relations in id order; (h, fatherOf, t) means that h is the father of t."""
 
-"""Names of the 23 relations in id order; each says what the head is to the tail: (h, fatherOf, t)."""
 
+def kinship_triples(people: People) -> npt.NDArray[np.int32]:
+    """All kinship triples of these people, distinct and sorted by relation, head, tail.
 
-def facts(people: People) -> npt.NDArray[np.int32]:
-    """Everything that is true of these people, as distinct triples sorted by relation, head, tail.
-
-    A sibling shares a parent; aunts and uncles are the siblings of a parent, by blood only; cousins are the
-    children of aunts and uncles.
+    Siblings share a parent; aunts and uncles are the siblings of a parent (not by marriage); cousins are the children
+    of aunts and uncles.
 
     Example:
-        >>> from kgprobe.graph.family_tree import grow_people
-        >>> triples = facts(grow_people(trees=1, people_per_tree=2, seed=4))
+        >>> triples = kinship_triples(grow_people(trees=1, people_per_tree=2, seed=4))
         >>> sorted({RELATIONS[relation] for relation in triples[:, 1]})
         ['childOf', 'fatherOf', 'husbandOf', 'motherOf', 'parentOf', 'sonOf', 'wifeOf']
     """
@@ -271,12 +260,12 @@ def facts(people: People) -> npt.NDArray[np.int32]:
 
 
 def _kin(people: People) -> dict[str, _Pairs]:
-    """The pairs that the rules are about, as matrices with True at [head, tail], sorted."""
+    """The pairs of each kinship as sorted sparse matrices, True at [head, tail]."""
     born, married = np.flatnonzero(people.father >= 0), np.flatnonzero(people.spouse >= 0)
     parents = np.concatenate([people.father[born], people.mother[born]])
     parent = _pairs(parents, np.concatenate([born, born]), len(people))
     child = parent.T.tocsr()
-    # Products of matrices of booleans are joins: True where at least one person stands between the two.
+    # Products of boolean matrices are joins: True if at least one person connects the two.
     same_parent = (child @ parent).tocoo()
     other = same_parent.row != same_parent.col
     sibling = _pairs(same_parent.row[other], same_parent.col[other], len(people))
@@ -298,7 +287,6 @@ def _kin(people: People) -> dict[str, _Pairs]:
 
 
 def _pairs(head: npt.NDArray[np.integer], tail: npt.NDArray[np.integer], size: int) -> _Pairs:
-    # SciPy takes long to import, and whoever only loads other graphs does not need it.
     from scipy.sparse import csr_array
 
     return csr_array((np.ones(len(head), dtype=np.bool_), (head, tail)), shape=(size, size))
@@ -307,20 +295,20 @@ def _pairs(head: npt.NDArray[np.integer], tail: npt.NDArray[np.integer], size: i
 def family_tree(
     trees: int = 20, people_per_tree: int = 300, seed: int = 0, valid: float = 0.1, test: float = 0.1
 ) -> KnowledgeGraph:
-    """Generate family trees and split all facts about them at random.
+    """Generate family trees and split their kinship triples at random.
 
-    The same arguments give the same graph. Whatever the shares, its people are those of `grow_people` for the
-    same numbers and seed.
+    The same arguments give the same graph. Its people are those of `grow_people` with the same arguments, whatever
+    the shares.
 
     Args:
-        trees: Number of families that have nothing to do with each other.
-        people_per_tree: People of a family at which it stops growing (some get one more).
+        trees: Number of unconnected family trees.
+        people_per_tree: Number of people at which a tree stops growing (some get one more).
         seed: Seed of the people and of the split.
-        valid: Share of the facts that goes to validation, rounded down to whole facts.
+        valid: Share of the triples that goes to validation, rounded down.
         test: Share that goes to test, rounded down; train is the rest.
 
     Raises:
-        UsageError: The numbers make no sense; all that is wrong is listed.
+        UsageError: An argument is out of range; all problems are listed.
 
     Example:
         >>> graph = family_tree(trees=2, people_per_tree=30)
@@ -329,12 +317,12 @@ def family_tree(
     """
     problems = growth_problems(trees, people_per_tree, seed) + _share_problems(valid, test)
     if problems:
-        raise UsageError("no family-tree graph can be generated", problems)
-    rng = np.random.Generator(np.random.PCG64(seed))
+        raise UsageError("cannot generate this family-tree graph", problems)
+    rng = Generator(PCG64(seed))
     people = grow_people(trees, people_per_tree, rng)
-    triples = facts(people)
+    triples = kinship_triples(people)
     triples = triples.take(rng.permutation(len(triples)), axis=0)
-    triples.flags.writeable = False  # handed over as it is: the graph copies only what could still change
+    triples.flags.writeable = False  # so that the graph does not copy it
     num_valid, num_test = int(float(valid) * len(triples)), int(float(test) * len(triples))
     num_train = len(triples) - num_valid - num_test
     return KnowledgeGraph.from_triples(
@@ -356,17 +344,16 @@ def _share_problems(valid: float, test: float) -> list[str]:
         if not isinstance(share, Real) or not 0 <= share < 1
     ]
     if not problems and valid + test >= 1:
-        problems.append(f"valid and test together are {valid + test:g}, which leaves nothing for train")
+        problems.append(f"valid and test together are {valid + test:g}, nothing is left for train")
     return problems
 
 
 def _names(people: People) -> Labels:
-    """Names like tree03-person017, all of one length."""
-    import pyarrow as pa
+    """Names like tree03-person017, all of the same length."""
     import pyarrow.compute as pc
 
     size = np.bincount(people.tree)
-    number = np.arange(len(people)) - np.repeat(np.cumsum(size) - size, size)
+    _, number = spread(size)
 
     def padded(numbers: npt.NDArray[np.integer], most: int) -> Labels:
         return pc.utf8_lpad(pa.array(numbers).cast(pa.string()), len(str(most)), "0")

@@ -1,31 +1,26 @@
-"""Statistics of a graph, and faults of its splits such as leakage."""
+"""Statistics of a graph: sizes, degrees, and defects of its splits such as test leakage."""
 
 from __future__ import annotations
 
 from itertools import combinations
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
-from kgprobe.arrays import Grouped, pair_keys
-from kgprobe.graph.knowledge_graph import SPLITS
+from kgprobe.arrays import AnyInts, Grouped, pair_keys
+from kgprobe.graph.knowledge_graph import SPLITS, KnowledgeGraph
 from kgprobe.graph.popularity import entity_degrees
-
-if TYPE_CHECKING:
-    from kgprobe.arrays import AnyInts
-    from kgprobe.graph.knowledge_graph import KnowledgeGraph
-
 
 Statistics: TypeAlias = dict[str, int | float | str | None]
 
 
 def statistics(graph: KnowledgeGraph) -> Statistics:
-    """Sizes, degrees and faults of a graph, as one flat row.
+    """Sizes, degrees and defects of a graph, as one flat row.
 
-    - ``entities``, ``relations``, ``triples`` (of all splits), ``train``, ``valid``, ``test``: how many.
-    - ``mean_degree``, ``max_degree``: how often an entity is head or tail in train; a self-loop counts
-      twice; the mean is over all entities, also those that train does not contain.
-    - ``unseen_entities``: entities of valid or test that train does not contain.
+    - ``entities``, ``relations``, ``triples`` (of all splits), ``train``, ``valid``, ``test``: their numbers.
+    - ``mean_degree``, ``max_degree``: number of times an entity is head or tail in train; a self-loop counts
+      twice; the mean is over all entities, including those that are not in train.
+    - ``unseen_entities``: entities of valid or test that are not in train.
     - ``duplicates``: rows that repeat an earlier row of their split, over all splits.
     - ``overlap_train_valid``, ``overlap_train_test``, ``overlap_valid_test``: distinct triples in both.
     - ``self_loops``: rows of train whose head is their tail.
@@ -33,11 +28,10 @@ def statistics(graph: KnowledgeGraph) -> Statistics:
     - ``symmetric_leakage``: the same with r' = r.
     - ``duplicate_relation_leakage``: the same with (h, r', t) and r' other than r.
 
-    None stands for what cannot be known: without training triples (their counts still give their number, the
-    degrees and the unseen entities), and for shares of no test triples.
+    None means unknown: shares without test triples, and everything that needs the training triples if they are
+    missing (their counts still give their number, the degrees and the unseen entities).
 
     Example:
-        >>> from kgprobe.graph import KnowledgeGraph
         >>> row = statistics(KnowledgeGraph.from_triples(train=[[0, 0, 1], [1, 0, 1]], test=[[1, 0, 0]]))
         >>> row["mean_degree"], row["max_degree"], row["self_loops"], row["symmetric_leakage"]
         (2.0, 3, 1, 1.0)
@@ -53,7 +47,7 @@ def statistics(graph: KnowledgeGraph) -> Statistics:
         "triples": sum(sizes.values()),
         **sizes,
         **_degrees(graph),
-        **_faults(graph),
+        **_defects(graph),
     }
 
 
@@ -72,7 +66,7 @@ def _degrees(graph: KnowledgeGraph) -> Statistics:
     }
 
 
-def _faults(graph: KnowledgeGraph) -> Statistics:
+def _defects(graph: KnowledgeGraph) -> Statistics:
     index = {split: _by_ends(graph.triples(split), graph.num_entities, graph.num_relations) for split in SPLITS}
     row: Statistics = {"duplicates": sum(len(graph.triples(split)) - len(index[split].values) for split in SPLITS)}
     for one, other in combinations(SPLITS, 2):

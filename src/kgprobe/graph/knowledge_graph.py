@@ -1,71 +1,67 @@
-"""KnowledgeGraph: training, validation and test triples as arrays of ids, with labels and known answers."""
+"""KnowledgeGraph: training, validation and test triples as arrays of ids, with labels; index of known answers."""
 
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from kgprobe.arrays import AnyInts, Grouped, pair_keys, triple_problems
 from kgprobe.errors import DataError, UsageError
-from kgprobe.graph.popularity import Popularity
+from kgprobe.graph.popularity import Popularity, TrainCounts
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+Labels: TypeAlias = pa.Array
+"""Names in id order: an Arrow string array, null for an id without a name."""
 
-    import pyarrow as pa
+SPLITS = ("train", "valid", "test")
 
-    from kgprobe.graph.popularity import TrainCounts
-
-
-Labels: TypeAlias = "pa.Array"
+_HASH_ROWS = 1 << 18
 
 
 def as_labels(values: Sequence[str | None] | Labels | pa.ChunkedArray | None) -> Labels | None:
-    """Names as one Arrow string array.
+    """Labels as one Arrow string array.
 
     Example:
         >>> as_labels(["Ada", None]).to_pylist()
         ['Ada', None]
     """
-    import pyarrow as pa
-
     if values is None:
         return None
     array = values if isinstance(values, pa.Array | pa.ChunkedArray) else pa.array(values, pa.string())
-    # Offsets of ordinary strings have 32 bits, which the names of a hundred million entities overflow.
+    # Offsets of ordinary strings have 32 bits, too few for the labels of a hundred million entities.
     array = array.cast(pa.large_string() if array.nbytes >= 2**31 else pa.string())
     return array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
 
 
 def label_problems(where: str, labels: Labels | None, size: int) -> list[str]:
-    """What keeps labels from naming ``size`` ids."""
     if labels is None or len(labels) == size:
         return []
     return [f"{where}: {len(labels):,} labels for {size:,} ids"]
 
 
 def labels_of(labels: Labels | None, ids: npt.ArrayLike) -> list[str]:
-    """The name of each id; where there is none, the id as text.
+    """The label of each id, or the id as text if it has none.
 
     Example:
         >>> labels_of(as_labels(["Ada", None]), [0, 1])
         ['Ada', '1']
     """
-    wanted = np.atleast_1d(np.asarray(ids, dtype=np.int64))
+    rows = np.atleast_1d(np.asarray(ids, dtype=np.int64))
     if labels is None:
-        return [str(i) for i in wanted.tolist()]
-    names = labels.take(wanted).to_pylist()
-    return [str(i) if name is None else name for name, i in zip(names, wanted.tolist(), strict=True)]
+        return [str(i) for i in rows.tolist()]
+    names = labels.take(rows).to_pylist()
+    return [str(i) if name is None else name for name, i in zip(names, rows.tolist(), strict=True)]
 
 
 @dataclass(frozen=True, eq=False)
 class KnownAnswers:
-    """For each query of either side, its distinct known answers.
+    """Index of known triples: the distinct known answers of each query of either side.
 
     Attributes:
         num_relations: Number of relations of the graph.
@@ -99,13 +95,13 @@ class KnownAnswers:
     def count(
         self, head: npt.ArrayLike, relation: npt.ArrayLike, tail: npt.ArrayLike, tail_side: npt.ArrayLike
     ) -> npt.NDArray[np.int64]:
-        """How many distinct answers each query has, the one of the given triple included if known.
+        """Number of distinct known answers of each query, including the target if it is known.
 
         Args:
             head: Heads of the test triples.
-            relation: Their relations.
-            tail: Their tails.
-            tail_side: True where the tail is predicted, (head, relation, ?); False for (?, relation, tail).
+            relation: Relations of the test triples.
+            tail: Tails of the test triples.
+            tail_side: True for queries (head, relation, ?), False for (?, relation, tail).
         """
         h, r, t = (np.asarray(ids, dtype=np.int64) for ids in (head, relation, tail))
         predicts_tail = np.broadcast_to(np.asarray(tail_side, dtype=bool), h.shape)
@@ -117,7 +113,7 @@ class KnownAnswers:
     def others(
         self, head: npt.ArrayLike, relation: npt.ArrayLike, tail: npt.ArrayLike, tail_side: npt.ArrayLike
     ) -> npt.NDArray[np.int64]:
-        """How many distinct answers each query has besides the one of the given triple: what a filter removes.
+        """Number of distinct known answers of each query other than the target, which a filter removes.
 
         Example:
             >>> known = KnownAnswers.from_triples(np.array([[0, 0, 1], [0, 0, 2]]), num_entities=4, num_relations=1)
@@ -128,24 +124,19 @@ class KnownAnswers:
         return self.count(h, r, t, tail_side) - self.tails.contains(pair_keys(h, r, self.num_relations), t)
 
 
-SPLITS = ("train", "valid", "test")
-
-_HASH_ROWS = 1 << 18
-
-
 @dataclass(frozen=True, eq=False)
 class KnowledgeGraph:
-    """Entities, relations, and the triples between them by split; checked when it is made, constant after.
+    """Entities, relations and triples by split; validated on creation and immutable.
 
     Attributes:
-        name: What reports call the graph.
+        name: Name of the graph in reports.
         num_entities: Number of entities; their ids are 0..num_entities-1.
         num_relations: Number of relations; their ids are 0..num_relations-1.
         splits: Any of "train", "valid", "test": read-only, C-contiguous [n, 3] arrays (head, relation, tail),
-            int32 where the ids fit.
-        entity_labels: Names of the entities in id order (an Arrow string array, null where there is none).
-        relation_labels: Names of the relations in id order.
-        train_counts: What is known of the training triples where they are themselves absent.
+            int32 if the ids fit.
+        entity_labels: Labels of the entities in id order (an Arrow string array, null for an entity without one).
+        relation_labels: Labels of the relations in id order.
+        train_counts: Counts of the training triples, if the triples themselves are not available.
 
     Example:
         >>> graph = KnowledgeGraph.from_triples(train=[[0, 0, 1], [1, 0, 2]], test=[[0, 0, 2]], name="tiny")
@@ -171,7 +162,7 @@ class KnowledgeGraph:
         problems += label_problems("entity_labels", self.entity_labels, self.num_entities)
         problems += label_problems("relation_labels", self.relation_labels, self.num_relations)
         if self.train_counts is not None and "train" in arrays:
-            problems.append("train_counts stand in for absent training triples, but these are here")
+            problems.append("train_counts replace training triples, but both are given")
         if problems:
             raise DataError(f"{self.name}: not a graph", problems)
         dtype = np.int32 if max(self.num_entities, self.num_relations) <= 2**31 else np.int64
@@ -190,12 +181,13 @@ class KnowledgeGraph:
         entity_labels: Sequence[str | None] | Labels | None = None,
         relation_labels: Sequence[str | None] | Labels | None = None,
     ) -> KnowledgeGraph:
-        """Make a graph from arrays or lists of triples.
+        """Create a graph from arrays or lists of triples.
 
-        A number that is not given is that of the labels; without labels, the largest id of all splits + 1.
+        ``num_entities`` and ``num_relations`` default to the number of labels; without labels, to the largest id of
+        all splits + 1.
         """
-        given = {"train": train, "valid": valid, "test": test}
-        splits = {split: _as_array(triples) for split, triples in given.items() if triples is not None}
+        named = {"train": train, "valid": valid, "test": test}
+        splits = {split: _as_array(triples) for split, triples in named.items() if triples is not None}
         entities, relations = as_labels(entity_labels), as_labels(relation_labels)
         return cls(
             name=name,
@@ -207,7 +199,7 @@ class KnowledgeGraph:
         )
 
     def triples(self, *splits: str) -> AnyInts:
-        """The triples of the named splits in the order named, of all splits when none is named.
+        """The triples of the named splits in this order, by default of all splits.
 
         A split that the graph does not have is empty. The array is read-only: copy it to change it.
 
@@ -218,7 +210,7 @@ class KnowledgeGraph:
         unknown = [split for split in splits if split not in SPLITS]
         if unknown:
             names = ", ".join(map(repr, unknown))
-            raise UsageError(f"no split is called {names}", remedy=f"the splits are {', '.join(SPLITS)}")
+            raise UsageError(f"unknown split {names}", remedy=f"the splits are {', '.join(SPLITS)}")
         parts = [self.splits[split] for split in splits or SPLITS if split in self.splits]
         if len(parts) == 1:
             return parts[0]
@@ -226,20 +218,17 @@ class KnowledgeGraph:
 
     @property
     def has_train(self) -> bool:
-        """Whether the training triples themselves are here, not only their counts or nothing at all."""
+        """Whether the graph has its training triples, not only their counts."""
         return "train" in self.splits
 
     @cached_property
     def content_hash(self) -> str:
-        """SHA-256 of the sizes and the triples: equal for equal graphs, whatever file they came from.
-
-        Names of the graph, its entities and its relations do not enter.
-        """
+        """SHA-256 of the sizes and the triples, independent of file format, graph name and labels."""
         return self._hash(*SPLITS)
 
     @cached_property
     def learned_hash(self) -> str:
-        """SHA-256 of the sizes, the training and the validation triples: equal for graphs that models learn alike."""
+        """SHA-256 of the sizes and the training and validation triples, all that a model is trained on."""
         return self._hash("train", "valid")
 
     def _hash(self, *splits: str) -> str:
@@ -261,22 +250,21 @@ class KnowledgeGraph:
         return Popularity.from_triples(self.triples("train"), self.num_entities, self.num_relations)
 
     def known_answers(self, *splits: str) -> KnownAnswers:
-        """The answers that the named splits hold for each query, all splits when none is named.
+        """Index of the known answers in the named splits, by default in all splits.
 
         Raises:
-            DataError: The training triples are asked for and only their counts are here, so that answers
-                would be missing in silence (see `has_train`).
+            DataError: The training triples are needed, but the graph has only their counts.
         """
         if self.train_counts is not None and "train" in (splits or SPLITS):
             raise DataError(
                 f"{self.name}: the known answers cannot be listed",
                 ["only counts of the training triples are here, not the triples"],
-                "name the splits to use without train, or use a graph that has its training triples",
+                "name other splits than train, or use a graph that has its training triples",
             )
         return KnownAnswers.from_triples(self.triples(*splits), self.num_entities, self.num_relations)
 
     def entity_label(self, ids: npt.ArrayLike) -> list[str]:
-        """The names of entities; where there is none, the id as text.
+        """The labels of entities, or their ids as text if they have none.
 
         Example:
             >>> graph = KnowledgeGraph.from_triples(train=[[0, 0, 1]], entity_labels=["Ada", None])
@@ -286,13 +274,13 @@ class KnowledgeGraph:
         return labels_of(self.entity_labels, ids)
 
     def relation_label(self, ids: npt.ArrayLike) -> list[str]:
-        """The names of relations; where there is none, the id as text."""
+        """The labels of relations, or their ids as text if they have none."""
         return labels_of(self.relation_labels, ids)
 
 
 def _as_array(triples: npt.ArrayLike) -> npt.NDArray[Any]:
     array = np.asarray(triples)
-    # An empty list has neither the shape nor the type of triples, and means the same as no triples.
+    # An empty list has neither the shape nor the type of triples.
     return array if array.size else np.empty((0, 3), dtype=np.int32)
 
 
@@ -304,10 +292,10 @@ def _size(splits: Mapping[str, npt.NDArray[Any]], labels: Labels | None, columns
 
 
 def _frozen(triples: npt.NDArray[Any], dtype: npt.DTypeLike) -> AnyInts:
-    """The triples in memory that nobody can change, so that hash and popularity stay true."""
+    """The triples as a read-only array, so that hash and popularity stay valid."""
     frozen: AnyInts = np.ascontiguousarray(triples, dtype=dtype)
     if frozen.flags.writeable:
-        # Writable memory may be the caller's, who may write to it again.
+        # Writable memory may belong to the caller.
         frozen = frozen.copy() if np.may_share_memory(frozen, triples) else frozen
         frozen.flags.writeable = False
     return frozen

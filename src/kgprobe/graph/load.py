@@ -4,23 +4,21 @@ from __future__ import annotations
 
 import difflib
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias, overload
+from typing import TypeAlias, overload
 
 from kgprobe.errors import DataError, UsageError
 from kgprobe.graph.knowledge_graph import KnowledgeGraph
 from kgprobe.graph.parquet_graph import is_parquet_graph, read_parquet_graph
 from kgprobe.graph.triple_files import is_labelled, is_openke, read_labelled, read_openke
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
 GraphLike: TypeAlias = KnowledgeGraph | str | os.PathLike[str]
 """A graph, or the directory or name of one: what every public argument ``graph`` accepts."""
 
 FAMILY_TREE = "family-tree"
-"""The name of the graph that is generated and needs no file."""
+"""Name of the built-in graph, which needs no files."""
 
 
 @dataclass(frozen=True)
@@ -37,11 +35,10 @@ READERS = (
     Reader("train2id.txt, entity2id.txt, relation2id.txt (OpenKE)", is_openke, read_openke),
     Reader("train.txt or train.tsv (labels, perhaps .gz)", is_labelled, read_labelled),
 )
-"""In order of preference, where a directory holds a graph in several formats."""
+"""In order of preference, if a directory has a graph in several formats."""
 
 
 def find_reader(directory: Path) -> Reader | None:
-    """Return the reader for the format of a directory, or None."""
     return next((reader for reader in READERS if reader.recognises(directory)), None)
 
 
@@ -51,8 +48,8 @@ def read_directory(directory: Path, name: str) -> KnowledgeGraph:
     if reader is None:
         raise DataError(
             f"{directory}: no graph in a known format",
-            [*_contents(directory), *(f"not there: {reader.files}" for reader in READERS)],
-            "name a directory that has the files of one of these formats",
+            [*_contents(directory), *(f"missing: {reader.files}" for reader in READERS)],
+            "give a directory that has the files of one of these formats",
         )
     return reader.read(directory, name)
 
@@ -65,8 +62,8 @@ def _contents(directory: Path) -> list[str]:
     files = [path.name for path in entries if not path.is_dir()]
     inside = [path.name for path in entries if path.is_dir() and find_reader(path)]
     shown = ", ".join(files[:10]) + (f" and {len(files) - 10:,} more" if len(files) > 10 else "")
-    found = [f"files found: {shown or 'none'}"]
-    return [*found, f"graphs one directory below: {', '.join(inside[:10])}"] if inside else found
+    below = [f"graphs one directory below: {', '.join(inside[:10])}"] if inside else []
+    return [f"files found: {shown or 'none'}", *below]
 
 
 @overload
@@ -96,7 +93,7 @@ def load_graph(source: str | os.PathLike[str]) -> KnowledgeGraph:
     r"""Load a graph from a directory, or by name.
 
     A name is looked up in each directory of the path list KGPROBE_DATA, directly or under its ``graphs/``;
-    ``family-tree`` is generated. The formats of directories are listed in `READERS`.
+    ``family-tree`` is generated. `READERS` lists the formats of directories.
 
     Example:
         >>> import tempfile
@@ -109,8 +106,8 @@ def load_graph(source: str | os.PathLike[str]) -> KnowledgeGraph:
     """
     try:
         return _load(source)
-    except OSError as error:  # a folder on the way that may not be entered, or a name that no folder can have
-        raise DataError(f"{source}: cannot be read", [str(error)], "name a folder that you may read") from None
+    except OSError as error:  # no permission, or not a valid name
+        raise DataError(f"{source}: cannot be read", [str(error)], "give a directory that you may read") from None
 
 
 def _load(source: str | os.PathLike[str]) -> KnowledgeGraph:
@@ -126,7 +123,7 @@ def _load(source: str | os.PathLike[str]) -> KnowledgeGraph:
 
 
 def places(source: str | os.PathLike[str]) -> list[Path]:
-    """Directories in which a graph of this name is looked for.
+    """Directories that are tried for a graph of this name.
 
     Example:
         >>> places("tiny")[0].as_posix()
@@ -153,9 +150,9 @@ def _not_found(source: str, tried: list[Path]) -> DataError:
     files = [place for place in tried if place.exists()]
     problems = [f"{file} is a file" for file in files] or [f"no directory {place}" for place in tried]
     if not _roots():
-        problems.append("KGPROBE_DATA is not set, so there is no other place to look")
+        problems.append("KGPROBE_DATA is not set, so no other directory is searched")
     known = _known_names()
     near = difflib.get_close_matches(Path(source).name, known, n=3, cutoff=0.5)
     problems.append(f"nearest known graphs: {', '.join(near)}" if near else f"known graphs: {', '.join(known)}")
-    remedy = "name the directory of a graph, or set KGPROBE_DATA to the directory that holds graphs by name"
+    remedy = "give the directory of a graph, or set KGPROBE_DATA to a directory that contains graphs"
     return DataError(f"{source}: no such graph", problems, remedy)

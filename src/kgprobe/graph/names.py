@@ -1,35 +1,28 @@
-"""The ids that names of entities and relations stand for."""
+"""Ids of entities and relations by name, and the check that every name in a text file is known."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
+import pyarrow as pa
 
-from kgprobe.graph.knowledge_graph import Labels
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    import pyarrow as pa
-
-    from kgprobe.arrays import AnyInts
-    from kgprobe.graph.knowledge_graph import KnowledgeGraph
-    from kgprobe.graph.text_files import Columns
+from kgprobe.arrays import AnyInts
+from kgprobe.graph.knowledge_graph import KnowledgeGraph, Labels
+from kgprobe.graph.text_files import Columns
 
 
 @dataclass(frozen=True, eq=False)
 class Names:
-    """The names of all entities or of all relations: the label, or the id as text where there is none.
+    """The names of all entities or of all relations: the label, or the id as text if there is none.
 
     Attributes:
         kind: What is named: "entity", "relation".
         names: The names in id order.
 
     Example:
-        >>> import pyarrow as pa
         >>> names = Names.build("entity", 3, pa.array(["Ada", None, "Bob"]))
         >>> names.ids(pa.array(["Bob", "1", "Eve"])).tolist()
         [2, 1, -1]
@@ -43,7 +36,6 @@ class Names:
     @classmethod
     def build(cls, kind: str, size: int, labels: Labels | None) -> Names:
         """The names of ``size`` ids."""
-        import pyarrow as pa
         import pyarrow.compute as pc
 
         ids = pa.array(np.arange(size)).cast(pa.string())
@@ -51,16 +43,16 @@ class Names:
 
     @classmethod
     def entities(cls, graph: KnowledgeGraph, *, labels: bool = True) -> Names:
-        """The names of a graph's entities; without labels, their ids alone."""
+        """The names of a graph's entities; without labels, their ids as text."""
         return cls.build("entity", graph.num_entities, graph.entity_labels if labels else None)
 
     @classmethod
     def relations(cls, graph: KnowledgeGraph, *, labels: bool = True) -> Names:
-        """The names of a graph's relations; without labels, their ids alone."""
+        """The names of a graph's relations; without labels, their ids as text."""
         return cls.build("relation", graph.num_relations, graph.relation_labels if labels else None)
 
     def ids(self, texts: pa.Array) -> AnyInts:
-        """The id of each text, -1 where it is not the name of exactly one id."""
+        """The id of each text, -1 if it is not the name of exactly one id."""
         import pyarrow.compute as pc
 
         own = texts.cast(self.names.type)
@@ -70,21 +62,19 @@ class Names:
         return ids
 
     def problem(self, text: str) -> str | None:
-        """What keeps a text from being the name of exactly one id, or None."""
-        if text not in self._every:
+        """Why a text is not the name of exactly one id, or None if it is."""
+        if text not in self._known:
             return f"{text[:40]!r} is no known {self.kind}"
         return f"{text[:40]!r} is the name of more than one {self.kind}" if text in self._ambiguous else None
 
     @cached_property
     def _shared(self) -> Labels:
         """The names that several ids have."""
-        import pyarrow.compute as pc
-
-        counts = pc.value_counts(self.names)
-        return counts.field("values").filter(pc.greater(counts.field("counts"), 1))
+        counts = self.names.value_counts()
+        return counts.field("values").filter(pa.array(counts.field("counts").to_numpy() > 1))
 
     @cached_property
-    def _every(self) -> frozenset[str]:
+    def _known(self) -> frozenset[str]:
         return frozenset(self.names.to_pylist())
 
     @cached_property
@@ -94,7 +84,7 @@ class Names:
 
 @dataclass(frozen=True)
 class KnownNames:
-    """The rule that every text of a column is the name of exactly one id.
+    """The check that every text of a column is the name of exactly one id (a `LineCheck`).
 
     Attributes:
         names: The names that each column may hold; a column that is not listed may hold anything.
@@ -110,14 +100,12 @@ class KnownNames:
     order: Sequence[str]
 
     def holds(self, columns: Columns) -> bool:
-        """Whether all lines are good."""
         return all(names.ids(columns[name].dictionary).min(initial=0) >= 0 for name, names in self.names.items())
 
     def judge(self, _number: int, fields: list[str]) -> str | None:
-        """What is wrong with one line, or None."""
         texts = dict(zip(self.order, fields, strict=True))
-        found = [names.problem(texts[name]) for name, names in self.names.items()]
-        return ", ".join(problem for problem in found if problem) or None
+        problems = [names.problem(texts[name]) for name, names in self.names.items()]
+        return ", ".join(problem for problem in problems if problem) or None
 
     def ids(self, columns: Columns, name: str) -> AnyInts:
         """The ids of a column."""

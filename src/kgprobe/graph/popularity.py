@@ -12,7 +12,7 @@ from kgprobe.errors import DataError
 
 
 def entity_degrees(triples: AnyInts, num_entities: int) -> npt.NDArray[np.int64]:
-    """How often each entity is head or tail; a self-loop counts twice.
+    """Number of times each entity is head or tail; a self-loop counts twice.
 
     Example:
         >>> entity_degrees(np.array([[0, 0, 1], [1, 0, 1]]), num_entities=3).tolist()
@@ -25,15 +25,15 @@ def entity_degrees(triples: AnyInts, num_entities: int) -> npt.NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class TrainCounts:
-    """Occurrences in the training triples, which they replace wherever only popularity is asked for.
+    """Occurrences of entities and (entity, relation) pairs in the training triples; enough to compute popularity.
 
     Attributes:
         num_triples: Number of training triples.
         num_relations: Number of relations of the graph.
-        degree: For each entity, how often it is head or tail; a self-loop counts twice.
-        pair_keys: Sorted ``entity * num_relations + relation``, one for each pair that was counted.
-        pair_counts: How often the entity of a pair occurs, on either side, in triples of its relation.
-        complete: Whether a pair that is not listed does not occur. False where only some pairs were counted.
+        degree: Number of times each entity is head or tail; a self-loop counts twice.
+        pair_keys: Sorted ``entity * num_relations + relation`` of the counted pairs.
+        pair_counts: Number of times the entity of each pair occurs, on either side, in triples of the relation.
+        complete: Whether all pairs that occur were counted.
 
     Example:
         >>> train = np.array([[0, 1, 2], [2, 1, 2]])
@@ -51,7 +51,7 @@ class TrainCounts:
 
     @classmethod
     def from_triples(cls, train: AnyInts, num_entities: int, num_relations: int) -> TrainCounts:
-        """Count all pairs of the training triples: one sort in place, no table of entities by relations."""
+        """Count all pairs of the training triples, with one sort in place."""
         n = len(train)
         keys = np.empty(2 * n, dtype=np.int64)
         for side, part in ((0, keys[:n]), (2, keys[n:])):
@@ -72,7 +72,7 @@ class TrainCounts:
     def from_pairs(
         cls, degree: AnyInts, entity: AnyInts, relation: AnyInts, count: AnyInts, *, num_relations: int
     ) -> TrainCounts:
-        """Take over counts that somebody else made, of some of the (entity, relation) pairs.
+        """Counts of some of the (entity, relation) pairs, such as those of the test triples.
 
         Example:
             >>> counts = TrainCounts.from_pairs(
@@ -96,11 +96,11 @@ class TrainCounts:
 
 @dataclass(frozen=True, eq=False)
 class Popularity:
-    """delta(e) and delta(r|e), looked up for any number of queries at once.
+    """Entity popularity delta(e) and relation popularity delta(r|e), looked up for arrays of ids.
 
     delta(e) is (times e is head + times e is tail) / (2 x training triples). delta(r|e) is the share of the
-    occurrences of e that are in triples of r. A self-loop counts twice in both. Both are 0 for an entity that
-    the training triples do not contain.
+    occurrences of e that are in triples of r. A self-loop counts twice in both. Both are 0 for an entity that is not
+    in the training triples.
 
     Example:
         >>> train = np.array([[0, 0, 1], [0, 1, 1], [0, 1, 2]])
@@ -120,14 +120,13 @@ class Popularity:
 
     @classmethod
     def from_counts(cls, counts: TrainCounts) -> Popularity:
-        """Popularity from counts alone, where the training triples are not at hand."""
+        """Popularity from counts, if the training triples are not available."""
         return cls(counts)
 
     def entity(self, entities: npt.ArrayLike) -> npt.NDArray[np.float64]:
         """delta(e) of each entity."""
         ids = np.asarray(entities, dtype=np.int64)
         _refuse(id_problems("entity", ids.ravel(), len(self.counts.degree)))
-        # Without triples every degree is 0, so any other divisor gives the 0 that is due.
         share: npt.NDArray[np.float64] = self.counts.degree[ids] / max(2 * self.counts.num_triples, 1)
         return share
 
@@ -135,8 +134,8 @@ class Popularity:
         """delta(r|e) of each pair.
 
         Raises:
-            DataError: The counts cover only some pairs, and a pair is asked for that is not among them though
-                its entity occurs in the training triples: its share is then unknown, not 0.
+            DataError: The counts do not cover a pair whose entity is in the training triples, so that its share is
+                unknown.
         """
         r, e = np.broadcast_arrays(np.asarray(relations, dtype=np.int64), np.asarray(entities, dtype=np.int64))
         shape, e, r = e.shape, e.ravel(), r.ravel()
@@ -155,7 +154,7 @@ class Popularity:
 
 def _refuse(problems: list[str]) -> None:
     if problems:
-        raise DataError("popularity of ids that the graph does not have", problems)
+        raise DataError("cannot look up the popularity of ids outside the graph", problems)
 
 
 def _refuse_unknown(unknown: npt.NDArray[np.bool_], entities: AnyInts, relations: AnyInts) -> None:
@@ -164,7 +163,7 @@ def _refuse_unknown(unknown: npt.NDArray[np.bool_], entities: AnyInts, relations
     pairs = np.unique(np.column_stack((entities[unknown], relations[unknown])), axis=0)
     some = ", ".join(f"({e}, {r})" for e, r in pairs[:5].tolist())
     raise DataError(
-        f"the training counts do not cover {len(pairs):,} of the (entity, relation) pairs asked for",
+        f"the training counts do not cover {len(pairs):,} of the (entity, relation) pairs",
         [f"for example {some}"],
         "add them to the counts, or use a graph that has its training triples",
     )

@@ -1,4 +1,4 @@
-"""Text files with one record a line: read in bulk, and line by line where something is wrong."""
+"""Text files with one record per line: read in bulk by pyarrow, and line by line only to name the bad lines."""
 
 from __future__ import annotations
 
@@ -6,59 +6,183 @@ import gzip
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import IO, TYPE_CHECKING, Protocol, cast
+from pathlib import Path
+from typing import IO, Protocol, cast
 
 import numpy as np
+import pyarrow as pa
 
 from kgprobe.errors import spans
-from kgprobe.graph.knowledge_graph import as_labels
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    import pyarrow as pa
-
-    from kgprobe.graph.knowledge_graph import Labels
-
+from kgprobe.graph.knowledge_graph import Labels, as_labels
 
 SHOWN = 20
+"""Bad lines of one file that are shown in full; the others are listed by number."""
 
-"""Bad lines of one file that are shown in full; the others are named by their numbers."""
+UNREADABLE = (OSError, EOFError, zlib.error)
+"""Exceptions that reading a file can raise, compressed or not."""
+
+Columns = Mapping[str, pa.Array]
+"""Columns of one file: int64 for ids, dictionary-encoded strings for labels."""
+
+Judge = Callable[[int, list[str]], str | None]
+"""Returns the problem of the line with this number and these fields, or None."""
 
 _MAGIC = {b"\x1f\x8b": "a gzip file", b"PAR1": "a Parquet file", b"PK\x03\x04": "a zip file"}
 
-Judge = Callable[[int, list[str]], str | None]
-
-"""What is wrong with the fields of a line of that number, or None."""
-
-UNREADABLE = (OSError, EOFError, zlib.error)
-
-"""What reading a file can raise, compressed or not."""
-
 
 def open_bytes(path: Path) -> IO[bytes]:
-    """Open a file, unpacking it if its name ends in .gz."""
+    """Open a file, decompressing it if its name ends in .gz."""
     return cast("IO[bytes]", gzip.open(path, "rb")) if path.suffix == ".gz" else path.open("rb")
 
 
 def disguise(path: Path) -> str | None:
-    """What a file is by its first bytes, where that is none of the text formats.
+    """The kind of a file that is not text, by its first bytes; None for text and for a gzip file named .gz.
 
     Example:
-        >>> import tempfile, pathlib
-        >>> path = pathlib.Path(tempfile.mkdtemp()) / "train.txt"
+        >>> import tempfile
+        >>> path = Path(tempfile.mkdtemp()) / "train.txt"
         >>> _ = path.write_bytes(b"PAR1...")
         >>> disguise(path)
         'a Parquet file'
     """
     with path.open("rb") as file:
         start = file.read(4)
-    return next((kind for magic, kind in _MAGIC.items() if start.startswith(magic)), None)
+    kind = next((kind for magic, kind in _MAGIC.items() if start.startswith(magic)), None)
+    return None if kind == "a gzip file" and path.suffix == ".gz" else kind
+
+
+def whole_number(text: str) -> int | None:
+    """A non-negative integer in plain digits that fits an int64, or None."""
+    return int(text) if text.isascii() and text.isdigit() and len(text) <= 18 else None
+
+
+@dataclass(frozen=True)
+class Layout:
+    r"""The fields of a line.
+
+    Attributes:
+        columns: For each field, whether it is an id (an integer) or else a label.
+        described: The layout in words, for error messages.
+        delimiters: Characters that may separate fields, each tried in turn on the whole file.
+        split: Splits one line, also if the file mixes delimiters.
+        counted: Whether the first line holds the number of the lines that follow.
+        limits: For each column of ids, their number: ids are 0..limit-1.
+
+    Example:
+        >>> layout = Layout({"id": True, "label": False}, "id<TAB>label", "\t", lambda line: line.split("\t"))
+        >>> layout.judge(["x", "Ada"])
+        "'x' is not an id"
+        >>> layout.judge(["1"])
+        '1 field, expected id<TAB>label'
+    """
+
+    columns: Mapping[str, bool]
+    described: str
+    delimiters: str
+    split: Callable[[str], list[str]]
+    counted: bool = False
+    limits: Mapping[str, int] = field(default_factory=dict)
+
+    def judge(self, fields: list[str]) -> str | None:
+        """The problem of the fields of a line, or None."""
+        if len(fields) != len(self.columns):
+            return f"{len(fields)} field{'s' * (len(fields) != 1)}, expected {self.described}"
+        for text, (name, is_id) in zip(fields, self.columns.items(), strict=True):
+            if not text:
+                return f"empty {name}, expected {self.described}"
+            number = whole_number(text) if is_id else None
+            if is_id and number is None:
+                return f"{text[:20]!r} is not an id"
+            if number is not None and number >= self.limits.get(name, number + 1):
+                return f"{name} {text} is outside 0..{self.limits[name] - 1}"
+        return None
+
+    def holds(self, columns: Columns) -> bool:
+        """Whether there are rows, every id is in its range, and no label is empty."""
+        import pyarrow.compute as pc
+
+        for name, column in columns.items():
+            limit = self.limits.get(name)
+            if not len(column):
+                return False
+            if not self.columns[name]:
+                wrong = pc.equal(column.dictionary, "")
+            else:
+                wrong = pc.or_(pc.less(column, 0), False if limit is None else pc.greater_equal(column, limit))
+            if pc.any(wrong).as_py():
+                return False
+        return True
+
+
+class LineCheck(Protocol):
+    """A condition beyond the layout, for whole columns and for the fields of one line."""
+
+    def holds(self, columns: Columns) -> bool:
+        """Whether all lines are good."""
+
+    def judge(self, number: int, fields: list[str]) -> str | None:
+        """The problem of one line, or None."""
+
+
+def read_text(path: Path, layout: Layout, rule: LineCheck | None, problems: list[str]) -> Columns | None:
+    """The columns of a file; or None, with every problem added to ``problems``."""
+    columns = _read_fast(path, layout)
+    if columns is not None and (rule is None or rule.holds(columns)):
+        return columns
+    try:
+        kind = disguise(path)
+    except OSError as error:
+        problems.append(f"{path.name}: cannot be read ({error})")
+        return None
+    if kind:
+        problems.append(f"{path.name}: is {kind}, expected lines of {layout.described}")
+        return None
+
+    def judge(number: int, fields: list[str]) -> str | None:
+        return layout.judge(fields) or (rule.judge(number, fields) if rule else None)
+
+    rows, bad = read_lines(path, layout.split, judge, header=layout.counted)
+    problems += bad
+    if bad:
+        return None
+    fields = list(zip(*rows, strict=True)) or [()] * len(layout.columns)
+    return {
+        name: pa.array(map(int, values), pa.int64()) if is_id else pa.array(values).dictionary_encode()
+        for (name, is_id), values in zip(layout.columns.items(), fields, strict=True)
+    }
+
+
+def _read_fast(path: Path, layout: Layout) -> Columns | None:
+    """The columns of a file without errors; None for any other file."""
+    from pyarrow import csv
+
+    labels = pa.dictionary(pa.int32(), pa.string())
+    types = {name: pa.int64() if is_id else labels for name, is_id in layout.columns.items()}
+    read = csv.ReadOptions(column_names=list(types), skip_rows=int(layout.counted), block_size=1 << 24)
+    # There are no nulls and no quotes in these files: an entity may be called "NA", and '"' is a character.
+    convert = csv.ConvertOptions(column_types=types, null_values=[], strings_can_be_null=False)
+    for delimiter in layout.delimiters:
+        parse = csv.ParseOptions(delimiter=delimiter, quote_char=False, escape_char=False)
+        try:
+            with open_bytes(path) as file:
+                table = csv.read_csv(file, read, parse, convert)
+            count = _first_number(path) if layout.counted else table.num_rows
+        except (pa.ArrowException, *UNREADABLE):
+            continue  # reading line by line finds out why
+        columns = {name: table.column(name).combine_chunks() for name in types}
+        if count == table.num_rows and layout.holds(columns):
+            return columns
+    return None
+
+
+def _first_number(path: Path) -> int | None:
+    with open_bytes(path) as file:
+        return whole_number(file.readline().decode("utf-8-sig", "replace").strip())
 
 
 @dataclass
 class Complaints:
-    """The bad lines of one file, the first ones with their text and the others by number.
+    """The bad lines of one file: the first ones with their text, the others by number.
 
     Example:
         >>> complaints = Complaints("train.txt")
@@ -72,7 +196,6 @@ class Complaints:
     more: list[int] = field(default_factory=list)
 
     def add(self, number: int, problem: str, text: str) -> None:
-        """Note that a line is bad."""
         if len(self.shown) < SHOWN:
             short = text if len(text) <= 60 else text[:57] + "..."
             self.shown.append(f"{self.file}, line {number}: {problem}: {short!r}")
@@ -88,55 +211,48 @@ class Complaints:
 def read_lines(
     path: Path, split: Callable[[str], list[str]], judge: Judge, *, header: bool
 ) -> tuple[list[list[str]], list[str]]:
-    """The fields of every good line and the complaints about all others.
-
-    Blank lines are passed over, and lines may end as on Unix or Windows.
+    """The fields of every good line, and the problems of all others. Blank lines are skipped.
 
     Args:
-        path: The file.
-        split: Takes a line apart into its fields.
-        judge: Says what is wrong with the fields of a line.
+        path: The file; lines may end as on Unix or Windows.
+        split: Splits a line into its fields.
+        judge: Returns the problem of a line.
         header: Whether the first line holds the number of the lines that follow.
     """
     complaints = Complaints(path.name)
     rows: list[list[str]] = []
-    promised: int | None = None
+    announced: int | None = None
     count = 0
     try:
-        for number, text, problem in _texts(path):
+        for number, text, undecodable in _texts(path):
             if header and number == 1:
-                promised = whole_number(text.strip())
-                if promised is None:
+                announced = whole_number(text.strip())
+                if announced is None:
                     complaints.add(1, "expected the number of lines that follow", text)
                 continue
             if not text.strip():
                 continue
             count += 1
             fields = split(text)
-            wrong = problem or judge(number, fields)
-            if wrong:
-                complaints.add(number, wrong, text)
+            problem = undecodable or judge(number, fields)
+            if problem:
+                complaints.add(number, problem, text)
             else:
                 rows.append(fields)
     except UNREADABLE as error:
         return rows, [*complaints.lines(), f"{path.name}: cannot be read ({error})"]
     problems = complaints.lines()
-    if promised is not None and promised != count:
-        problems.append(f"{path.name}: the first line says that {promised:,} lines follow, but {count:,} do")
-    elif promised is None and not count and not problems:
+    if announced is not None and announced != count:
+        problems.append(f"{path.name}: the first line says that {announced:,} lines follow, but {count:,} do")
+    elif announced is None and not count and not problems:
         problems.append(f"{path.name}: empty")
     return rows, problems
 
 
-def whole_number(text: str) -> int | None:
-    """A non-negative whole number in plain digits that fits an int64, or None."""
-    return int(text) if text.isascii() and text.isdigit() and len(text) <= 18 else None
-
-
 def _texts(path: Path) -> Iterator[tuple[int, str, str | None]]:
-    """Each line with its number, and what keeps it from being text."""
+    """Each line with its number, and the problem if it is not UTF-8."""
     with open_bytes(path) as file:
-        # Iteration ends lines at \n alone: a file that has only \r comes as one piece, and is split here.
+        # Iteration ends lines at \n only: a file that has only \r comes as one piece and is split here.
         number = 0
         for chunk in file:
             for raw in chunk.splitlines():
@@ -144,147 +260,19 @@ def _texts(path: Path) -> Iterator[tuple[int, str, str | None]]:
                 try:
                     text = raw.decode("utf-8-sig" if number == 1 else "utf-8")
                 except UnicodeDecodeError as error:
-                    what = f"not UTF-8 (byte {error.start + 1} is 0x{raw[error.start]:02x})"
-                    yield number, raw.decode("utf-8", "backslashreplace"), what
+                    problem = f"not UTF-8 (byte {error.start + 1} is 0x{raw[error.start]:02x})"
+                    yield number, raw.decode("utf-8", "backslashreplace"), problem
                 else:
                     yield number, text, None
 
 
-Columns = Mapping[str, "pa.Array"]
-
-"""Columns of one file: int64 for ids, dictionary-encoded strings for labels."""
-
-
-@dataclass(frozen=True)
-class Layout:
-    r"""How the lines of a text file are made.
-
-    Attributes:
-        columns: For each field of a line, whether it is an id (a whole number) or else a label.
-        described: How a line should look, for a person.
-        delimiters: Characters that may stand between fields, each tried in turn on the whole file.
-        split: Takes one line apart, also where the delimiters of a file are mixed.
-        counted: Whether the first line holds the number of the lines that follow.
-
-    Example:
-        >>> layout = Layout({"id": True, "label": False}, "id<TAB>label", "\t", lambda line: line.split("\t"))
-        >>> layout.judge(["x", "Ada"])
-        "'x' is not an id"
-        >>> layout.judge(["1"])
-        '1 field, expected id<TAB>label'
-    """
-
-    columns: Mapping[str, bool]
-    described: str
-    delimiters: str
-    split: Callable[[str], list[str]]
-    counted: bool = False
-
-    def judge(self, fields: list[str]) -> str | None:
-        """What is wrong with the fields of a line, or None."""
-        if len(fields) != len(self.columns):
-            found = "1 field" if len(fields) == 1 else f"{len(fields)} fields"
-            return f"{found}, expected {self.described}"
-        for text, (name, is_id) in zip(fields, self.columns.items(), strict=True):
-            if not text:
-                return f"empty {name}, expected {self.described}"
-            if is_id and whole_number(text) is None:
-                return f"{text[:20]!r} is not an id"
-        return None
-
-
-class LineCheck(Protocol):
-    """What must hold beyond the layout, once for whole columns and once for the fields of a line."""
-
-    def holds(self, columns: Columns) -> bool:
-        """Whether all lines are good."""
-
-    def judge(self, number: int, fields: list[str]) -> str | None:
-        """What is wrong with one line, or None."""
-
-
-def read_text(path: Path, layout: Layout, rule: LineCheck, problems: list[str]) -> Columns | None:
-    """The columns of a file; or None, with everything that is wrong added to ``problems``."""
-    columns = _read_fast(path, layout)
-    if columns is not None and rule.holds(columns):
-        return columns
-    try:
-        kind = disguise(path)
-    except OSError as error:
-        problems.append(f"{path.name}: cannot be read ({error})")
-        return None
-    if kind and not (kind == "a gzip file" and path.suffix == ".gz"):
-        problems.append(f"{path.name}: is {kind}, expected lines of {layout.described}")
-        return None
-    rows, found = read_lines(
-        path,
-        layout.split,
-        lambda number, fields: layout.judge(fields) or rule.judge(number, fields),
-        header=layout.counted,
-    )
-    problems += found
-    return None if found else _columns(rows, layout)
-
-
-def _read_fast(path: Path, layout: Layout) -> Columns | None:
-    import pyarrow as pa
-    from pyarrow import csv
-
-    types = {name: pa.int64() if is_id else _coded() for name, is_id in layout.columns.items()}
-    read = csv.ReadOptions(column_names=list(types), skip_rows=int(layout.counted), block_size=1 << 24)
-    # Nothing in these files means null or quotes: an entity may well be called "NA", and '"' is a character.
-    convert = csv.ConvertOptions(column_types=types, null_values=[], strings_can_be_null=False)
-    for delimiter in layout.delimiters:
-        parse = csv.ParseOptions(delimiter=delimiter, quote_char=False, escape_char=False)
-        try:
-            with open_bytes(path) as file:
-                table = csv.read_csv(file, read, parse, convert)
-            promised = _first_number(path) if layout.counted else table.num_rows
-        except (pa.ArrowException, *UNREADABLE):
-            continue  # the close look that follows says what it was
-        columns = {name: table.column(name).combine_chunks() for name in types}
-        if promised == table.num_rows > 0 and all(map(_filled, columns.values())):
-            return columns
-    return None
-
-
-def _first_number(path: Path) -> int | None:
-    with open_bytes(path) as file:
-        return whole_number(file.readline().decode("utf-8-sig", "replace").strip())
-
-
-def _coded() -> pa.DataType:
-    import pyarrow as pa
-
-    return pa.dictionary(pa.int32(), pa.string())
-
-
-def _filled(column: pa.Array) -> bool:
-    """Whether every id is non-negative and no label is empty."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    wrong = pc.equal(column.dictionary, "") if pa.types.is_dictionary(column.type) else pc.less(column, 0)
-    return not pc.any(wrong).as_py()
-
-
-def _columns(rows: list[list[str]], layout: Layout) -> Columns:
-    import pyarrow as pa
-
-    fields = list(zip(*rows, strict=True)) or [()] * len(layout.columns)
-    return {
-        name: pa.array(map(int, values), pa.int64()) if is_id else pa.array(values).dictionary_encode()
-        for (name, is_id), values in zip(layout.columns.items(), fields, strict=True)
-    }
-
-
 def read_dictionary(path: Path, layout: Layout, problems: list[str]) -> Labels | None:
-    """The labels of a dictionary in id order; or None, with everything that is wrong added to ``problems``.
+    """The labels of a dictionary in id order; or None, with every problem added to ``problems``.
 
     Args:
         path: The file.
-        layout: Layout of its lines, with columns "id" and "label".
-        problems: Takes what is wrong.
+        layout: Layout with columns "id" and "label".
+        problems: Collects the problems.
     """
     columns = read_text(path, layout, _Distinct(list(layout.columns)), problems)
     if columns is None:
@@ -301,7 +289,7 @@ def read_dictionary(path: Path, layout: Layout, problems: list[str]) -> Labels |
 
 @dataclass
 class _Distinct:
-    """No id and no label is given twice."""
+    """No id and no label occurs twice."""
 
     names: list[str]
     seen: dict[tuple[str, str], int] = field(default_factory=dict)

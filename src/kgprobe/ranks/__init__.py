@@ -1,4 +1,4 @@
-"""The rank table that all parts share: schema, checks, Parquet files, importers."""
+"""Rank tables: schema, validation, Parquet files, importers."""
 
 from kgprobe.ranks.rank_files import End, RankFile, read_ranks, refuse_intervals, validate
 from kgprobe.ranks.schema import RanksInfo

@@ -1,4 +1,4 @@
-"""Rank tables as Parquet files: read whole, streamed in batches, or written; rank intervals."""
+"""Rank tables as Parquet files: read at once, streamed in batches, or written; rank intervals."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, TypeVar
 import pyarrow as pa
 
 from kgprobe.errors import DataError, UsageError, naming
-from kgprobe.files import replacing
 from kgprobe.ranks.schema import Checker, RanksInfo, conform
 from kgprobe.ranks.table import BATCH_ROWS, Ranks
 from kgprobe.resources import Progress
@@ -24,28 +23,17 @@ if TYPE_CHECKING:
 
     from kgprobe.graph import KnowledgeGraph, Popularity
 
-
-_ROW_GROUP = 1 << 20
-
 _BUFFER = 1 << 20
 
 
-def write_ranks(ranks: Ranks, path: str | PathLike[str]) -> None:
-    """Write a rank table; the file appears under its name only when it is whole."""
-    import pyarrow.parquet as pq
-
-    with replacing(path) as temporary:
-        pq.write_table(ranks.to_arrow(), temporary, compression="zstd", row_group_size=_ROW_GROUP)
-
-
 class RankFile:
-    """A rank file on disk, streamed batch by batch so that its size does not matter.
+    """A rank file on disk, streamed in batches so that it may be larger than memory.
 
     A file without kgprobe's metadata takes its model name from the file name.
 
     Args:
         path: The file.
-        progress: Called with the number of rows of every batch that was read, to show progress.
+        progress: Called with the number of rows of every batch that was read.
     """
 
     def __init__(self, path: str | PathLike[str], progress: Progress | None = None) -> None:
@@ -62,7 +50,7 @@ class RankFile:
 
     @property
     def column_names(self) -> list[str]:
-        """The columns of its batches."""
+        """The columns of the batches."""
         return self._changed(Ranks(self.empty_table(), validate=False)).column_names
 
     def empty_table(self) -> pa.Table:
@@ -70,15 +58,15 @@ class RankFile:
         return self._file.schema_arrow.empty_table()
 
     def with_popularity(self, popularity: Popularity) -> RankFile:
-        """The same file, whose batches have the popularity of their targets attached."""
+        """The same file; batches have the popularity of their targets."""
         return self._also(lambda ranks: ranks.with_popularity(popularity))
 
     def at_best(self) -> RankFile:
-        """The same file, in whose batches every rank that is an interval is the best possible."""
+        """The same file; ranks that are intervals are replaced by the best possible rank."""
         return self._also(Ranks.at_best)
 
     def at_worst(self) -> RankFile:
-        """The same file, in whose batches every rank that is an interval is the worst possible."""
+        """The same file; ranks that are intervals are replaced by the worst possible rank."""
         return self._also(Ranks.at_worst)
 
     def _also(self, change: Callable[[Ranks], Ranks]) -> RankFile:
@@ -91,11 +79,11 @@ class RankFile:
 
     @property
     def has_intervals(self) -> bool:
-        """Whether any rank is an interval; reads the file up to the first."""
+        """Whether any rank is an interval; reads the file up to the first one."""
         return "worst_rank" in self.column_names and any(batch.has_intervals for batch in self.batches())
 
     def batches(self, rows: int = BATCH_ROWS) -> Iterator[Ranks]:
-        """The rows in order, in slices, unchecked: `validate` checks."""
+        """The rows in batches, not validated (see `validate`)."""
         stream = self._file.iter_batches(batch_size=rows)
         while True:
             with naming(self.path):
@@ -126,7 +114,7 @@ class RankFile:
 
 
 def validate(source: Ranks | RankFile, graph: KnowledgeGraph | None = None) -> None:
-    """Read a table or file through and refuse it with everything that is wrong, in bounded memory.
+    """Read a table or file in bounded memory and raise a DataError that lists every problem.
 
     A table that is known to be valid is not checked again.
     """
@@ -147,7 +135,7 @@ def validate(source: Ranks | RankFile, graph: KnowledgeGraph | None = None) -> N
 
 
 def read_ranks(path: str | PathLike[str]) -> Ranks:
-    """Read a whole rank file and check it.
+    """Read and validate a rank file.
 
     Example:
         >>> import tempfile
@@ -166,14 +154,14 @@ def _open(path: Path) -> pq.ParquetFile:
         if not path.exists():
             raise DataError(f"{path}: no such file", remedy="check the name and the folder")
         if path.is_dir():
-            raise DataError(f"{path}: this is a folder, not a rank file", remedy="name the Parquet files in it")
+            raise DataError(f"{path}: this is a folder, not a rank file", remedy="give the Parquet files in it")
         with path.open("rb") as file:
             if not file.read(1):
                 raise DataError(f"{path}: the file is empty", remedy="write or copy it again")
-    except OSError as error:  # may not be read, or a name that no file can have
-        raise DataError(f"{path}: cannot be read", [str(error)], "check the name and who may read it") from None
+    except OSError as error:  # no permission, or not a valid name
+        raise DataError(f"{path}: cannot be read", [str(error)], "check the name and the permissions") from None
     try:
-        # Without these the reader keeps every byte of the file that it has seen.
+        # By default the reader keeps every byte that it has read in memory.
         return pq.ParquetFile(path, pre_buffer=False, buffer_size=_BUFFER)
     except (OSError, pa.ArrowException) as error:
         raise _damaged(path, error) from None
@@ -188,9 +176,9 @@ def _damaged(path: Path, error: Exception) -> DataError:
         return DataError(
             f"{path}: this is not a Parquet file",
             [f"it begins with {start!r}"],
-            "convert it with 'kgprobe import probe-json' or 'kgprobe import csv'",
+            "convert it with import_ranks ('kgprobe import')",
         )
-    problem = "its end is missing: it was cut off" if end != b"PAR1" else str(error).split("\n")[0]
+    problem = "its end is missing: it was truncated" if end != b"PAR1" else str(error).split("\n")[0]
     return DataError(f"{path}: the Parquet file is damaged", [problem], "write or copy it again")
 
 
@@ -213,15 +201,15 @@ class End(StrEnum):
 
     @classmethod
     def _missing_(cls, value: object) -> End:
-        raise UsageError(f"an interval has no end '{value}'", [f"it can be {', '.join(cls)}"])
+        raise UsageError(f"unknown end of an interval: '{value}'", [f"expected one of {', '.join(cls)}"])
 
     def of(self, source: Source) -> Source:
-        """The exact table or file in which every rank that is an interval is this end of it."""
+        """The table or file in which every rank that is an interval is replaced by this end of it."""
         return source.at_best() if self is End.best else source.at_worst()
 
 
 def refuse_intervals(source: Ranks | RankFile) -> None:
-    """Refuse a table in which a rank is an interval, where a single number is asked for.
+    """Raise a DataError if any rank is an interval, for computations that need exact ranks.
 
     Example:
         >>> refuse_intervals(
@@ -232,7 +220,7 @@ def refuse_intervals(source: Ranks | RankFile) -> None:
         Traceback (most recent call last):
         ...
         kgprobe.errors.DataError: 1 of 1 ranks are intervals, so there is no single value
-        Remedy: scores() and 'kgprobe eval' give the interval of a metric; at_best() and at_worst() ...
+        Remedy: scores() gives the interval of a metric ('kgprobe eval'); at_best() and at_worst() ...
     """
     if "worst_rank" not in source.column_names:
         return
@@ -240,6 +228,6 @@ def refuse_intervals(source: Ranks | RankFile) -> None:
         file = f"{source.path}: " if isinstance(source, RankFile) else ""
         raise DataError(
             f"{file}{count:,} of {len(source):,} ranks are intervals, so there is no single value",
-            remedy="scores() and 'kgprobe eval' give the interval of a metric; "
-            "at_best() and at_worst() (--at best, --at worst) give exact ranks",
+            remedy="scores() gives the interval of a metric ('kgprobe eval'); "
+            "at_best() and at_worst() give exact ranks ('--at best', '--at worst')",
         )

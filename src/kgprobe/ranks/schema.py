@@ -1,4 +1,4 @@
-"""The columns of a rank table, what a file says about itself, and validation that names every problem."""
+"""Columns and metadata of a rank table, and validation that lists every problem."""
 
 from __future__ import annotations
 
@@ -18,7 +18,6 @@ from kgprobe.errors import DataError, spans
 if TYPE_CHECKING:
     from kgprobe.graph import KnowledgeGraph
 
-
 SIDES = pa.dictionary(pa.int8(), pa.string())
 
 _MOST_SIDES = 127
@@ -27,8 +26,7 @@ SIDE_NAMES = {
     **dict.fromkeys(("head", "h", "s", "subject", "lhs", "head-batch", "head_batch"), "head"),
     **dict.fromkeys(("tail", "t", "o", "object", "rhs", "tail-batch", "tail_batch"), "tail"),
 }
-
-"""What other programs call the side that is predicted, in small letters."""
+"""Names of the predicted side in other programs, in lower case."""
 
 REQUIRED: dict[str, pa.DataType] = {
     "head": pa.int64(),
@@ -57,21 +55,19 @@ _METADATA_KEY = b"kgprobe"
 
 
 def package_version() -> str:
-    """The version of kgprobe that is running.
-
-    Example:
-        >>> package_version().count(".") >= 1
-        True
-    """
+    """The version of kgprobe."""
     try:
         return version("kgprobe")
-    except PackageNotFoundError:  # run from a source tree without installation
+    except PackageNotFoundError:  # run from a source tree
         return "0+source"
 
 
 @dataclass(frozen=True)
 class RanksInfo:
-    """Where a rank table comes from; travels in the file's metadata.
+    """Metadata of a rank table, stored in the Parquet file.
+
+    Attributes:
+        filtered: The splits whose known triples were filtered.
 
     Example:
         >>> RanksInfo.from_metadata(RanksInfo(model="RotatE", graph="umls").to_metadata()).model
@@ -83,33 +79,31 @@ class RanksInfo:
     graph_hash: str | None = None
     split: str | None = None
     filtered: tuple[str, ...] | None = None
-    """The splits whose facts were removed from the candidates."""
     filter_hash: str | None = None
     settings: dict[str, Any] = field(default_factory=dict)
     schema: int = SCHEMA_VERSION
     kgprobe: str = field(default_factory=package_version)
 
     def to_metadata(self) -> dict[bytes, bytes]:
-        """The entry that goes into the Parquet metadata."""
         return {_METADATA_KEY: json.dumps(asdict(self), sort_keys=True).encode()}
 
     @classmethod
     def from_metadata(cls, metadata: dict[bytes, bytes] | None) -> RanksInfo:
-        """Read the entry back; a file without one says nothing about itself."""
+        """Read the metadata of a Parquet file; all fields are None if it has none."""
         if not metadata or _METADATA_KEY not in metadata:
             return cls(kgprobe="")
         try:
             entry = json.loads(metadata[_METADATA_KEY])
-            found = int(entry["schema"])
+            schema = int(entry["schema"])
             known = {key: entry[key] for key in cls.__dataclass_fields__ if key in entry}
         except (ValueError, KeyError, TypeError):
             raise DataError(
                 "the kgprobe metadata of this file cannot be read", ["it is not the JSON that kgprobe writes"]
             ) from None
-        if found > SCHEMA_VERSION:
+        if schema > SCHEMA_VERSION:
             raise DataError(
                 "this file was written by a newer kgprobe",
-                [f"its rank table has schema {found}, this version reads up to {SCHEMA_VERSION}"],
+                [f"its rank table has schema {schema}, this version reads up to {SCHEMA_VERSION}"],
                 "upgrade kgprobe",
             )
         if known.get("filtered") is not None:
@@ -117,8 +111,8 @@ class RanksInfo:
         return cls(**known)
 
 
-def table_of(given: Mapping[str, Any], labels: Mapping[str, Any]) -> pa.Table:
-    """Arrays and lists as a table, naming every one that is no column; what is None is left out.
+def table_of(values: Mapping[str, Any], labels: Mapping[str, Any]) -> pa.Table:
+    """A table of arrays and lists; those that are None are left out, invalid ones are all named.
 
     Example:
         >>> table_of({"rank": [1, 2], "ties": [0, float("nan")]}, labels={"kind": None})["ties"].to_pylist()
@@ -126,26 +120,26 @@ def table_of(given: Mapping[str, Any], labels: Mapping[str, Any]) -> pa.Table:
     """
     problems = [f"label '{name}' has the name of a column that is not a label" for name in labels if name in COLUMNS]
     columns: dict[str, pa.Array] = {}
-    for name, values in (dict(labels) | dict(given)).items():
-        if values is None:
+    for name, column in (dict(labels) | dict(values)).items():
+        if column is None:
             continue
         try:
-            # In a column that may be null, NaN is how NumPy says so; elsewhere it is a mistake to be named.
-            columns[name] = pa.array(values, from_pandas=name in OPTIONAL)
+            # NaN means null in an optional column; in a required one it is an error.
+            columns[name] = pa.array(column, from_pandas=name in OPTIONAL)
         except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
-            problems.append(f"column '{name}' is not a list of values of one kind: {str(error).splitlines()[0]}")
+            problems.append(f"column '{name}' is not a list of values of one type: {str(error).splitlines()[0]}")
     lengths = {name: len(column) for name, column in columns.items()}
     if len(set(lengths.values())) > 1:
         problems.append("different lengths: " + ", ".join(f"{name} {n:,}" for name, n in lengths.items()))
     if problems:
-        raise DataError("these columns are no rank table", problems)
+        raise DataError("these columns are not a rank table", problems)
     return pa.table(columns)
 
 
 def conform(table: pa.Table) -> pa.Table:
-    """Bring a table's columns to their canonical types, naming everything that stands in the way.
+    """Cast a table's columns to their canonical types; raises a DataError that lists every problem.
 
-    Columns beyond the canonical ones are kept: they are labels to group by.
+    Other columns are kept as labels to group by.
 
     Example:
         >>> conform(pa.table({"rank": [1]}))
@@ -157,7 +151,7 @@ def conform(table: pa.Table) -> pa.Table:
           - column 'tail' is missing
           - column 'side' is missing
           - column 'candidates' is missing
-        Remedy: the columns found are: rank; rename them, or use 'kgprobe import' with --map
+        Remedy: the columns found are: rank; rename them, or use import_ranks ('kgprobe import')
     """
     problems = [f"column '{name}' is missing" for name in REQUIRED if name not in table.column_names]
     twice = [name for name in dict.fromkeys(table.column_names) if table.column_names.count(name) > 1]
@@ -166,37 +160,33 @@ def conform(table: pa.Table) -> pa.Table:
     for name in [*COLUMNS, *(n for n in table.column_names if n not in COLUMNS)]:
         if name not in table.column_names or name in twice:
             continue
-        column, wanted = table.column(name), COLUMNS.get(name)
+        column, kind = table.column(name), COLUMNS.get(name)
         try:
-            columns[name] = column if wanted is None else _cast(column, wanted)
+            columns[name] = column if kind is None else _cast(column, kind)
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+            expected = "'head' or 'tail'" if kind == SIDES else kind
             reason = str(error).split("\n")[0]
-            problems.append(f"column '{name}' holds {column.type}, which does not read as {_plain(wanted)}: {reason}")
+            problems.append(f"column '{name}' holds {column.type}, expected {expected}: {reason}")
     if problems:
-        found = ", ".join(map(str, table.column_names)) or "none"
+        names = ", ".join(map(str, table.column_names)) or "none"
         raise DataError(
             "this is not a rank table",
             problems,
-            f"the columns found are: {found}; rename them, or use 'kgprobe import' with --map",
+            f"the columns found are: {names}; rename them, or use import_ranks ('kgprobe import')",
         )
     return pa.table(columns)
 
 
-def _cast(column: pa.ChunkedArray, wanted: pa.DataType) -> pa.ChunkedArray:
-    if wanted != SIDES:
+def _cast(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
+    if kind != SIDES:
         if pa.types.is_dictionary(column.type):
             column = column.cast(column.type.value_type)
-        return column.cast(wanted)
-    strings = column.cast(pa.string())
-    encoded = strings.dictionary_encode()
+        return column.cast(kind)
+    encoded = column.cast(pa.string()).dictionary_encode()
     distinct = len(encoded.chunk(0).dictionary) if encoded.num_chunks else 0
-    if distinct > _MOST_SIDES:  # more than the index type can tell apart, let alone the two that are known
+    if distinct > _MOST_SIDES:  # more than the index type can hold
         raise pa.ArrowInvalid(f"it has {distinct:,} different values")
-    return encoded if encoded.type == wanted else encoded.cast(wanted)
-
-
-def _plain(wanted: pa.DataType | None) -> str:
-    return "'head' or 'tail'" if wanted == SIDES else str(wanted)
+    return encoded if encoded.type == kind else encoded.cast(kind)
 
 
 ROWS_NAMED = 8
@@ -206,7 +196,7 @@ _REMEDY = "rows count from 1; correct or remove them"
 
 @dataclass(frozen=True)
 class Rows:
-    """A batch of rows as arrays, missing numbers as NaN."""
+    """A batch of rows as arrays; null numbers are NaN."""
 
     table: pa.Table
 
@@ -216,13 +206,12 @@ class Rows:
         return np.asarray(self.table.column(name).to_numpy(), dtype=np.float64)
 
     def missing(self, name: str) -> Flags:
-        """Where a value is absent; nowhere in a column that the table does not have."""
+        """Which values of a column are null; none if the table does not have the column."""
         if name not in self.table.column_names:
             return np.zeros(self.table.num_rows, dtype=bool)
         return np.asarray(self.table.column(name).is_null().to_numpy(), dtype=bool)
 
     def unknown_side(self) -> Flags:
-        """Where the side is neither of the two."""
         import pyarrow.compute as pc
 
         known = pc.is_in(self.table.column("side").cast(pa.string()), pa.array(["head", "tail"]))
@@ -230,13 +219,12 @@ class Rows:
 
     @property
     def ids(self) -> tuple[NDArray[np.float64], ...]:
-        """The columns that hold ids."""
         return self["head"], self["relation"], self["tail"]
 
 
 Rule = tuple[str, Callable[[Rows], Flags]]
 
-# Comparisons with NaN are false, so a value that is not recorded breaks no rule but its own.
+# Comparisons with NaN are false, so a null value only breaks the rule that it must not be null.
 RULES: tuple[Rule, ...] = (
     *((f"{name} is missing", lambda rows, name=name: rows.missing(name)) for name in REQUIRED),
     ("seed is missing, though the table has seeds", lambda rows: rows.missing("seed")),
@@ -269,7 +257,7 @@ RULES: tuple[Rule, ...] = (
 
 
 def entity_rules(entities: int) -> tuple[Rule, ...]:
-    """What must hold besides when the number of entities is known."""
+    """Further rules for a known number of entities."""
     return (
         (
             f"an entity id is outside the graph (0..{entities - 1})",
@@ -280,7 +268,7 @@ def entity_rules(entities: int) -> tuple[Rule, ...]:
 
 
 def graph_rules(graph: KnowledgeGraph) -> tuple[Rule, ...]:
-    """What must hold besides when the graph is known."""
+    """Further rules for a known graph."""
     relation_rule: Rule = (
         f"a relation id is outside the graph (0..{graph.num_relations - 1})",
         lambda rows: rows["relation"] >= graph.num_relations,
@@ -294,13 +282,13 @@ class _Violation:
     rows: list[int] = field(default_factory=list)
 
     def add(self, flags: Flags, offset: int) -> None:
-        found = np.flatnonzero(flags)
-        self.count += found.size
-        self.rows += (found[: ROWS_NAMED - len(self.rows)] + offset).tolist()
+        marked = np.flatnonzero(flags)
+        self.count += marked.size
+        self.rows += (marked[: ROWS_NAMED - len(self.rows)] + offset).tolist()
 
 
 class Checker:
-    """Checks a table batch by batch in bounded memory (8 bytes a row, for the duplicates).
+    """Validates a table batch by batch in bounded memory (8 bytes per row, to find duplicates).
 
     Example:
         >>> from kgprobe.ranks.table import Ranks
@@ -318,16 +306,15 @@ class Checker:
 
     def __init__(self, rows: int, graph: KnowledgeGraph | None = None, *, further: tuple[Rule, ...] = ()) -> None:
         self._rules = RULES + (graph_rules(graph) if graph else ()) + further
-        self._remedy = _REMEDY + (f", or give the graph that was ranked, if {graph.name} is not" if graph else "")
+        self._remedy = _REMEDY + (f", or give the graph that was ranked, if it is not {graph.name}" if graph else "")
         self._violations = [_Violation() for _ in self._rules]
         self._hashes = np.empty(rows, dtype=np.uint64)
         self._seen = 0
 
     def add(self, table: pa.Table) -> None:
-        """Check a batch of rows."""
-        rows = Rows(table)
-        if rows.table.num_rows == 0:
+        if table.num_rows == 0:
             return
+        rows = Rows(table)
         with np.errstate(invalid="ignore"):
             for (_, broken), violation in zip(self._rules, self._violations, strict=True):
                 violation.add(broken(rows), self._seen + 1)
@@ -335,16 +322,16 @@ class Checker:
         self._seen += table.num_rows
 
     def problems(self, again: Callable[[], Iterable[pa.Table]]) -> list[str]:
-        """Every kind of violation with its count and first rows; ``again`` yields the same batches once more."""
+        """Every violated rule with its count and first rows; ``again`` yields the same batches once more."""
         named = zip(self._rules, self._violations, strict=True)
-        found = [describe(name, v.count, v.rows) for (name, _), v in named if v.count]
+        problems = [describe(name, v.count, v.rows) for (name, _), v in named if v.count]
         hashes = self._hashes[: self._seen]
-        hashes.sort()  # in place: at 8 bytes a row, a copy is what would break the memory bound
+        hashes.sort()  # in place, to save memory
         repeated = np.unique(hashes[1:][hashes[1:] == hashes[:-1]])
-        return found + (_duplicates(again(), repeated) if repeated.size else [])
+        return problems + (_duplicates(again(), repeated) if repeated.size else [])
 
     def raise_problems(self, source: str, again: Callable[[], Iterable[pa.Table]]) -> None:
-        """Refuse the table if anything is wrong with it."""
+        """Raise a DataError if there are problems."""
         if problems := self.problems(again):
             raise DataError(f"{source}: not usable", problems, self._remedy)
 
@@ -355,9 +342,9 @@ def _duplicates(tables: Iterable[pa.Table], repeated: NDArray[np.uint64]) -> lis
     offset = 0
     for table in tables:
         fingerprints = query_hashes(table, offset)
-        found = np.flatnonzero(np.isin(fingerprints, repeated))
-        rows.append(found + offset + 1)
-        hashes.append(fingerprints[found])
+        positions = np.flatnonzero(np.isin(fingerprints, repeated))
+        rows.append(positions + offset + 1)
+        hashes.append(fingerprints[positions])
         offset += table.num_rows
     row = np.concatenate(rows)
     _, first = np.unique(np.concatenate(hashes), return_index=True)
@@ -366,7 +353,7 @@ def _duplicates(tables: Iterable[pa.Table], repeated: NDArray[np.uint64]) -> lis
 
 
 def describe(name: str, count: int, rows: list[int]) -> str:
-    """A violation in one line, with how often it occurs and the first of its rows.
+    """A violation in one line, with the number of its rows and the first of them.
 
     Example:
         >>> describe("rank is below 1", 3, [4, 5])
@@ -378,10 +365,10 @@ def describe(name: str, count: int, rows: list[int]) -> str:
 
 
 def query_hashes(table: pa.Table, offset: int = 0) -> NDArray[np.uint64]:
-    """A 64-bit fingerprint of each query: two different ones among n agree with probability about n^2 / 2^65.
+    """A 64-bit hash of each query (and seed); a collision among n queries has probability about n^2 / 2^65.
 
-    A row that does not say which query it is (a null id, an unknown side) equals no other: it is hashed by its
-    position, which ``offset`` makes unique in a table that comes in batches.
+    A row with a null id or an unknown side is hashed by its position, so that it equals no other row; ``offset`` is
+    the position of the first row of a batch.
     """
     import pyarrow.compute as pc
 

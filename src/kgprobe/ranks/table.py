@@ -1,4 +1,4 @@
-"""Ranks: the table that everything flows through, one row per query."""
+"""Ranks: the rank table, one row per query, and how tables are concatenated."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from kgprobe.arrays import Floats, Ints
 from kgprobe.errors import DataError, UsageError
+from kgprobe.files import replacing
 from kgprobe.ranks.schema import Checker, RanksInfo, conform, table_of
 
 if TYPE_CHECKING:
@@ -22,12 +23,14 @@ if TYPE_CHECKING:
 
 BATCH_ROWS = 1 << 17
 
+_ROW_GROUP = 1 << 20
+
 
 class Ranks:
-    """Where the true answer of every query was ranked, among how many candidates.
+    """A table of ranks: the rank of the target of every query, and the number of candidates.
 
-    Build one with `from_columns`, `read_ranks` or `rank`; the columns are described in the user guide.
-    A table is never changed: every method returns a new one.
+    Create one with `from_columns`, `read_ranks`, `import_ranks` or `rank`; the user guide describes the columns.
+    A table is immutable: every method returns a new one.
 
     Example:
         >>> ranks = Ranks.from_columns(
@@ -66,8 +69,8 @@ class Ranks:
         labels: Mapping[str, ArrayLike] | None = None,
         info: RanksInfo | None = None,
     ) -> Ranks:
-        """Make a table from arrays of equal length; ``labels`` are further columns to group by."""
-        given: dict[str, Any] = {
+        """Create a table from arrays of equal length; ``labels`` are further columns to group by."""
+        columns: dict[str, Any] = {
             "head": head,
             "relation": relation,
             "tail": tail,
@@ -80,10 +83,10 @@ class Ranks:
             "relation_popularity": relation_popularity,
             "seed": np.full(len(side), seed) if isinstance(seed, int) else seed,
         }
-        return cls(table_of(given, labels or {}), info)
+        return cls(table_of(columns, labels or {}), info)
 
     def _with(self, table: pa.Table, info: RanksInfo | None = None) -> Ranks:
-        """A table made of this one, which needs no second look."""
+        """A table made from this one, without validation."""
         other = object.__new__(Ranks)
         other._table, other.info = table, info or self.info
         return other
@@ -105,7 +108,7 @@ class Ranks:
 
     @property
     def column_names(self) -> list[str]:
-        """Canonical columns that are present, then label columns."""
+        """Canonical columns that the table has, then label columns."""
         return list(self._table.column_names)
 
     def column(self, name: str) -> pa.ChunkedArray:
@@ -119,7 +122,7 @@ class Ranks:
         return self._table.replace_schema_metadata(self.info.to_metadata())
 
     def numbers(self, name: str) -> Floats:
-        """A numeric column as float64; what is not recorded is NaN."""
+        """A numeric column as float64, NaN where it is null or absent."""
         if name not in self._table.column_names:
             return np.full(len(self), np.nan)
         return np.asarray(self._table.column(name).to_numpy(), dtype=np.float64)
@@ -129,78 +132,74 @@ class Ranks:
 
     @cached_property
     def head(self) -> Ints:
-        """Head entity of the test triple."""
         return self._ints("head")
 
     @cached_property
     def relation(self) -> Ints:
-        """Relation of the test triple."""
         return self._ints("relation")
 
     @cached_property
     def tail(self) -> Ints:
-        """Tail entity of the test triple."""
         return self._ints("tail")
 
     @cached_property
     def predicts_tail(self) -> NDArray[np.bool_]:
-        """Whether the tail was the side that was predicted."""
+        """Whether the predicted side is the tail."""
         import pyarrow.compute as pc
 
         return np.asarray(pc.equal(self._table.column("side").cast(pa.string()), "tail").to_numpy(), dtype=bool)
 
     @cached_property
     def target(self) -> Ints:
-        """The entity that was to be found."""
+        """The target entity of each query."""
         return np.where(self.predicts_tail, self.tail, self.head)
 
     @cached_property
     def rank(self) -> Floats:
-        """Mean rank of the target over its tie group; the best possible, where the rank is an interval."""
+        """Mean rank of the target over its tie group; the best possible rank if it is an interval."""
         return self.numbers("rank")
 
     @cached_property
     def worst_rank(self) -> Floats:
-        """The worst possible rank, where the rank is an interval; elsewhere the rank itself."""
+        """The worst possible rank if it is an interval, else the rank."""
         return np.fmax(self.rank, self.numbers("worst_rank"))
 
     @property
     def intervals(self) -> NDArray[np.bool_]:
-        """Where the rank is not exact, but anything from `rank` to `worst_rank`."""
+        """Whether each rank is an interval from `rank` to `worst_rank`."""
         return np.asarray(self.worst_rank > self.rank)
 
     @property
     def has_intervals(self) -> bool:
-        """Whether any rank is an interval."""
         return "worst_rank" in self.column_names and bool(self.intervals.any())
 
     @cached_property
     def ties(self) -> Floats:
-        """How many other candidates have the target's score; NaN where the source did not record it."""
+        """Number of other candidates with the target's score, NaN if not recorded."""
         return self.numbers("ties")
 
     @cached_property
     def candidates(self) -> Floats:
-        """How many candidates the filter left, the target included."""
+        """Number of candidates after filtering, including the target."""
         return self.numbers("candidates")
 
     @cached_property
     def seed(self) -> Ints | None:
-        """The training run of each row, where the table has several."""
+        """Training seed of each row, or None if the table has no seeds."""
         return self._ints("seed") if "seed" in self._table.column_names else None
 
     @property
     def optimistic(self) -> Floats:
-        """The target before all that tie with it."""
+        """Rank of the target before all candidates that tie with it."""
         return self.rank - self.ties / 2
 
     @property
     def pessimistic(self) -> Floats:
-        """The target behind all that tie with it."""
+        """Rank of the target after all candidates that tie with it."""
         return self.rank + self.ties / 2
 
     def at_best(self) -> Ranks:
-        """The exact table in which every rank that is an interval is the best possible.
+        """The table with intervals replaced by the best possible rank.
 
         Example:
             >>> ranks = Ranks.from_columns(
@@ -209,48 +208,39 @@ class Ranks:
             >>> ranks.at_best().rank.tolist(), ranks.at_worst().rank.tolist()
             ([11.0], [40.0])
         """
-        return self._settled(self.rank)
+        return self._exact(self.rank)
 
     def at_worst(self) -> Ranks:
-        """The exact table in which every rank that is an interval is the worst possible."""
-        return self._settled(self.worst_rank)
+        """The table with intervals replaced by the worst possible rank."""
+        return self._exact(self.worst_rank)
 
-    def _settled(self, rank: Floats) -> Ranks:
+    def _exact(self, rank: Floats) -> Ranks:
         if "worst_rank" not in self.column_names:
             return self
         table = self._table.drop_columns(["worst_rank"])
         return self._with(table.set_column(table.column_names.index("rank"), "rank", pa.array(rank)))
 
     def batches(self, rows: int = BATCH_ROWS) -> Iterator[Ranks]:
-        """The table in slices, without copying."""
+        """The table in batches, without copying."""
         for start in range(0, len(self), rows):
             yield self._with(self._table.slice(start, rows))
 
     def filter(self, kept: NDArray[np.bool_]) -> Ranks:
-        """The rows that are marked."""
         return self._with(self._table.filter(pa.array(kept)))
 
     def take(self, rows: Ints) -> Ranks:
-        """The rows with these numbers, in this order."""
         return self._with(self._table.take(pa.array(rows)))
 
     def with_popularity(self, popularity: Popularity) -> Ranks:
-        """Attach delta(e) and delta(r|e) of every target, replacing what is there."""
-        table = self._table
-        added = {
-            "entity_popularity": popularity.entity(self.target),
-            "relation_popularity": popularity.relation(self.relation, self.target),
+        """Add or replace delta(e) and delta(r|e) of every target."""
+        columns = dict(zip(self.column_names, self._table.columns, strict=True)) | {
+            "entity_popularity": pa.array(popularity.entity(self.target)),
+            "relation_popularity": pa.array(popularity.relation(self.relation, self.target)),
         }
-        for name, values in added.items():
-            column = pa.array(values)
-            if name in table.column_names:
-                table = table.set_column(table.column_names.index(name), name, column)
-            else:
-                table = table.append_column(name, column)
-        return Ranks(table, self.info, validate=False)
+        return Ranks(pa.table(columns), self.info, validate=False)
 
     def with_info(self, **changes: Any) -> Ranks:
-        """The same rows with other facts about their origin.
+        """The same rows with changed metadata.
 
         Example:
             >>> empty = Ranks.from_columns(head=[], relation=[], tail=[], side=[], rank=[], candidates=[])
@@ -260,14 +250,15 @@ class Ranks:
         return self._with(self._table, replace(self.info, **changes))
 
     def write(self, path: str | PathLike[str]) -> None:
-        """Write a Parquet file; it appears under its name only when it is whole."""
-        from kgprobe.ranks.rank_files import write_ranks
+        """Write a Parquet file, atomically."""
+        import pyarrow.parquet as pq
 
-        write_ranks(self, path)
+        with replacing(path) as temporary:
+            pq.write_table(self.to_arrow(), temporary, compression="zstd", row_group_size=_ROW_GROUP)
 
 
 def concatenate(tables: Sequence[Ranks]) -> Ranks:
-    """One table of all rows; queries must be disjoint, origins that differ are dropped from the metadata.
+    """One table of the rows of several; queries must be disjoint, metadata that differs is dropped.
 
     Example:
         >>> part = dict(relation=[0], tail=[1], side=["tail"], rank=[1], candidates=[9])
@@ -279,7 +270,7 @@ def concatenate(tables: Sequence[Ranks]) -> Ranks:
     try:
         rows = pa.concat_tables([table.to_arrow() for table in tables], promote_options="permissive")
     except pa.ArrowException as error:  # canonical columns have canonical types, so it is a label column
-        raise DataError("the label columns of these tables do not go together", [str(error).split("\n")[0]]) from None
+        raise DataError("label columns of these tables have different types", [str(error).split("\n")[0]]) from None
     infos = [table.info for table in tables]
     differing: dict[str, Any] = {
         name: None
@@ -292,7 +283,7 @@ def concatenate(tables: Sequence[Ranks]) -> Ranks:
 
 
 def merge_seeds(runs: Mapping[int, Ranks]) -> Ranks:
-    """One table of several training runs of a model, told apart by the column ``seed``.
+    """One table of several training runs of a model, by seed.
 
     Example:
         >>> run = Ranks.from_columns(head=[0], relation=[0], tail=[1], side=["tail"], rank=[1], candidates=[9])

@@ -1,9 +1,11 @@
 import gzip
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,7 +13,7 @@ from hypothesis import strategies as st
 from kgprobe.errors import DataError, UsageError
 from kgprobe.graph import KnowledgeGraph, load_graph
 from kgprobe.ranks import read_ranks
-from kgprobe.ranks.importers import import_probe_json, probe_json
+from kgprobe.ranks.importers import import_ranks, probe_json
 from kgprobe.ranks.importers.drafts import Draft
 from kgprobe.ranks.importers.probe_json import read_entries
 
@@ -21,7 +23,7 @@ GOOD: list[Any] = [[0, 1, 2], "h", 1.5, 0.5, 0.25, 3]
 def _read(*entries: Any) -> tuple[dict[str, list[Any]], list[str]]:
     draft = Draft(Path("x.json"))
     found = read_entries(list(entries), draft)
-    return {name: column.to_pylist() for name, column in vars(found).items()}, draft.problems
+    return {name: column.to_pylist() for name, column in found.items()}, draft.problems
 
 
 def _with(position: int, value: Any) -> list[Any]:
@@ -46,13 +48,19 @@ def test_fields_become_columns() -> None:
 
 
 def test_good_entries_are_not_looked_at_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(probe_json, "_one_by_one", None)
+    monkeypatch.setattr(probe_json, "_cast_each", None)
     assert _read(GOOD, _with(2, 7), _with(3, 0), _with(4, 1))[1] == []
 
 
 def test_the_slow_way_reads_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(probe_json, "_whole_columns", lambda _entries: None)
-    assert _read(GOOD) == (EXPECTED, [])
+    def only_one(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
+        if len(values) > 1:
+            raise pa.ArrowInvalid("one at a time")
+        return cast(values, kind)
+
+    cast = probe_json._cast
+    monkeypatch.setattr(probe_json, "_cast", only_one)
+    assert _read(GOOD, GOOD) == ({name: values * 2 for name, values in EXPECTED.items()}, [])
 
 
 def test_whole_numbers_may_be_written_as_floats() -> None:
@@ -80,7 +88,9 @@ def test_whole_numbers_may_be_written_as_floats() -> None:
         (_with(2, None), "the rank is not a finite number"),
         (_with(2, 10**400), "the rank is not a finite number"),
         (_with(3, "x"), "delta(r|e) is not a finite number"),
-        (_with(3, float("nan")), "delta(r|e) is not between 0 and 1"),
+        (_with(3, float("nan")), "delta(r|e) is not a finite number"),
+        (_with(2, float("inf")), "the rank is not a finite number"),
+        (_with(2, True), "the rank is not a finite number"),
         (_with(3, 1.5), "delta(r|e) is not between 0 and 1"),
         (_with(4, None), "delta(e) is not a finite number"),
         (_with(4, -0.1), "delta(e) is not between 0 and 1"),
@@ -126,7 +136,7 @@ def path(tmp_path: Path) -> Path:
 
 def test_the_published_file_is_the_first_seed_of_the_published_table(data: Path) -> None:
     graph = load_graph(data / "graphs" / "umls")
-    ranks = import_probe_json(data / "published_ranks" / "raw" / "RotatE_umls_1.json", num_entities=graph.num_entities)
+    ranks = import_ranks(data / "published_ranks" / "raw" / "RotatE_umls_1.json", num_entities=graph.num_entities)
     published = read_ranks(data / "published_ranks" / "umls" / "RotatE.parquet")
     assert published.seed is not None
     first = published.filter(published.seed == 1)
@@ -146,14 +156,14 @@ def test_the_published_file_is_the_first_seed_of_the_published_table(data: Path)
 
 def test_the_published_popularity_is_that_of_the_targets_in_the_graph(data: Path) -> None:
     graph = load_graph(data / "graphs" / "umls")
-    ranks = import_probe_json(data / "published_ranks" / "raw" / "RotatE_umls_1.json", num_entities=135)
+    ranks = import_ranks(data / "published_ranks" / "raw" / "RotatE_umls_1.json", num_entities=135)
     entity, relation = (ranks.numbers(name) for name in ("entity_popularity", "relation_popularity"))
     np.testing.assert_allclose(entity, graph.popularity.entity(ranks.target), rtol=1e-14)
     np.testing.assert_allclose(relation, graph.popularity.relation(ranks.relation, ranks.target), rtol=1e-14)
 
 
 def test_the_popularity_of_a_target_stands_at_the_other_side(path: Path) -> None:
-    ranks = import_probe_json(_write(path, HEAD_SIDE, TAIL_SIDE), num_entities=9, model="RotatE", split="test")
+    ranks = import_ranks(_write(path, HEAD_SIDE, TAIL_SIDE), num_entities=9, model="RotatE", split="test")
     assert ranks.numbers("entity_popularity").tolist() == [0.75, 0.25]
     assert ranks.numbers("relation_popularity").tolist() == [0.125, 0.5]
     assert ranks.candidates.tolist() == [8, 7]
@@ -179,7 +189,7 @@ def test_partners_are_those_that_a_dictionary_finds(
     own = {query: ((i + 1) / 200, (i + 1) / 100) for i, query in enumerate(queries)}
     entries = [[[h, r, t], side, 1.0, *own[h, r, t, side], 0] for h, r, t, side in queries]
     path = _write(tmp_path_factory.getbasetemp() / "drawn.json", *entries)
-    ranks = import_probe_json(path, num_entities=4)
+    ranks = import_ranks(path, num_entities=4)
     partners = [own.get((h, r, t, "t" if side == "h" else "h"), (None, None)) for h, r, t, side in queries]
     assert ranks.column("relation_popularity").to_pylist() == [relation for relation, _ in partners]
     assert ranks.column("entity_popularity").to_pylist() == [entity for _, entity in partners]
@@ -196,7 +206,7 @@ def test_partners_are_those_that_a_dictionary_finds(
 
 
 def test_a_graph_gives_popularity_in_place_of_the_file(path: Path, graph: KnowledgeGraph) -> None:
-    ranks = import_probe_json(_write(path, HEAD_SIDE), graph=graph)
+    ranks = import_ranks(_write(path, HEAD_SIDE), graph=graph)
     assert ranks.candidates.tolist() == [3]
     assert ranks.numbers("entity_popularity").tolist() == [0.25]
     assert ranks.info.settings["popularity"] == "graph"
@@ -206,7 +216,7 @@ def test_a_graph_gives_popularity_in_place_of_the_file(path: Path, graph: Knowle
 
 def test_several_files_are_several_seeds(tmp_path: Path) -> None:
     paths = [_write(tmp_path / f"m_{seed}.json", HEAD_SIDE, TAIL_SIDE) for seed in (3, 2)]
-    seed = import_probe_json(paths, num_entities=9).seed
+    seed = import_ranks(paths, num_entities=9).seed
     assert seed is not None
     assert seed.tolist() == [3, 3, 2, 2]
 
@@ -214,17 +224,17 @@ def test_several_files_are_several_seeds(tmp_path: Path) -> None:
 def test_compressed_files_are_read(tmp_path: Path) -> None:
     with gzip.open(tmp_path / "m.json.gz", "wt") as file:
         json.dump([HEAD_SIDE], file)
-    assert len(import_probe_json(tmp_path / "m.json.gz", num_entities=9)) == 1
+    assert len(import_ranks(tmp_path / "m.json.gz", num_entities=9)) == 1
 
 
 def test_the_number_of_entities_is_needed(path: Path) -> None:
-    with pytest.raises(UsageError, match="candidates is not known"):
-        import_probe_json(_write(path, HEAD_SIDE))
+    with pytest.raises(UsageError, match="needs `graph` or `num_entities`"):
+        import_ranks(_write(path, HEAD_SIDE))
 
 
 def test_a_query_that_occurs_twice_is_reported(path: Path) -> None:
     with pytest.raises(DataError) as caught:
-        import_probe_json(_write(path, HEAD_SIDE, TAIL_SIDE, HEAD_SIDE), num_entities=9)
+        import_ranks(_write(path, HEAD_SIDE, TAIL_SIDE, HEAD_SIDE), num_entities=9)
     assert caught.value.problems == ["the same query (and seed) occurs again: 1 row (row 3)"]
 
 
@@ -232,14 +242,14 @@ def test_structure_and_values_of_all_files_are_judged_at_once(tmp_path: Path) ->
     one = _write(tmp_path / "one.json", HEAD_SIDE, [1], ["x", *TAIL_SIDE[1:]], [*TAIL_SIDE[:2], 0.5, 0.1, 0.1, 9])
     two = _write(tmp_path / "two.json", [*HEAD_SIDE[:2], float("nan"), 0.1, 0.1, 0], [[0, 0, 9], "t", 1, 0.1, 0.1, -1])
     with pytest.raises(DataError) as caught:
-        import_probe_json([one, two], num_entities=9)
+        import_ranks([one, two], num_entities=9)
     assert caught.value.problems == [
         "one.json: the entry is not a list of 6 fields: 1 row (row 2)",
         "one.json: the triple is not [head, relation, tail] in whole numbers: 1 row (row 3)",
         "one.json: rank is below 1: 1 row (row 4)",
         "one.json: rank is larger than the number of candidates: 1 row (row 4)",
         "one.json: fewer than 1 candidate: 1 row (row 4)",
-        "two.json: rank is not a number: 1 row (row 1)",
+        "two.json: the rank is not a finite number: 1 row (row 1)",
         "two.json: an entity id is outside the graph (0..8): 1 row (row 2)",
         "two.json: more candidates than the graph has entities (9): 1 row (row 2)",
     ]
@@ -263,6 +273,6 @@ def test_structure_and_values_of_all_files_are_judged_at_once(tmp_path: Path) ->
 def test_what_is_not_json_is_named_with_its_place(path: Path, content: bytes, said: str) -> None:
     path.write_bytes(content)
     with pytest.raises(DataError) as caught:
-        import_probe_json(path, num_entities=9)
+        import_ranks(path, num_entities=9)
     assert str(caught.value).startswith(f"{path}: cannot be imported")
     assert said in caught.value.problems[0]

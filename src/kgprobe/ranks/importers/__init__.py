@@ -1,6 +1,5 @@
-"""Ranks that others have written, in their own formats."""
+"""Import of ranks that other programs have written."""
 
-from kgprobe.ranks.importers.probe_json import import_probe_json
-from kgprobe.ranks.importers.rank_tables import IMPORTERS, Importer, import_ranks, import_table
+from kgprobe.ranks.importers.rank_tables import FORMATS, import_ranks
 
-__all__ = ["IMPORTERS", "Importer", "import_probe_json", "import_ranks", "import_table"]
+__all__ = ["FORMATS", "import_ranks"]

@@ -1,19 +1,19 @@
-"""A foreign file on its way to become ranks: collected columns and problems, user-given facts, and the final table."""
+"""An imported file on its way to a rank table: its columns, its problems, numbers read from text, the final table."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
+import pyarrow.compute as pc
 
-from kgprobe.errors import DataError, UsageError, nearest
-from kgprobe.graph import SPLITS
+from kgprobe.arrays import Flags
+from kgprobe.errors import DataError, UsageError
 from kgprobe.ranks.schema import (
     COLUMNS,
     POPULARITY,
@@ -33,170 +33,249 @@ if TYPE_CHECKING:
     from kgprobe.graph import KnowledgeGraph
 
 
+@dataclass(frozen=True)
+class ImportOptions:
+    """The arguments of `import_ranks`, with the graph loaded.
+
+    Example:
+        >>> ImportOptions(num_entities=135).size
+        135
+    """
+
+    graph: KnowledgeGraph | None = None
+    num_entities: int | None = None
+    columns: Mapping[str, str] = field(default_factory=dict)
+    raw: bool = False
+    labels: bool = False
+    model: str | None = None
+    split: str | None = None
+    seed: int | None = None
+
+    @property
+    def size(self) -> int | None:
+        """The number of entities, if it is known."""
+        return self.num_entities if self.graph is None else self.graph.num_entities
+
+
 @dataclass
 class Draft:
-    """The columns that one file gives, with null where a value could not be read.
+    """The columns of one file, with null where a value could not be read.
 
     Attributes:
         path: The file.
-        rows: How many rows it has.
+        format: Its format.
+        rows: Number of rows.
         columns: Columns of a rank table under their canonical names, then label columns.
-        problems: What is wrong with the file.
-        needs: What is not wrong, but cannot be done with what the user has given.
+        candidates: Origin of the candidate counts, for the metadata.
+        filtered: Splits that are known to be filtered.
+        popularity: Origin of the popularity if no graph gives it; None if there is none.
+        problems: Errors in the file.
+        needs: Arguments that the user must add or drop.
         notes: What the user should know about how the file was read.
-        malformed: Columns with values that could not be read, each already named in ``problems`` or ``needs``.
+        malformed: Columns with unreadable values, each already named in ``problems`` or ``needs``.
 
     Example:
         >>> draft = Draft(Path("ranks.csv"), rows=3)
-        >>> draft.refuse("rank", "rank is not a number", np.array([False, True, True]))
+        >>> draft.refuse("rank is not a number", np.array([False, True, True]), "rank")
         >>> draft.problems
         ['rank is not a number: 2 rows (rows 2-3)']
     """
 
     path: Path
+    format: str = ""
     rows: int = 0
     columns: dict[str, pa.Array] = field(default_factory=dict)
+    candidates: str = ""
+    filtered: tuple[str, ...] | None = None
+    popularity: str | None = None
     problems: list[str] = field(default_factory=list)
     needs: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     malformed: set[str] = field(default_factory=set)
 
-    def refuse(self, column: str, what: str, rows: NDArray[np.bool_]) -> None:
-        """Note that a column cannot be read in some rows."""
-        found = np.flatnonzero(rows)
-        if found.size:
-            self.problems.append(describe(what, found.size, (found[:ROWS_NAMED] + 1).tolist()))
-            self.malformed.add(column)
+    def refuse(self, problem: str, rows: Flags | pa.Array, *columns: str) -> None:
+        """Add a problem with the marked rows, if there are any; ``columns`` cannot be read there."""
+        marked = np.flatnonzero(flags(rows) if isinstance(rows, pa.Array) else rows)
+        if marked.size:
+            self.problems.append(describe(problem, marked.size, (marked[:ROWS_NAMED] + 1).tolist()))
+            self.malformed |= set(columns)
 
-    def require(self, column: str, what: str) -> None:
-        """Note that a column cannot be had without something that the user did not give."""
-        self.needs.append(what)
-        self.malformed.add(column)
+    def require(self, need: str, *columns: str) -> None:
+        """Add a need without which these columns cannot be filled."""
+        self.needs.append(need)
+        self.malformed |= set(columns)
 
     def table(self) -> pa.Table:
-        """The columns as a rank table, null where one is absent that must be there."""
+        """The columns as a rank table; a required column that is absent is null."""
         absent = {name: pa.nulls(self.rows, kind) for name, kind in REQUIRED.items() if name not in self.columns}
         return conform(pa.table(self.columns | absent))
 
-    def judge(self, rules: tuple[Rule, ...]) -> list[str]:
-        """Everything that is wrong: what could not be read, and what breaks the rules of a rank table."""
+    def all_problems(self, rules: tuple[Rule, ...]) -> list[str]:
+        """Unreadable values, then rows that break the rules of a rank table."""
         table = self.table()
         checker = Checker(len(table), further=rules)
         checker.add(table)
-        # A value that could not be read is null here. It has been named, and is not also missing.
+        # An unreadable value is null here. It has been named and is not missing as well.
         named = tuple(f"{column} is missing" for column in self.malformed)
-        broken = [problem for problem in checker.problems(lambda: [table]) if not problem.startswith(named)]
-        return self.problems + broken
+        return self.problems + [p for p in checker.problems(lambda: [table]) if not p.startswith(named)]
 
     @property
     def label_columns(self) -> list[str]:
-        """The columns beyond the canonical ones."""
+        """Names of the columns beyond the canonical ones."""
         return [name for name in self.columns if name not in COLUMNS]
 
 
-@dataclass(frozen=True)
-class Given:
-    """The circumstances of an import, checked when they are put together.
+_BLANK = ("", "NA", "N/A", "null", "NULL", "None")
 
-    Attributes:
-        graph: The graph whose queries were ranked; gives popularity, labels and what was filtered.
-        entities: Its number of entities, where the graph itself is not at hand.
-        model: What reports call the model.
-        split: The split that was ranked.
-        seed: The training run of a single file.
-        files: How many files are imported together.
+_NAN = ("nan", "NaN", "NAN")
 
-    Example:
-        >>> Given(entities=135).num_entities
-        135
-    """
+_NUMBER = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]+)?$|^[+-]?(inf|infinity|nan)$"
 
-    graph: KnowledgeGraph | None = None
-    entities: int | None = None
-    model: str | None = None
-    split: str | None = None
-    seed: int | None = None
-    files: int = 1
+_INTEGER = r"^-?(0|[1-9][0-9]*)(\.0+)?$"
 
-    def __post_init__(self) -> None:
-        problems = option_problems(
-            has_graph=self.graph is not None,
-            entities=self.entities,
-            split=self.split,
-            seed=self.seed,
-            files=self.files,
-        )
-        if problems:
-            raise UsageError("this cannot be imported as asked", problems)
-
-    @property
-    def num_entities(self) -> int | None:
-        """The number of entities, if anything says it."""
-        return self.entities if self.graph is None else self.graph.num_entities
+_LEADING_ZERO = r"^0[0-9]"
 
 
-def option_problems(
-    *, has_graph: bool, entities: int | None, split: str | None, seed: int | None, files: int
-) -> list[str]:
-    """What makes no sense about the circumstances, all of it, without looking at any file.
+def plain(column: pa.ChunkedArray | pa.Array) -> pa.Array:
+    """A column as one array without dictionary; text is stripped."""
+    array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    if pa.types.is_dictionary(array.type):
+        array = array.cast(array.type.value_type)
+    return pc.utf8_trim_whitespace(array.cast(pa.string())) if is_text(array) else array
+
+
+def is_text(column: pa.Array) -> bool:
+    """Whether a column holds strings."""
+    return str(column.type) in ("string", "large_string", "string_view")
+
+
+def flags(column: pa.Array) -> Flags:
+    """A boolean column as a NumPy array."""
+    return np.asarray(column.to_numpy(zero_copy_only=False), dtype=bool)
+
+
+def all_integers(*columns: pa.Array) -> bool:
+    """Whether all text is integers as programs write them: "007" is a name.
 
     Example:
-        >>> option_problems(has_graph=True, entities=9, split="tset", seed=None, files=1)
-        ['both a graph and a number of entities are given: the graph has its own', "no split is called 'tset'; ...]
+        >>> all_integers(pa.array(["12", "3.0"])), all_integers(pa.array(["007"]))
+        (True, False)
     """
-    problems = []
-    if has_graph and entities is not None:
-        problems.append("both a graph and a number of entities are given: the graph has its own")
-    if entities is not None and entities < 1:
-        problems.append(f"{entities} entities: a graph has at least 1")
-    if split is not None and split not in SPLITS:
-        problems.append(f"no split is called {split!r}{nearest(split, SPLITS)}")
-    if seed is not None and files > 1:
-        problems.append(f"one seed for {files} files: several files are several seeds, numbered by their names")
-    return problems
+    return pc.all(pc.match_substring_regex(pc.unique(pa.concat_arrays(columns)), _INTEGER)).as_py() is not False
 
 
-@dataclass(frozen=True)
-class Reading:
-    """How files were read: goes into the metadata, so that a table can be traced to its source.
+def blank_to_null(column: pa.Array, *values: str) -> pa.Array:
+    """Text with null in place of the values, which are empty strings by default."""
+    return pc.if_else(pc.is_in(column, pa.array(values or ("",))), pa.scalar(None, column.type), column)
 
-    Attributes:
-        format: The format of the files.
-        candidates: Where the numbers of candidates come from.
-        popularity: Where popularity comes from when no graph gives it; None if from nowhere.
-        filtered: The splits whose facts are known to be filtered.
+
+def read_numbers(draft: Draft, name: str, column: pa.Array, *, whole: bool, nullable: bool) -> pa.Array:
+    """A column as float64, or as int64 for whole numbers; unreadable values become null and are refused.
+
+    Example:
+        >>> draft = Draft(Path("ranks.csv"))
+        >>> read_numbers(draft, "rank", pa.array(["1.5", "first"]), whole=False, nullable=False).to_pylist()
+        [1.5, None]
+        >>> draft.problems
+        ["rank is not a number, for example 'first': 1 row (row 2)"]
     """
+    kind = pa.int64() if whole else pa.float64()
+    if is_text(column):
+        column = blank_to_null(column, *_BLANK, *(_NAN if nullable else ()))
+    elif not (pa.types.is_integer(column.type) or pa.types.is_floating(column.type)):
+        if not pa.types.is_null(column.type):
+            draft.problems.append(f"{name} holds {column.type}, expected numbers")
+            draft.malformed.add(name)
+        return pa.nulls(len(column), kind)
+    if nullable and pa.types.is_floating(column.type):
+        column = pc.if_else(pc.is_nan(column), pa.scalar(None, column.type), column)
+    try:
+        return _cast(column, whole)
+    except pa.ArrowInvalid:
+        numbers = _readable(column, whole)
+    wrong = numbers.is_null()
+    example = column.filter(wrong).drop_null()[0].as_py()
+    if nullable:  # else empty values count too: they are not reported as missing a second time
+        wrong = pc.and_(wrong, column.is_valid())
+    draft.refuse(f"{name} is not a {'whole ' * whole}number, for example {example!r}", wrong, name)
+    return numbers
 
-    format: str
-    candidates: str
-    popularity: str | None = None
-    filtered: tuple[str, ...] | None = None
-    notes: list[str] = field(default_factory=list)
+
+def _cast(column: pa.Array, whole: bool) -> pa.Array:
+    if not whole:
+        return column.cast(pa.float64())
+    try:
+        return column.cast(pa.int64())
+    except pa.ArrowInvalid:  # pandas writes whole numbers as "3.0" where any is missing
+        return column.cast(pa.float64()).cast(pa.int64())
 
 
-def finish_import(drafts: Sequence[Draft], given: Given, reading: Reading) -> Ranks:
-    """One rank table of all files, or everything that is wrong with any of them."""
-    _refuse(drafts, given)
+def _readable(column: pa.Array, whole: bool) -> pa.Array:
+    """The numbers of a column, null for values that are none."""
+    if is_text(column):
+        written = pc.match_substring_regex(column, _NUMBER, ignore_case=True)
+        column = pc.if_else(written, column, pa.scalar(None, column.type))
+    numbers = column.cast(pa.float64(), safe=False)
+    if not whole:
+        return numbers
+    fits = pc.and_(pc.equal(pc.floor(numbers), numbers), pc.less(pc.abs(numbers), 2.0**63))
+    return pc.if_else(fits, numbers, pa.scalar(None, pa.float64())).cast(pa.int64())
+
+
+def infer_types(drafts: Sequence[Draft]) -> None:
+    """Turn label columns of text into numbers if every value in every file is one; empty text becomes null.
+
+    Example:
+        >>> columns = {"weight": pa.array(["0.5", ""]), "code": pa.array(["007", "12"])}
+        >>> draft = Draft(Path("ranks.csv"), rows=2, columns=columns)
+        >>> infer_types([draft])
+        >>> draft.columns["weight"].to_pylist(), draft.columns["code"].to_pylist()
+        ([0.5, None], ['007', '12'])
+    """
+    for name in dict.fromkeys(name for draft in drafts for name in draft.label_columns):
+        having = [draft for draft in drafts if name in draft.columns]
+        without_blanks = [blank_to_null(draft.columns[name], *_BLANK, *_NAN) for draft in having]
+        kind = _number_type(without_blanks)
+        for draft, column in zip(having, without_blanks, strict=True):
+            text = blank_to_null(draft.columns[name])
+            draft.columns[name] = text if kind is None else column.cast(pa.float64()).cast(kind)
+
+
+def _number_type(columns: list[pa.Array]) -> pa.DataType | None:
+    distinct = pc.unique(pa.concat_arrays(columns)).drop_null()
+    if not len(distinct) or pc.any(pc.match_substring_regex(distinct, _LEADING_ZERO)).as_py():
+        return None
+    try:
+        largest = pc.max(pc.abs(distinct.cast(pa.float64()))).as_py()
+    except pa.ArrowInvalid:
+        return None
+    return pa.int64() if all_integers(distinct) and largest < 2**53 else pa.float64()
+
+
+def finish_import(drafts: Sequence[Draft], options: ImportOptions) -> Ranks:
+    """One rank table of all files, or an error with every problem of every file."""
+    _refuse(drafts, options)
+    graph = options.graph
+    filtered = drafts[0].filtered if len({draft.filtered for draft in drafts}) == 1 else None
     info = RanksInfo(
-        model=given.model,
-        graph=given.graph.name if given.graph else None,
-        graph_hash=given.graph.content_hash if given.graph else None,
-        split=given.split,
-        filtered=reading.filtered,
-        filter_hash=given.graph.content_hash if given.graph and reading.filtered else None,
+        model=options.model,
+        graph=graph.name if graph else None,
+        graph_hash=graph.content_hash if graph else None,
+        split=options.split,
+        filtered=filtered,
+        filter_hash=graph.content_hash if graph and filtered else None,
     )
-    ranks = _join([Ranks(draft.table(), info, validate=False) for draft in drafts], drafts, given)
-    notes = [*reading.notes, *_prefixed(drafts, [draft.notes for draft in drafts])]
-    popularity = reading.popularity
-    if given.graph is not None:
-        if given.graph.train_counts is not None or len(given.graph.triples("train")):
-            ranks, popularity = ranks.with_popularity(given.graph.popularity), "graph"
-        else:
-            notes.append(f"{given.graph.name} has no training triples, so it gives no popularity")
+    ranks = _join([Ranks(draft.table(), info, validate=False) for draft in drafts], drafts, options.seed)
+    notes = _prefixed(drafts, [draft.notes for draft in drafts])
+    popularity = next((draft.popularity for draft in drafts if draft.popularity), None)
+    if graph is not None and (graph.train_counts is not None or len(graph.triples("train"))):
+        ranks, popularity = ranks.with_popularity(graph.popularity), "graph"
+    elif graph is not None:
+        notes.append(f"{graph.name} has no training triples, so it gives no popularity")
     settings: dict[str, Any] = {
         "source": [draft.path.name for draft in drafts],
-        "format": reading.format,
-        "candidates": reading.candidates,
+        "format": ", ".join(dict.fromkeys(draft.format for draft in drafts)),
+        "candidates": "; ".join(dict.fromkeys(draft.candidates for draft in drafts)),
         "popularity": popularity,
         "notes": [*notes, *_null_notes(ranks)],
     }
@@ -204,7 +283,7 @@ def finish_import(drafts: Sequence[Draft], given: Given, reading: Reading) -> Ra
 
 
 def seeds_of(paths: Sequence[Path]) -> list[int]:
-    """The number that ends each file's name, if all have one and no two the same; else 1, 2, 3, ...
+    """The number at the end of each file name, if every name has a different one; otherwise 1, 2, 3, ...
 
     Example:
         >>> seeds_of([Path("RotatE_umls_2.json"), Path("RotatE_umls_7.json.gz")])
@@ -212,44 +291,43 @@ def seeds_of(paths: Sequence[Path]) -> list[int]:
         >>> seeds_of([Path("a.csv"), Path("b_2.csv")])
         [1, 2]
     """
-    found = [re.search(r"_(\d{1,18})$", path.name.split(".")[0]) for path in paths]
-    numbers = [int(match[1]) for match in found if match]
+    matches = [re.search(r"_(\d{1,18})$", path.name.split(".")[0]) for path in paths]
+    numbers = [int(match[1]) for match in matches if match]
     return numbers if len(set(numbers)) == len(paths) else list(range(1, len(paths) + 1))
 
 
-def _join(tables: list[Ranks], drafts: Sequence[Draft], given: Given) -> Ranks:
+def _join(tables: list[Ranks], drafts: Sequence[Draft], seed: int | None) -> Ranks:
     if "seed" in drafts[0].columns:
         return concatenate(tables) if len(tables) > 1 else tables[0]
     if len(tables) > 1:
-        seeds = seeds_of([draft.path for draft in drafts])
-        return merge_seeds(dict(zip(seeds, tables, strict=True)))
-    return tables[0] if given.seed is None else merge_seeds({given.seed: tables[0]})
+        return merge_seeds(dict(zip(seeds_of([draft.path for draft in drafts]), tables, strict=True)))
+    return tables[0] if seed is None else merge_seeds({seed: tables[0]})
 
 
-def _refuse(drafts: Sequence[Draft], given: Given) -> None:
+def _refuse(drafts: Sequence[Draft], options: ImportOptions) -> None:
     rules: tuple[Rule, ...] = ()
-    if given.graph is not None:
-        rules = graph_rules(given.graph)
-    elif given.entities is not None:
-        rules = entity_rules(given.entities)
-    data = _prefixed(drafts, [draft.judge(rules) for draft in drafts])
+    if options.graph is not None:
+        rules = graph_rules(options.graph)
+    elif options.num_entities is not None:
+        rules = entity_rules(options.num_entities)
+    data = _prefixed(drafts, [draft.all_problems(rules) for draft in drafts])
     usage = _prefixed(drafts, [draft.needs for draft in drafts])
     seeded = [draft for draft in drafts if "seed" in draft.columns]
-    if seeded and given.seed is not None:
-        usage.append(f"a seed is given, and {seeded[0].path.name} has a column of seeds")
+    if seeded and options.seed is not None:
+        usage.append(f"`seed` is given, but {seeded[0].path.name} has a seed column")
     if seeded and len(seeded) < len(drafts):
-        bare = ", ".join(draft.path.name for draft in drafts if draft not in seeded)
-        data.append(f"some of the files have a column of seeds, others do not: {bare}")
+        unseeded = ", ".join(draft.path.name for draft in drafts if "seed" not in draft.columns)
+        data.append(f"some files have a seed column, others do not: {unseeded}")
     title = f"{drafts[0].path}: cannot be imported" if len(drafts) == 1 else "these files cannot be imported"
     if data:
-        counting = "rows count from 1, without a header; " if any(draft.rows for draft in drafts) else ""
-        raise DataError(title, data + usage, f"{counting}correct the file, or see 'kgprobe import --help'")
+        counting = "rows count from 1, without the header; " if any(draft.rows for draft in drafts) else ""
+        raise DataError(title, data + usage, f"{counting}correct the file, or name its columns with `columns`")
     if usage:
         raise UsageError(title, usage)
 
 
 def _prefixed(drafts: Sequence[Draft], lines: Sequence[list[str]]) -> list[str]:
-    """All lines, each with the name of its file where there are several files."""
+    """All lines; those of several files begin with the file name."""
     several = len(drafts) > 1
     return [f"{d.path.name}: {line}" if several else line for d, own in zip(drafts, lines, strict=True) for line in own]
 

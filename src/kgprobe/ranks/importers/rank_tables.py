@@ -1,189 +1,67 @@
-"""Import rank tables of other programs: CSV, TSV or Parquet with columns of any name; all formats by name."""
+"""import_ranks: read rank files of other programs (CSV, TSV, Parquet with columns of any name, or PROBE's JSON)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial
-from os import PathLike
+import csv
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
+from pyarrow import csv as arrow_csv
 
-from kgprobe.errors import UsageError, nearest
-from kgprobe.graph.load import as_graph
+from kgprobe.errors import DataError, UsageError, nearest
+from kgprobe.graph import SPLITS, GraphLike, as_graph
+from kgprobe.graph.parquet_graph import read_parquet
+from kgprobe.graph.text_files import UNREADABLE, disguise, open_bytes, read_lines
 from kgprobe.ranks.importers.column_mapping import (
-    CandidateCounts,
-    Naming,
     agrees,
     apply_recipe,
     choose_recipe,
     find_columns,
     label_name,
     mapping_problems,
-    missing_column,
+    missing_columns,
     read_candidates,
     read_side,
     read_triples,
 )
-from kgprobe.ranks.importers.drafts import Draft, Given, Reading, finish_import, option_problems
-from kgprobe.ranks.importers.foreign_files import each_path, format_of, infer_types, plain, read_numbers, source_of
-from kgprobe.ranks.importers.probe_json import import_probe_json
+from kgprobe.ranks.importers.drafts import Draft, ImportOptions, finish_import, infer_types, plain, read_numbers
+from kgprobe.ranks.importers.probe_json import read_probe_json
 from kgprobe.ranks.schema import POPULARITY
 from kgprobe.ranks.table import Ranks
 
 if TYPE_CHECKING:
-    from kgprobe.graph import KnowledgeGraph
-    from kgprobe.graph.load import GraphLike
+    from pyarrow.csv import InvalidRow
 
+Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 
-def import_table(
-    paths: str | PathLike[str] | Sequence[str | PathLike[str]],
-    *,
-    columns: Mapping[str, str] | None = None,
-    graph: KnowledgeGraph | None = None,
-    num_entities: int | None = None,
-    format: str | None = None,  # noqa: A002
-    raw: bool = False,
-    labels: bool = False,
-    model: str | None = None,
-    split: str | None = None,
-    seed: int | None = None,
-) -> Ranks:
-    r"""Read tables with one row for each query, whose first line names the columns.
+FORMATS = {
+    "probe-json": "JSON of the authors of PROBE",
+    "csv": "comma-separated columns, named in the first line",
+    "tsv": "tab-separated columns, named in the first line",
+    "parquet": "columns of any names",
+}
 
-    Columns are found under their own or their usual names (`columns.SYNONYMS`). In place of rank and ties,
-    there may be optimistic and pessimistic ranks, or how many other candidates scored greater and equal. In
-    place of candidates, how many were filtered; or none of it, where the graph has its training triples: then
-    its known answers count as filtered. Columns that mean nothing here are kept, as labels to group by.
+_SUFFIXES = {
+    ".json": "probe-json",
+    ".csv": "csv",
+    ".tsv": "tsv",
+    ".txt": "tsv",
+    ".parquet": "parquet",
+    ".pq": "parquet",
+}
 
-    Args:
-        paths: One file, or several: then each is a training run (see `seeds_of`), unless they have a column
-            ``seed``. May be compressed (.gz). In CSV fields may be quoted, in TSV a quotation mark is a character.
-        columns: Names of columns in the file by what they are, for those with unusual names.
-        graph: The graph, for popularity, labels and known answers.
-        num_entities: Number of entities, where the graph is not at hand.
-        format: "csv", "tsv" or "parquet"; by default what the file's name says.
-        raw: Nothing was filtered: every entity is a candidate.
-        labels: Heads, relations and tails are labels even where they look like ids.
-        model: What reports call the model.
-        split: The split that was ranked.
-        seed: The training run of a single file.
+# As in the TSV files of graphs, a quotation mark in TSV is a character like any other.
+_DELIMITERS: dict[str, tuple[str, str | None]] = {"csv": (",", '"'), "tsv": ("\t", None)}
 
-    Example:
-        >>> import pathlib, tempfile
-        >>> path = pathlib.Path(tempfile.mkdtemp()) / "mine.csv"
-        >>> _ = path.write_text("h,r,t,predicted,optimistic,pessimistic,kind\n0,0,1,tail,1,4,easy\n")
-        >>> ranks = import_table(path, num_entities=9, raw=True)
-        >>> ranks.rank.tolist(), ranks.ties.tolist(), ranks.candidates.tolist(), ranks.column("kind").to_pylist()
-        ([2.5], [3.0], [9.0], ['easy'])
-    """
-    files = each_path(paths)
-    given = Given(graph, num_entities, model, split, seed, len(files))
-    formats = [format or format_of(path) for path in files]
-    drafts, ways = [], []
-    for path, name in zip(files, formats, strict=True):
-        draft = Draft(path)
-        table = source_of(name)(path, draft)
-        if table is not None:
-            ways.append(_fill(draft, table, columns or {}, given, raw=raw, labels=labels))
-        drafts.append(draft)
-    infer_types([draft for draft, name in zip(drafts, formats, strict=True) if name != "parquet"])
-    found = [way for way in ways if way is not None]
-    reading = Reading(
-        format=", ".join(dict.fromkeys(formats)),
-        candidates="; ".join(dict.fromkeys(way.origin for way in found)),
-        popularity="column" if any(name in draft.columns for draft in drafts for name in POPULARITY) else None,
-        filtered=found[0].filtered if len({way.filtered for way in found}) == 1 else None,
-    )
-    return finish_import(drafts, given, reading)
-
-
-def _fill(
-    draft: Draft, table: pa.Table, mapping: Mapping[str, str], given: Given, *, raw: bool, labels: bool
-) -> CandidateCounts | None:
-    """Fill the draft with what the table says, or with what keeps it from being understood."""
-    names = [name for name in table.column_names if name]
-    if len(names) < len(table.column_names):
-        draft.notes.append("a column without a name was left out")
-    naming = find_columns(names, mapping)
-    recipe = choose_recipe(naming)
-    draft.problems += naming.problems + _missing(naming, names, mapping, has_rank=recipe is not None)
-    if not table.num_rows:
-        draft.problems.append("it has no rows")
-    if draft.problems or recipe is None:
-        return None
-    draft.rows = table.num_rows
-    columns = {name: plain(table.column(source)) for name, source in naming.found.items()}
-    triples = read_triples(draft, columns, given.graph, labels=labels)
-    side = read_side(draft, columns["side"])
-    ranks = apply_recipe(draft, columns, recipe)
-    candidates = read_candidates(draft, columns, triples, side, given, raw=raw)
-    draft.columns |= triples | {"side": side} | ranks
-    if candidates.values is not None:
-        draft.columns["candidates"] = candidates.values
-    for name in (*POPULARITY, "seed", "worst_rank"):
-        if name in columns and name not in recipe.sources:
-            nullable, whole = name != "seed", name == "seed"
-            draft.columns[name] = read_numbers(draft, name, columns[name], whole=whole, nullable=nullable)
-    if given.graph is not None and any(name in columns for name in POPULARITY):
-        draft.notes.append("the popularity of the graph replaces that of the file")
-    used = {"head", "relation", "tail", "side", "seed", "worst_rank", *POPULARITY, *recipe.sources, candidates.column}
-    for name in ("rank", "ties"):
-        if name in columns and name not in used and agrees(draft, naming.found[name], columns[name], ranks.get(name)):
-            used.add(name)
-    _keep_labels(draft, table, {naming.found[name] for name in used & naming.found.keys()})
-    return candidates
-
-
-def _keep_labels(draft: Draft, table: pa.Table, used: set[str]) -> None:
-    """Keep the columns that mean nothing here, under names that mean nothing either."""
-    for name in table.column_names:
-        if name and name not in used:
-            draft.columns[_free_name(label_name(name), draft.columns)] = plain(table.column(name))
-
-
-def _missing(naming: Naming, names: Sequence[str], mapping: Mapping[str, str], *, has_rank: bool) -> list[str]:
-    # A column that the user named and that is not there has been complained about already.
-    wanted = [name for name in ("head", "relation", "tail", "side") if name not in naming.found and name not in mapping]
-    problems = [missing_column(name) for name in wanted]
-    if not has_rank and not {"rank", "optimistic", "pessimistic", "greater", "equal"} & mapping.keys():
-        problems.append(f"{missing_column('rank')}, nor optimistic and pessimistic, nor greater and equal")
-    if problems:
-        doubt = ": is the format the right one?" if len(names) == 1 else ""
-        problems.append(f"the columns found are: {', '.join(names) or 'none'}{doubt}")
-    return problems
-
-
-def _free_name(name: str, taken: Mapping[str, pa.Array]) -> str:
-    while name in taken:
-        name = f"source_{name}"
-    return name
-
-
-@dataclass(frozen=True)
-class Importer:
-    """A format of foreign rank files.
-
-    Attributes:
-        summary: What the files look like.
-        read: Takes the files and, by name: graph, num_entities, model, split, seed, and the options.
-        options: What it can be told besides.
-        needs_size: Whether it always needs the graph or its number of entities.
-
-    Example:
-        >>> sorted(IMPORTERS), sorted(IMPORTERS["csv"].options), IMPORTERS["probe-json"].needs_size
-        (['csv', 'parquet', 'probe-json', 'tsv'], ['columns', 'labels', 'raw'], True)
-    """
-
-    summary: str
-    read: Callable[..., Ranks]
-    options: frozenset[str] = frozenset()
-    needs_size: bool = False
+_LINES_SHOWN = 20
 
 
 def import_ranks(
-    paths: str | PathLike[str] | Sequence[str | PathLike[str]],
+    paths: Paths,
     format: str | None = None,  # noqa: A002
     *,
     graph: GraphLike | None = None,
@@ -197,65 +75,205 @@ def import_ranks(
 ) -> Ranks:
     r"""Read rank files of other programs.
 
+    Tables (CSV, TSV, Parquet) have one row per query. Columns are recognised by their usual names, or named with
+    ``columns``. Instead of rank and ties, a table may have optimistic and pessimistic ranks, or the numbers of other
+    candidates that scored greater and equal. Instead of candidates, it may have the number of filtered entities, or
+    neither if the graph has its training triples: its known answers then count as filtered. Other columns are kept
+    as labels to group by.
+
+    PROBE's JSON is a list of entries ``[[head, relation, tail], "h" | "t", rank, delta(r|e), delta(e), filtered]``.
+
     Args:
-        paths: One file, or one for each training run.
-        format: "csv", "tsv", "parquet" or "probe-json"; by default what the name of the first file says.
+        paths: One file, or one per training run; files may be compressed (.gz). The seed of a run is the number at
+            the end of its file name, unless the files have a column ``seed``.
+        format: "csv", "tsv", "parquet" or "probe-json"; by default from the ending of each file name.
         graph: The graph that was ranked; gives popularity, labels and known answers.
-        num_entities: Number of entities, where the graph is not at hand.
+        num_entities: Number of entities, if there is no graph.
         columns: Names of columns in the file by what they hold, such as ``{"rank": "filtered_rank"}``.
-        raw: Nothing was filtered: every entity is a candidate.
-        labels: Heads, relations and tails are labels even where they look like ids.
+        raw: The ranks are unfiltered: every entity is a candidate.
+        labels: Heads, relations and tails are labels, even if they look like ids.
         model: Name of the model in reports.
         split: The split that was ranked.
-        seed: The training run of a single file.
+        seed: Training seed of a single file.
 
     Raises:
-        UsageError: The arguments contradict each other, or the format does not know one of them.
+        UsageError: The arguments contradict each other, or do not apply to the format.
         DataError: The files are not rank tables; every problem is listed.
 
     Example:
         >>> import pathlib, tempfile
         >>> path = pathlib.Path(tempfile.mkdtemp()) / "mine.csv"
-        >>> _ = path.write_text("head,relation,tail,side,rank,candidates\n0,0,1,tail,2,9\n")
-        >>> import_ranks(path).rank.tolist()
-        [2.0]
+        >>> _ = path.write_text("h,r,t,predicted,optimistic,pessimistic,kind\n0,0,1,tail,1,4,easy\n")
+        >>> ranks = import_ranks(path, num_entities=9, raw=True)
+        >>> ranks.rank.tolist(), ranks.ties.tolist(), ranks.candidates.tolist(), ranks.column("kind").to_pylist()
+        ([2.5], [3.0], [9.0], ['easy'])
     """
-    files = each_path(paths)
-    name = format or ("probe-json" if files and files[0].name.endswith((".json", ".json.gz")) else format_of(files[0]))
-    importer = IMPORTERS.get(name)
-    problems = mapping_problems(columns or {})
-    options = {"columns": columns or {}, "raw": raw, "labels": labels}
-    if importer is None:
-        known = ", ".join(f"{key} ({each.summary})" for key, each in IMPORTERS.items())
-        problems.append(f"unknown format {name!r}{nearest(name, IMPORTERS)}; the formats are {known}")
-    else:
-        unused = [option for option, value in options.items() if value and option not in importer.options]
-        problems += [f"`{option}` does not apply to {name}" for option in unused]
-        if importer.needs_size and graph is None and num_entities is None:
-            problems.append(f"{name} needs `graph` or `num_entities`")
-    problems += option_problems(
-        has_graph=graph is not None, entities=num_entities, split=split, seed=seed, files=len(files)
+    files = [Path(paths)] if isinstance(paths, str | os.PathLike) else [Path(path) for path in paths]
+    options = ImportOptions(None, num_entities, columns or {}, raw, labels, model, split, seed)
+    problems = request_problems(files, format, options, has_graph=graph is not None)
+    if problems:
+        raise UsageError("cannot import rank files with these arguments", problems)
+    if unreadable := [f"{path}: {problem}" for path in files if (problem := _unreadable(path))]:
+        raise DataError("nothing to import", unreadable, "check the names and the folders")
+    options = replace(options, graph=as_graph(graph))
+    drafts = [Draft(path, format or format_of(path) or "") for path in files]
+    for draft in drafts:
+        if draft.format == "probe-json":
+            read_probe_json(draft, options)
+        elif (table := read_table(draft)) is not None:
+            _fill(draft, table, options)
+    infer_types([draft for draft in drafts if draft.format in _DELIMITERS])
+    return finish_import(drafts, options)
+
+
+def request_problems(
+    files: Sequence[Path],
+    format: str | None,  # noqa: A002
+    options: ImportOptions,
+    *,
+    has_graph: bool,
+) -> list[str]:
+    """Errors in the arguments of `import_ranks`, without reading the files or the graph."""
+    problems = [] if files else ["no file to import"]
+    problems += [f"{path} is given twice" for path in dict.fromkeys(files) if files.count(path) > 1]
+    problems += mapping_problems(options.columns)
+    known = ", ".join(f"{key} ({summary})" for key, summary in FORMATS.items())
+    formats = {format} if format else {format_of(path) for path in files}
+    if format and format not in FORMATS:
+        problems.append(f"unknown format {format!r}{nearest(format, FORMATS)}; the formats are {known}")
+    elif None in formats:
+        unnamed = ", ".join(path.name for path in files if format_of(path) is None)
+        problems.append(f"{unnamed}: the format is not clear from the name; give `format`: {known}")
+    if "probe-json" in formats:
+        unused = [name for name in ("columns", "raw", "labels") if getattr(options, name)]
+        problems += [f"`{name}` does not apply to probe-json" for name in unused]
+        if not has_graph and options.num_entities is None:
+            problems.append("probe-json needs `graph` or `num_entities`")
+    if has_graph and options.num_entities is not None:
+        problems.append("both `graph` and `num_entities` are given: leave out one")
+    if options.num_entities is not None and options.num_entities < 1:
+        problems.append(f"`num_entities` is {options.num_entities}, expected at least 1")
+    if options.split is not None and options.split not in SPLITS:
+        problems.append(f"unknown split {options.split!r}{nearest(options.split, SPLITS)}")
+    if options.seed is not None and len(files) > 1:
+        problems.append(f"one `seed` for {len(files)} files: the seeds of several files come from their names")
+    return problems
+
+
+def format_of(path: Path) -> str | None:
+    """The format by the ending of a file name, if it is a known one.
+
+    Example:
+        >>> format_of(Path("ranks.tsv.gz"))
+        'tsv'
+    """
+    suffixes = [suffix for suffix in path.suffixes if suffix != ".gz"]
+    return _SUFFIXES.get(suffixes[-1].lower()) if suffixes else None
+
+
+def _unreadable(path: Path) -> str | None:
+    try:
+        if path.is_dir():
+            return "this is a folder, not a file"
+        if path.exists() and not path.is_file():
+            return "this is a pipe or a device; write it to a file first, because it is read more than once"
+        with path.open("rb") as file:
+            return None if file.read(1) else "the file is empty"
+    except OSError as error:
+        return "no such file" if isinstance(error, FileNotFoundError) else str(error)
+
+
+def read_table(draft: Draft) -> pa.Table | None:
+    """The columns of a file, those of text files as strings; or None, with the problems added to the draft."""
+    if draft.format == "parquet":
+        return read_parquet(draft.path, draft.problems)
+    try:
+        if kind := disguise(draft.path):
+            draft.problems.append(f"it is {kind}, expected text")
+            return None
+        names, skipped = _header(draft.path, *_DELIMITERS[draft.format])
+        table, invalid = _read_rows(draft, len(names), skipped, threads=True)
+        if invalid:  # rows have line numbers only if they are read by a single thread
+            _, invalid = _read_rows(draft, len(names), skipped, threads=False)
+    except (pa.ArrowException, *UNREADABLE, UnicodeDecodeError) as error:
+        _, problems = read_lines(draft.path, lambda line: [line], lambda _number, _fields: None, header=False)
+        draft.problems += problems or [str(error).splitlines()[0]]
+        return None
+    draft.problems += [
+        f"line {row.number}: {row.actual_columns} fields, expected {row.expected_columns}: {row.text[:60]!r}"
+        for row in invalid[:_LINES_SHOWN]
+    ]
+    if len(invalid) > _LINES_SHOWN:
+        draft.problems.append(f"{len(invalid) - _LINES_SHOWN:,} more lines have a wrong number of fields")
+    return table.rename_columns(names)
+
+
+def _header(path: Path, delimiter: str, quote: str | None) -> tuple[list[str], int]:
+    """The names of the columns, and the number of lines up to and including them."""
+    with open_bytes(path) as file:
+        for number, raw in enumerate(file, 1):
+            line = raw.decode("utf-8-sig" if number == 1 else "utf-8").rstrip("\r\n")
+            if line.strip():
+                (names,) = csv.reader([line], delimiter=delimiter, quotechar=quote or "\0")
+                return [name.strip() for name in names], number
+    raise pa.ArrowInvalid("there is nothing but blank lines")
+
+
+def _read_rows(draft: Draft, columns: int, skipped: int, *, threads: bool) -> tuple[pa.Table, list[InvalidRow]]:
+    """All columns as strings ("007" may be a name), and the rows with a wrong number of fields."""
+    delimiter, quote = _DELIMITERS[draft.format]
+    types = {f"{i}": pa.string() for i in range(columns)}
+    invalid: list[InvalidRow] = []
+
+    def skip(row: InvalidRow) -> str:
+        invalid.append(row)
+        return "skip"
+
+    read = arrow_csv.ReadOptions(column_names=list(types), skip_rows=skipped, use_threads=threads, block_size=1 << 24)
+    parse = arrow_csv.ParseOptions(
+        delimiter=delimiter, quote_char=quote or False, newlines_in_values=bool(quote), invalid_row_handler=skip
     )
-    if problems or importer is None:
-        raise UsageError("cannot import these rank files", problems)
-    return importer.read(
-        files,
-        graph=as_graph(graph),
-        num_entities=num_entities,
-        model=model,
-        split=split,
-        seed=seed,
-        **{option: value for option, value in options.items() if option in importer.options},
-    )
+    # An entity may be called "NA": null values are decided column by column.
+    convert = arrow_csv.ConvertOptions(column_types=types, strings_can_be_null=False)
+    with open_bytes(draft.path) as file:
+        return arrow_csv.read_csv(file, read, parse, convert), invalid
 
 
-def _table(format: str, summary: str) -> Importer:  # noqa: A002
-    return Importer(summary, partial(import_table, format=format), frozenset({"columns", "raw", "labels"}))
-
-
-IMPORTERS: dict[str, Importer] = {
-    "probe-json": Importer("the JSON of the authors of PROBE", import_probe_json, needs_size=True),
-    "csv": _table("csv", "comma-separated columns, named in the first line"),
-    "tsv": _table("tsv", "tab-separated columns, named in the first line"),
-    "parquet": _table("parquet", "columns of any names"),
-}
+def _fill(draft: Draft, table: pa.Table, options: ImportOptions) -> None:
+    """Fill the draft with the columns of the table, or with the problems that prevent it."""
+    names = [name for name in table.column_names if name]
+    if len(names) < len(table.column_names):
+        draft.notes.append("a column without a name was left out")
+    naming = find_columns(names, options.columns)
+    recipe = choose_recipe(naming)
+    draft.problems += naming.problems + missing_columns(naming, names)
+    if not table.num_rows:
+        draft.problems.append("it has no rows")
+    if draft.problems or recipe is None:
+        return
+    draft.rows = table.num_rows
+    columns = {name: plain(table.column(source)) for name, source in naming.found.items()}
+    triples = read_triples(draft, columns, options.graph, labels=options.labels)
+    side = read_side(draft, columns["side"])
+    draft.columns |= triples | {"side": side} | apply_recipe(draft, columns, recipe)
+    used = {"head", "relation", "tail", "side", *recipe, read_candidates(draft, columns, triples, side, options)}
+    for name in (*POPULARITY, "seed", "worst_rank"):
+        if name in columns and name not in recipe:
+            used.add(name)
+            whole = name == "seed"
+            draft.columns[name] = read_numbers(draft, name, columns[name], whole=whole, nullable=not whole)
+    if columns.keys() & set(POPULARITY):
+        draft.popularity = "column"
+        if options.graph is not None:
+            draft.notes.append("the popularity of the graph replaces that of the file")
+    for name in ("rank", "ties"):
+        if name in columns and name not in used:
+            derived = draft.columns.get(name)
+            used |= {name} if agrees(draft, naming.found[name], columns[name], derived) else set()
+    meanings = {naming.found[name] for name in used if name in naming.found}
+    for name in names:  # the other columns become labels
+        if name not in meanings:
+            label = label_name(name)
+            while label in draft.columns:
+                label = f"source_{label}"
+            draft.columns[label] = plain(table.column(name))

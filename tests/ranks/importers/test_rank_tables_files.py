@@ -1,0 +1,150 @@
+import gzip
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from kgprobe.errors import DataError, UsageError
+from kgprobe.ranks.importers import FORMATS, import_ranks
+from kgprobe.ranks.importers.drafts import Draft
+from kgprobe.ranks.importers.rank_tables import format_of, read_table
+
+
+def _read(path: Path, format: str) -> tuple[dict[str, list[str]] | None, list[str]]:  # noqa: A002
+    draft = Draft(path, format)
+    table = read_table(draft)
+    return None if table is None else table.to_pydict(), draft.problems
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "table.csv"
+
+
+def test_all_text_is_read_as_text(path: Path) -> None:
+    path.write_text('h,rank,"a, b"\n007,1.0,"x ""y"" ,\nz"\nNA,,\n')
+    assert _read(path, "csv") == ({"h": ["007", "NA"], "rank": ["1.0", ""], "a, b": ['x "y" ,\nz', ""]}, [])
+
+
+def test_a_quotation_mark_in_tsv_is_a_character(path: Path) -> None:
+    path.write_text('h\t"t\n"a\tb"\n')
+    assert _read(path, "tsv") == ({"h": ['"a'], '"t': ['b"']}, [])
+
+
+def test_blank_lines_line_ends_byte_order_marks_and_space_in_the_header_do_not_matter(path: Path) -> None:
+    path.write_bytes(b"\xef\xbb\xbf\r\nh, rank\r\n1,2\r\n\r\n3,4\r\n")
+    assert _read(path, "csv") == ({"h": ["1", "3"], "rank": ["2", "4"]}, [])
+    path.write_bytes(b"\xef\xbb\xbfh,rank\n1,2")
+    assert _read(path, "csv") == ({"h": ["1"], "rank": ["2"]}, [])
+
+
+def test_compressed_files_are_read(tmp_path: Path) -> None:
+    with gzip.open(tmp_path / "t.csv.gz", "wt") as file:
+        file.write("h\n1\n")
+    assert _read(tmp_path / "t.csv.gz", "csv") == ({"h": ["1"]}, [])
+
+
+def test_every_line_with_a_wrong_number_of_fields_is_named(path: Path) -> None:
+    lines = ["h,r"] + ["1,2" if i % 3 else "1" for i in range(90)] + ["1,2,3"]
+    path.write_text("\n".join(lines) + "\n")
+    _, problems = _read(path, "csv")
+    assert problems[0] == "line 2: 1 fields, expected 2: '1'"
+    assert len(problems) == 21
+    assert problems[-1] == "11 more lines have a wrong number of fields"
+    path.write_text("h,r\n1,2\n1,2,3\n")
+    assert _read(path, "csv")[1] == ["line 3: 3 fields, expected 2: '1,2,3'"]
+
+
+def test_lines_that_are_no_text_are_named(path: Path) -> None:
+    path.write_bytes(b"h,r\n1,2\n\xff,2\n3,4\n\xfe,2\n")
+    _, problems = _read(path, "csv")
+    assert [problem.split(":")[0] for problem in problems] == ["table.csv, line 3", "table.csv, line 5"]
+
+
+def test_a_header_that_is_no_text_is_named(path: Path) -> None:
+    path.write_bytes(b"h,\xff\n1,2\n")
+    assert "line 1: not UTF-8" in _read(path, "csv")[1][0]
+
+
+@pytest.mark.parametrize(
+    ("content", "format", "said"),
+    [
+        (b"PAR1....", "csv", "it is a Parquet file"),
+        (b"\x1f\x8b....", "tsv", "it is a gzip file"),
+        (b"h,r\n1,2\n", "parquet", "not a readable Parquet file"),
+        (b"\n\n", "csv", "table.csv: empty"),
+    ],
+)
+def test_a_file_that_is_not_what_its_name_says(path: Path, content: bytes, format: str, said: str) -> None:  # noqa: A002
+    path.write_bytes(content)
+    table, problems = _read(path, format)
+    assert table is None
+    assert said in problems[0]
+
+
+def test_a_compressed_file_that_was_cut_off_is_a_problem(tmp_path: Path) -> None:
+    whole = gzip.compress(b"h,r\n" + b"1,2\n" * 1000)
+    (tmp_path / "t.csv.gz").write_bytes(whole[:-12])
+    table, problems = _read(tmp_path / "t.csv.gz", "csv")
+    assert table is None
+    assert "cannot be read" in problems[0]
+
+
+def test_parquet_keeps_its_types(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"h": [1], "x": ["a"]}), tmp_path / "t.parquet")
+    assert _read(tmp_path / "t.parquet", "parquet") == ({"h": [1], "x": ["a"]}, [])
+
+
+@pytest.mark.parametrize(
+    ("name", "format"),
+    [
+        ("a.csv", "csv"),
+        ("a.CSV.gz", "csv"),
+        ("a.tsv", "tsv"),
+        ("a.b.txt", "tsv"),
+        ("a.parquet", "parquet"),
+        ("a.pq", "parquet"),
+        ("a.json.gz", "probe-json"),
+    ],
+)
+def test_the_format_is_in_the_name(name: str, format: str) -> None:  # noqa: A002
+    assert format_of(Path(name)) == format
+
+
+def test_unknown_formats_get_the_known_ones(tmp_path: Path) -> None:
+    for name in ("ranks.xlsx", "ranks", "ranks.gz"):
+        assert format_of(Path(name)) is None
+        with pytest.raises(UsageError) as caught:
+            import_ranks(tmp_path / name)
+        (problem,) = caught.value.problems
+        assert problem.startswith(f"{name}: the format is not clear from the name; give `format`: probe-json (")
+        assert all(name in problem for name in FORMATS)
+    with pytest.raises(UsageError, match="unknown format 'cssv'; nearest: csv, tsv"):
+        import_ranks(tmp_path / "ranks.csv", "cssv")
+
+
+def test_all_files_that_cannot_be_read_are_named(tmp_path: Path) -> None:
+    (tmp_path / "empty.csv").touch()
+    (tmp_path / "good.csv").write_text("x")
+    files = [tmp_path / "none.csv", tmp_path, tmp_path / "empty.csv", tmp_path / "good.csv", Path("/dev/null")]
+    with pytest.raises(DataError) as caught:
+        import_ranks(files, "csv")
+    assert [problem.split(": ")[1].split(";")[0] for problem in caught.value.problems] == [
+        "no such file",
+        "this is a folder, not a file",
+        "the file is empty",
+        "this is a pipe or a device",
+    ]
+
+
+def test_a_path_may_be_text(tmp_path: Path) -> None:
+    (tmp_path / "good.csv").write_text("head,relation,tail,side,rank,candidates\n0,0,3,tail,1.5,4\n")
+    assert len(import_ranks(tmp_path / "good.csv")) == len(import_ranks(str(tmp_path / "good.csv"))) == 1
+
+
+def test_no_file_and_the_same_file_twice_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="no file"):
+        import_ranks([], "csv")
+    with pytest.raises(UsageError, match="twice"):
+        import_ranks([tmp_path / "a.csv", tmp_path / "a.csv"])
