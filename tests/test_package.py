@@ -1,5 +1,6 @@
 """The package as a whole: light to import, layered, and with a public face that works."""
 
+import inspect
 import json
 import pkgutil
 import subprocess
@@ -12,6 +13,7 @@ import pytest
 
 import kgprobe
 from kgprobe import openworld
+from kgprobe.graph import write_graph
 
 EXTRAS = (
     "torch",
@@ -88,3 +90,28 @@ def test_tests_mirror_the_sources() -> None:
         if not any(own == stem or own.startswith(f"{stem}_") for stem in stems):
             strange.append(str(path.relative_to(tests)))
     assert strange == []
+
+
+def test_every_argument_graph_takes_a_graph_a_directory_or_a_name() -> None:
+    functions = [getattr(kgprobe, name) for name in kgprobe.__all__]
+    taking = [f for f in functions if inspect.isfunction(f) and "graph" in inspect.signature(f).parameters]
+    assert {f.__name__ for f in taking} >= {"rank", "evaluate", "compare", "check", "decide", "fit", "import_ranks"}
+    kinds = {f.__name__: str(inspect.signature(f).parameters["graph"].annotation) for f in taking}
+    assert [name for name, kind in kinds.items() if "GraphLike" not in kind] == []
+
+
+def test_a_graph_by_its_directory_gives_the_same_results(tmp_path: Path) -> None:
+    triples = {"train": [[0, 0, 1], [1, 0, 2], [2, 1, 0]], "test": [[0, 0, 2], [2, 0, 1]]}
+    graph = kgprobe.KnowledgeGraph.from_triples(**triples, num_entities=9)
+    write_graph(graph, tmp_path / "tiny")
+    path = str(tmp_path / "tiny")
+    ranks = kgprobe.rank("random", path)
+    assert ranks.rank.tolist() == kgprobe.rank("random", graph).rank.tolist()
+    weighted = kgprobe.metrics.PROBE(beta=0.5)
+    assert kgprobe.evaluate(ranks, weighted, graph=path) == kgprobe.evaluate(ranks, weighted, graph=graph)
+    assert kgprobe.check({"mine": ranks}, path) == kgprobe.check({"mine": ranks}, graph)
+    by_path = kgprobe.compare({"mine": ranks}, weighted, graph=path, replicates=50, permutations=50)
+    assert (
+        by_path.to_rows()
+        == kgprobe.compare({"mine": ranks}, weighted, graph=graph, replicates=50, permutations=50).to_rows()
+    )

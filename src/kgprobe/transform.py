@@ -26,7 +26,6 @@ _GREGORY = np.array(
     ]
 )
 _NODES, _NODE_WEIGHTS = np.polynomial.legendre.leggauss(16)
-
 _E_FOLDS_PER_PANEL = 4.0
 
 _SHORT_SHARE = 2.0**-15

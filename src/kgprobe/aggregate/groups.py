@@ -73,7 +73,6 @@ class ByColumn(Grouping):
 
 
 _IDS = ("head", "relation", "tail", "seed")
-
 _NOT_RECORDED = -1.0
 
 

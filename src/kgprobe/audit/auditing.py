@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from os import PathLike
 from typing import Any
 
 import pyarrow as pa
@@ -16,8 +17,8 @@ from kgprobe.audit.recorded_popularity import check_popularity
 from kgprobe.audit.training_runs import check_seeds
 from kgprobe.audit.view import Finding, Severity, Source, View, gravest_first, prepare
 from kgprobe.errors import DataError
-from kgprobe.graph import KnowledgeGraph
-from kgprobe.ranks import Ranks, RanksInfo
+from kgprobe.graph import GraphLike, KnowledgeGraph, as_graph
+from kgprobe.ranks import RankFile, Ranks, RanksInfo
 from kgprobe.ranks.schema import Checker
 
 # Likely cause of a validation problem, by how the message of the problem begins.
@@ -160,11 +161,11 @@ CHECKS: tuple[Check, ...] = (
 OWN_CHECKS: tuple[Check, ...] = (check_metadata, check_rank_values, check_seeds, check_ties)
 
 
-def check(ranks: Mapping[str, Source], graph: KnowledgeGraph | None = None) -> list[Finding]:
+def check(ranks: Mapping[str, Source | str | PathLike[str]], graph: GraphLike | None = None) -> list[Finding]:
     """Check that rank files are valid and comparable; return the findings, most severe first.
 
     Args:
-        ranks: Rank files or tables by name of the model.
+        ranks: Rank tables, files or paths by name of the model.
         graph: The graph that was ranked; with it, many more problems can be found.
 
     Returns:
@@ -181,10 +182,12 @@ def check(ranks: Mapping[str, Source], graph: KnowledgeGraph | None = None) -> l
         >>> [finding.kind for finding in check({"one": ranks(7, 8), "raw": ranks(9, 9)})]
         ['candidates']
     """
-    broken = {model: broken_rules(model, source, graph) for model, source in ranks.items()}
-    for model in _one_off(ranks, broken, graph):
+    graph = as_graph(graph)
+    files = {name: RankFile(source) if isinstance(source, str | PathLike) else source for name, source in ranks.items()}
+    broken = {model: broken_rules(model, source, graph) for model, source in files.items()}
+    for model in _one_off(files, broken, graph):
         broken[model] = []  # the finding about its candidate counts explains these problems
-    valid = {model: source for model, source in ranks.items() if not broken[model]}
+    valid = {model: source for model, source in files.items() if not broken[model]}
     findings = [finding for own in broken.values() for finding in own]
     return gravest_first([*findings, *(_checked(valid, graph) if valid else ())])
 

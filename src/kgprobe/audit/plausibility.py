@@ -24,7 +24,6 @@ from kgprobe.audit.view import Finding, Severity, View
 
 _KIND = "implausible"
 _FEWEST_MODELS = 3
-
 _FEWEST_EASY = 100
 _EASY = 0.7  # least skill of all other models on an easy query: rank 25 of 40,000 candidates, rank 4 of 130
 _CHANCE = 0.3  # skill below this is chance level: ranks above 1,700 of 40,000 candidates, above 31 of 130

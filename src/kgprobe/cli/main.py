@@ -113,7 +113,6 @@ _OPTION_OF = {
     "train_share": "train",
     "valid_share": "valid",
 }
-
 """Arguments of library functions whose option has another name."""
 
 _ARGUMENT = re.compile(r"(?:\bargument )?`(\w+)(?:=([^`]*))?`")

@@ -32,9 +32,7 @@ _SKIPPED = (
 )
 
 _FEW_MODELS, _FEW_QUERIES = 6, 100_000  # above these, only the best model of each metric is tested against the others
-
 _LEAST_DRAWS, _MOST_DRAWS = 1_000, 10_000
-
 _MOST_PRODUCTS = 2_500_000_000  # draws x queries x pairs of models: a few seconds for all metrics
 _PERMUTATIONS_PER_TEST = 40  # so that the smallest possible p-value stays below 0.025 after correction
 

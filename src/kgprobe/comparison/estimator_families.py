@@ -24,9 +24,7 @@ from kgprobe.resources import Progress
 Ends = tuple[float, float]
 
 _DEVIATIONS = 8
-
 _MEDIANS: set[type[Metric]] = {MedianRank, IMedianRank, MADRank}
-
 _KEPT_CELLS = 1 << 26
 
 

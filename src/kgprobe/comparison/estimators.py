@@ -150,7 +150,6 @@ def _distribution_part(ranks: Ranks, metric: Any, clusters: Clusters, tie: Tie) 
 
 
 _LINEAR = {kind.finish for kind in (MeanMetric, RatioMetric, IndexMetric, ZMetric)}
-
 _OF_VARIANCE: dict[type[Metric], Callable[[Any], Any]] = {VarRank: lambda variance: variance, StdRank: np.sqrt}
 
 

@@ -26,7 +26,6 @@ from kgprobe.arrays import Floats
 FEWEST_QUERIES = 200
 FEWEST_CLUSTERS = 100
 FEWEST_VARYING = 20
-
 _ROUNDING = 1e-12
 
 

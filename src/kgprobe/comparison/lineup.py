@@ -13,7 +13,7 @@ import numpy as np
 from kgprobe.aggregate import parse_groupings
 from kgprobe.arrays import Ints, codes_of, distinct, natural
 from kgprobe.errors import DataError, UsageError
-from kgprobe.graph import KnowledgeGraph
+from kgprobe.graph import GraphLike, KnowledgeGraph, as_graph
 from kgprobe.ranks import RankFile, Ranks, refuse_intervals, validate
 
 Source = Ranks | RankFile | str | os.PathLike[str]
@@ -23,7 +23,7 @@ _KINDS = (Ranks, RankFile, str, os.PathLike)
 RunTables = Mapping[str, tuple[Ranks, ...]]
 
 
-def whole_tables(tables: Any, graph: Any = None) -> dict[str, Ranks]:
+def whole_tables(tables: Any, graph: KnowledgeGraph | None = None) -> dict[str, Ranks]:
     """The rank tables of several models in memory, after a check of the arguments' types.
 
     Args:
@@ -46,8 +46,6 @@ def whole_tables(tables: Any, graph: Any = None) -> dict[str, Ranks]:
     if wrong:
         title = "ranks must be a dictionary of rank tables, files or paths by model name"
         raise UsageError(title, wrong, 'write for example {"mine": ranks}')
-    if not (graph is None or isinstance(graph, KnowledgeGraph)):
-        raise UsageError(f"{graph!r} is not a graph", remedy="read it with kgprobe.load_graph")
     return {name: whole_table(source, graph) for name, source in tables.items()}
 
 
@@ -136,9 +134,7 @@ _SHARED: dict[str, Callable[[Ranks], list[Ints]]] = {
 }
 
 
-def line_up(
-    ranks: Lineup | Mapping[str, Source], *, graph: KnowledgeGraph | None = None, common: bool = False
-) -> Lineup:
+def line_up(ranks: Lineup | Mapping[str, Source], *, graph: GraphLike | None = None, common: bool = False) -> Lineup:
     """Put the tables of several models in the same order of queries.
 
     Args:
@@ -159,6 +155,7 @@ def line_up(
     """
     if isinstance(ranks, Lineup):
         return ranks
+    graph = as_graph(graph)
     whole = whole_tables(ranks, graph)
     if not whole:
         raise UsageError("there is no model to compare", remedy="give at least one rank table")

@@ -300,7 +300,6 @@ def _best_pairs(metric: Metric, models: EstimatorFamily) -> tuple[Pair, ...]:
 
 
 _PAIRS = {"all": _all_pairs, "best": _best_pairs}
-
 _SEEDS = {"fixed": about_these_runs, "random": about_the_method}
 
 

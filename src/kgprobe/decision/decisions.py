@@ -17,7 +17,7 @@ from kgprobe.comparison.results import ComparisonSettings, Difference, Estimate
 from kgprobe.decision.influence import ScoreLine, roots, samples
 from kgprobe.decision.maps import PAPER_ALPHAS, PAPER_BETAS, SAME
 from kgprobe.errors import DataError
-from kgprobe.graph import KnowledgeGraph
+from kgprobe.graph import GraphLike
 from kgprobe.metrics import parse
 from kgprobe.resources import Progress
 
@@ -251,7 +251,7 @@ def decide(
     replicates: int = 10_000,
     permutations: int = 10_000,
     seed: int = 0,
-    graph: KnowledgeGraph | None = None,
+    graph: GraphLike | None = None,
     progress: Progress | None = None,
 ) -> Decision:
     """Decide which model to pick at one (alpha, beta), and which others are not significantly worse.

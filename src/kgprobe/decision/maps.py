@@ -18,7 +18,7 @@ from kgprobe.comparison.model_comparison import wrong_settings
 from kgprobe.decision.bands import SeedVariance, band_width, covariances, variances_of_differences, widened
 from kgprobe.decision.influence import Influences, ScoreLine, model_surface, roots, samples
 from kgprobe.errors import UsageError
-from kgprobe.graph import KnowledgeGraph
+from kgprobe.graph import GraphLike
 
 PAPER_ALPHAS = (1.0, 0.5, 0.0, -0.5, -1.0)
 PAPER_BETAS = (0.0, 0.2, 0.4, 0.6, 0.8)
@@ -230,7 +230,7 @@ def decision_map(
     tie: Tie | str = Tie.mean,
     replicates: int = _REPLICATES,
     seed: int = 0,
-    graph: KnowledgeGraph | None = None,
+    graph: GraphLike | None = None,
 ) -> DecisionMap:
     """Evaluate every model at every point of a grid, with the significance of every difference.
 

@@ -20,7 +20,6 @@ Labels: TypeAlias = pa.Array
 """Names in id order: an Arrow string array, null for an id without a name."""
 
 SPLITS = ("train", "valid", "test")
-
 _HASH_ROWS = 1 << 18
 
 

@@ -15,11 +15,8 @@ from kgprobe.graph.knowledge_graph import SPLITS, KnowledgeGraph, Labels, as_lab
 from kgprobe.graph.popularity import TrainCounts
 
 COLUMNS = ("head", "relation", "tail")
-
 DEGREES = "entity_train_degree.parquet"
-
 PAIRS = "test_entity_relation_train_count.parquet"
-
 RELATIONS = "relation_train_count.parquet"
 
 

@@ -23,7 +23,6 @@ def _at_tabs(line: str) -> list[str]:
 
 
 _TRIPLES = Layout({"head": False, "relation": False, "tail": False}, "head<TAB>relation<TAB>tail", "\t", _at_tabs)
-
 _DICTIONARY = Layout({"id": True, "label": False}, "id<TAB>label", "\t", _at_tabs)
 
 

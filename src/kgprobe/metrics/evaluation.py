@@ -25,7 +25,7 @@ from kgprobe.aggregate.weighted_mean import query_values, weighted
 from kgprobe.aggregate.weights import SettledWeight, read_column, settle
 from kgprobe.arrays import Flags, Floats, Ints, distinct, natural, sum_by
 from kgprobe.errors import DataError, UsageError
-from kgprobe.graph import KnowledgeGraph
+from kgprobe.graph import GraphLike, as_graph
 from kgprobe.metrics.catalogue import parse_all
 from kgprobe.metrics.metric import DistributionMetric, MeanMetric, Metric, Term
 from kgprobe.ranks import End, RankFile, Ranks, refuse_intervals, validate
@@ -75,7 +75,7 @@ def evaluate(
     ranks: Ranks | RankFile,
     metrics: str | Metric | Iterable[str | Metric],
     *,
-    graph: KnowledgeGraph | None = None,
+    graph: GraphLike | None = None,
     macro: str | None = None,
     tie: Tie | str = Tie.mean,
     weight: str | None = None,
@@ -98,7 +98,7 @@ def scores(
     ranks: Ranks | RankFile,
     metrics: str | Metric | Iterable[str | Metric],
     *,
-    graph: KnowledgeGraph | None = None,
+    graph: GraphLike | None = None,
     by: Iterable[str] = (),
     macro: str | None = None,
     tie: Tie | str = Tie.mean,
@@ -124,6 +124,7 @@ def scores(
         >>> [(score.group["side"], score.value) for score in scores(table, ["MRR"], by=["side"])]
         [('head', 1.0), ('tail', 0.5)]
     """
+    graph = as_graph(graph)
     validate(ranks, graph)
     table = ranks if graph is None else ranks.with_popularity(graph.popularity)
     parsed = parse_all(metrics)

@@ -30,7 +30,6 @@ from kgprobe.metrics.six_properties import (
 
 # Usual values first: where any member can serve as a witness, it is one that people would use.
 _NUMBERS = (0.5, 1.0, 2.0, 0.0, -0.5, -1.0)
-
 _WHOLE_NUMBERS = (1, 3, 10, 30)
 
 
@@ -85,7 +84,6 @@ SIZES = (2, 3, 5, 10, 11, 100, 1000)
 """Numbers of candidates that are combined with each other; random cases lie between and beyond them."""
 
 _RANDOM_CASES = 100
-
 _LARGEST = 5000
 
 _LARGEST_TOGETHER = 50

@@ -15,7 +15,7 @@ from scipy.special import ndtr, ndtri
 from kgprobe.arrays import Floats
 from kgprobe.comparison.lineup import Lineup, Source, line_up
 from kgprobe.errors import UsageError
-from kgprobe.graph import KnowledgeGraph
+from kgprobe.graph import GraphLike, as_graph
 from kgprobe.metrics import Metric, RankAccumulator, parse_all
 from kgprobe.openworld.closed_ranks import WEIGHT, Assumptions, Completion
 from kgprobe.openworld.missing_answers import HeldOut
@@ -23,7 +23,6 @@ from kgprobe.ranks import Ranks
 from kgprobe.resources import Progress, Resources
 
 DEFAULT_METRICS = (*(f"PROBE(alpha={alpha},beta=0)" for alpha in (1, 0, -1)), "MRR", "Hits@1", "Hits@10")
-
 CAUTION = 1.3  # intervals are widened by this factor: in simulations, draws spread less than estimates around the truth
 _CURVE = (0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5)  # missing rates at which the order of models is estimated
 
@@ -140,7 +139,7 @@ def estimate_closed(
     metrics: str | Metric | Iterable[str | Metric] = DEFAULT_METRICS,
     *,
     missing: float | tuple[float, float],
-    graph: KnowledgeGraph | None = None,
+    graph: GraphLike | None = None,
     entities: int | None = None,
     odds: float = 1.0,
     held_out: float | None = None,
@@ -188,6 +187,7 @@ def estimate_closed(
     }
     if problems := [problem for problem, met in valid.items() if not met]:
         raise UsageError("invalid settings of the estimation", problems, "use for example level=0.95 and draws=48")
+    graph = as_graph(graph)
     lineup = line_up(ranks, graph=graph)
     assumptions = Assumptions.of(lineup.first, rates, odds, held_out)
     answers = {model: [HeldOut.of(run, graph, entities) for run in runs] for model, runs in lineup.runs.items()}

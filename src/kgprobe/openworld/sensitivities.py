@@ -14,7 +14,7 @@ import numpy.typing as npt
 from kgprobe.aggregate import Statistic, Sums
 from kgprobe.arrays import Floats, Ints, distinct, sum_by
 from kgprobe.errors import DataError, UsageError
-from kgprobe.graph import KnowledgeGraph
+from kgprobe.graph import GraphLike, KnowledgeGraph, as_graph
 from kgprobe.metrics import Metric, parse_all
 from kgprobe.metrics.metric import MeanMetric
 from kgprobe.openworld.expected_scores import (
@@ -246,7 +246,7 @@ class Sensitivity:
 
 
 def sensitivity(
-    source: KnowledgeGraph | AnswerCounts,
+    graph: GraphLike | AnswerCounts,
     missing: float | Iterable[float],
     metrics: str | Metric | Iterable[str | Metric] = OPEN_WORLD_METRICS,
     strength: float = 0.9,
@@ -261,7 +261,7 @@ def sensitivity(
     accurate if there are many queries.
 
     Args:
-        source: A graph, or the counts of its test queries.
+        graph: A graph, its directory or name, or the answer counts of its test queries.
         missing: Missing rates: shares of all true triples that the graph lacks.
         metrics: Names or values of metrics that average scores.
         strength: The share of the true answers that the model has learned.
@@ -282,7 +282,7 @@ def sensitivity(
     rates = [missing] if isinstance(missing, int | float) else list(missing)
     means = _checked(rates, parse_all(metrics), strength)
     columns = {column for metric in means for column in metric.weighting.columns} - {"candidates"}
-    counts = source if isinstance(source, AnswerCounts) else AnswerCounts.of_graph(source, split, sides, columns)
+    counts = graph if isinstance(graph, AnswerCounts) else AnswerCounts.of_graph(as_graph(graph), split, sides, columns)
     readings = [_read(metric, counts, rate, strength, unlearned) for rate in rates for metric in means]
     return Sensitivity(counts.name, tuple(readings), tuple(remarks(counts, readings)))
 

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from kgprobe.arrays import AnyInts, Flags, Floats, Ints, codes_of, pair_keys, run_starts
 from kgprobe.errors import DataError, UsageError
-from kgprobe.graph import KnowledgeGraph
+from kgprobe.graph import GraphLike, KnowledgeGraph, as_graph
 from kgprobe.openworld.world import OpenWorld
 from kgprobe.ranks import Ranks
 
@@ -54,7 +54,7 @@ def rank_scores(ranks: Ranks, graph: KnowledgeGraph) -> Floats:
 
 
 def split_world(
-    graph: KnowledgeGraph,
+    graph: GraphLike,
     density: float = 0.75,
     train_share: float = 0.7,
     seed: int = 0,
@@ -101,6 +101,7 @@ def split_world(
     """
     shares = {"density": float(density), "train_share": float(train_share)}
     _check(shares, odds, valid, seed, scored=score is not None)
+    graph = as_graph(graph)
     triples, rows = _distinct_triples(graph)
     scores = None if score is None else _as_scores(score, graph)[rows]
     rng = np.random.default_rng(seed)

@@ -22,7 +22,6 @@ from kgprobe.predict.queries import KnownFilter
 _PMRR = [f"pMRR(p={p})" for p in (1, 0.67, 0.5, 0.33, 0.25)]
 _PROBE = [f"PROBE(alpha={alpha},beta=0)" for alpha in (2, 1, 0.5, 0, -0.5, -1)]
 OPEN_WORLD_METRICS = tuple(parse_all(["MRR", *_PMRR, "logMRR", "Hits@1", "Hits@3", "Hits@10", *_PROBE]))
-
 PARTS = ("train", "valid", "known", "missing")  # every triple of a world is in exactly one part
 
 

@@ -261,7 +261,6 @@ def _opened(model: Any, world: OpenWorld, triples: RankedTriples) -> Model:
 
 
 FINAL = "final"  # name of the only checkpoint of a model without snapshots
-
 _HASH = "model_hash"
 _SNAPSHOTS = "snapshots/*/seed-*.safetensors"
 

@@ -19,9 +19,7 @@ if TYPE_CHECKING:
 
 
 Scores: TypeAlias = NDArray[np.float32] | NDArray[np.float64]
-
 Words: TypeAlias = NDArray[np.uint64]
-
 _HEAD, _RELATION, _TAIL = range(3)
 _STEP = np.uint64(0x9E3779B97F4A7C15)
 _BLOCK_CELLS = 1 << 15

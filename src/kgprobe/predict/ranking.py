@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from kgprobe.errors import UsageError
-from kgprobe.graph import KnowledgeGraph
+from kgprobe.graph import GraphLike, KnowledgeGraph, as_graph
 from kgprobe.predict.adapters.opening import Model, Opening, model_of, open_model
 from kgprobe.predict.adapters.top_k import TopKLists, rank_lists
 from kgprobe.predict.engine import count
@@ -98,7 +98,7 @@ class Setting:
 
 def rank(
     model: Any,
-    graph: KnowledgeGraph,
+    graph: GraphLike,
     *,
     split: str = "test",
     sides: str = "both",
@@ -136,6 +136,7 @@ def rank(
         >>> near.column("side").to_pylist(), near.rank.tolist(), near.ties.tolist(), near.candidates.tolist()
         (['tail', 'head'], [2.0, 4.0], [0.0, 0.0], [3.0, 4.0])
     """
+    graph = as_graph(graph)
     setting = Setting.build(graph, split=split, sides=sides, triples=triples, filter=filter, candidates=candidates)
     by_name = isinstance(model, str | os.PathLike)
     opened = open_model(model, Opening(graph, setting.ranked)) if by_name else model_of(model, graph)

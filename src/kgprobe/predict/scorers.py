@@ -19,13 +19,9 @@ from kgprobe.arrays import AnyInts, Flags, Floats
 from kgprobe.errors import DataError
 
 Singles: TypeAlias = NDArray[np.float32]
-
 Side: TypeAlias = Literal["head", "tail"]
-
 SIDES: tuple[Side, Side] = ("tail", "head")
-
 ScoreFunction: TypeAlias = Callable[[Side, AnyInts, AnyInts], Any]
-
 _UNIT = 2.0**-24
 
 _SMALLEST = 2.0**-126
@@ -239,7 +235,6 @@ class RelationEmbeddingScorer(Protocol):
 
 
 AnyScorer: TypeAlias = Scorer | EmbeddingScorer | RelationEmbeddingScorer
-
 _FLOATS = ("float16", "bfloat16", "float32", "float64")
 _TORCH_INTEGERS = ("int8", "int16", "int32", "int64", "uint8")
 _INTEGERS = (*_TORCH_INTEGERS, "uint16", "uint32", "uint64")

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from kgprobe.graph import KnowledgeGraph
 
 SIDES = pa.dictionary(pa.int8(), pa.string())
-
 _MOST_SIDES = 127
 
 SIDE_NAMES = {
@@ -46,11 +45,8 @@ OPTIONAL: dict[str, pa.DataType] = {
 }
 
 COLUMNS = REQUIRED | OPTIONAL
-
 POPULARITY = ("entity_popularity", "relation_popularity")
-
 SCHEMA_VERSION = 1
-
 _METADATA_KEY = b"kgprobe"
 
 
@@ -190,7 +186,6 @@ def _cast(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
 
 
 ROWS_NAMED = 8
-
 _REMEDY = "rows count from 1; correct or remove them"
 
 

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
 
 BATCH_ROWS = 1 << 17
-
 _ROW_GROUP = 1 << 20
 
 

@@ -101,7 +101,6 @@ TEXTS: dict[str, Callable[[Benches], str]] = {
     ".json": lambda benches: json_text(bench_rows(benches)),
     ".txt": lambda benches: terminal(bench_grid(benches)),
 }
-
 """Writers of text formats, by file ending."""
 
 

@@ -16,7 +16,7 @@ from kgprobe.aggregate import Tie
 from kgprobe.comparison.lineup import Lineup, Source, line_up, whole_tables
 from kgprobe.comparison.results import remarks
 from kgprobe.files import replacing, require_writable
-from kgprobe.graph import KnowledgeGraph
+from kgprobe.graph import GraphLike, KnowledgeGraph, as_graph
 from kgprobe.metrics import Metric, parse_all
 from kgprobe.ranks import RankFile, Ranks
 from kgprobe.report.comparison_table import (
@@ -215,7 +215,7 @@ def compare(
     ranks: Mapping[str, Source],
     metrics: str | Metric | Iterable[str | Metric] | None = None,
     *,
-    graph: KnowledgeGraph | None = None,
+    graph: GraphLike | None = None,
     by: str | Iterable[str] = (),
     cluster: str = "triple",
     level: float = 0.95,
@@ -264,6 +264,7 @@ def compare(
 
     check_correction(correction)
     parsed = None if metrics is None else parse_all(metrics)
+    graph = as_graph(graph)
     whole = whole_tables(ranks, graph)
     lineup = line_up(whole, graph=graph, common=common)
     by = by if isinstance(by, str) else list(by)

@@ -138,7 +138,6 @@ def _letter(number: int) -> str:
 
 
 _GREEK = {"alpha": "\N{GREEK SMALL LETTER ALPHA}", "beta": "β", "eps": "ε"}
-
 WITHIN_NOISE, UNTRUSTED, LOWER = "†", "‡", "↓"
 
 

@@ -9,7 +9,6 @@ from html import escape
 from kgprobe.report.grid import MEDALS, PLACES, Cell, Column, Grid
 
 _SPECIAL = re.compile(r"[\\`*\[\]<>|~$]|(?<![^\W_])_|&(?=#?\w+;)")
-
 """Characters that Markdown tables would interpret; an underscore only where it could start emphasis."""
 
 

@@ -189,7 +189,6 @@ def _facts(file: safe_open) -> Metadata:
 
 
 CHECKPOINT = "checkpoint"
-
 _HEADER = ("settings", "graph", "target", "seed", "facts")
 
 

@@ -35,7 +35,6 @@ class Size:
 
 
 Values: TypeAlias = dict[str, Any]
-
 Recipe: TypeAlias = Callable[[Size], Values]
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from kgprobe.errors import DataError, UsageError
-from kgprobe.graph import KnowledgeGraph, load_graph
+from kgprobe.graph import GraphLike, KnowledgeGraph, as_graph
 from kgprobe.metrics import evaluate
 from kgprobe.models.registry import model_kind
 from kgprobe.predict import Model, rank
@@ -55,7 +55,7 @@ class Fitted:
 
 def fit(
     model: str,
-    graph: KnowledgeGraph | str | os.PathLike[str],
+    graph: GraphLike,
     output: str | os.PathLike[str] | None = None,
     *,
     config: str | os.PathLike[str] | None = None,
@@ -89,7 +89,7 @@ def fit(
         >>> {target: len(ranks) for target, ranks in fitted.ranks.items()}
         {'MRR': 4, 'MR': 4}
     """
-    known = graph if isinstance(graph, KnowledgeGraph) else load_graph(graph)
+    known = as_graph(graph)
     display, given = CallbackDisplay(progress), from_values("given", settings)
     resources = TrainingResources(device, threads)
     folder, file = (None if path is None else Path(path) for path in (output, config))

@@ -41,7 +41,6 @@ SNAPSHOTS = "snapshots"
 RANKS = "ranks.parquet"
 RESULT = "result.json"
 LOCK = ".lock"
-
 _SIGNS = {"-": "minus", "+": "plus"}
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from kgprobe.errors import DataError, UsageError, nearest
-from kgprobe.graph import KnowledgeGraph, load_graph
+from kgprobe.graph import GraphLike, KnowledgeGraph, as_graph, load_graph
 from kgprobe.metrics import parse
 from kgprobe.models.rules.explanations import Answers, Explainer, RuleScorer
 from kgprobe.models.rules.written_queries import Vocabulary
@@ -79,7 +79,7 @@ class RuleRun:
 
 def open_rules(
     path: str | os.PathLike[str],
-    graph: KnowledgeGraph | str | os.PathLike[str] | None = None,
+    graph: GraphLike | None = None,
     *,
     select: str | None = None,
     seed: int | None = None,
@@ -100,10 +100,7 @@ def open_rules(
     about = read_metadata(checkpoint)
     if problems := checkpoint_problems(about):
         raise DataError(f"{checkpoint}: not a checkpoint", problems, "name a run, or a file in its folder 'best'")
-    if graph is None:
-        known = _by_name(checkpoint, about["graph"])
-    else:
-        known = graph if isinstance(graph, KnowledgeGraph) else load_graph(graph)
+    known = _by_name(checkpoint, about["graph"]) if graph is None else as_graph(graph)
     model = open_checkpoint(checkpoint, known)
     if not isinstance(model.scorer, RuleScorer):
         raise UsageError(
@@ -214,7 +211,7 @@ def explain(
     run: str | os.PathLike[str],
     query: str,
     *,
-    graph: KnowledgeGraph | str | os.PathLike[str] | None = None,
+    graph: GraphLike | None = None,
     select: str | None = None,
     seed: int | None = None,
     candidates: Sequence[str] = (),

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from kgprobe.graph.knowledge_graph import Labels
 
 T = TypeVar("T")
-
 Settings: TypeAlias = Mapping[str, Any]
 
 Arrange: TypeAlias = Callable[[NDArray[Any]], NDArray[Any]]

@@ -126,13 +126,9 @@ class Draft:
 
 
 _BLANK = ("", "NA", "N/A", "null", "NULL", "None")
-
 _NAN = ("nan", "NaN", "NAN")
-
 _NUMBER = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]+)?$|^[+-]?(inf|infinity|nan)$"
-
 _INTEGER = r"^-?(0|[1-9][0-9]*)(\.0+)?$"
-
 _LEADING_ZERO = r"^0[0-9]"
 
 

@@ -56,7 +56,6 @@ _SUFFIXES = {
 
 # As in the TSV files of graphs, a quotation mark in TSV is a character like any other.
 _DELIMITERS: dict[str, tuple[str, str | None]] = {"csv": (",", '"'), "tsv": ("\t", None)}
-
 _LINES_SHOWN = 20
 
 

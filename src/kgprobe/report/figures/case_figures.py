@@ -183,9 +183,7 @@ def _pair(values: Floats) -> tuple[float, float]:
 
 
 _HEADING = 0.75  # height of a group heading; a query has height 1
-
 _QUERY, _OTHERS = "0.2", ("0.62", "0.78", "0.70", "0.86")
-
 _LONGEST = 26
 
 

@@ -65,9 +65,7 @@ def draw_transformers(alphas: Sequence[float] = ALPHAS, candidates: int = 1000) 
 
 BETAS = (0.0, 0.1, 0.2, 0.4, 0.6, 0.8)
 SURFACE_BETAS = (0.0, 0.1, 0.8)
-
 _EPS, _LEAST = 1e-5, 1e-5
-
 _POINTS, _MARKS, _CELLS = 241, 8, 101
 
 

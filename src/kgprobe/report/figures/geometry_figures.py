@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from kgprobe.comparison import Lineup
 
 ALPHAS, BETAS = (1.0, 0.25), (0.0, 0.8)
-
 """Alphas and betas of the paper's example."""
 
 PAPER_EPS = 1e-5  # epsilon of both popularities in the paper's example

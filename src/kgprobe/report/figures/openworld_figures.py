@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _COLUMNS, _MOST = 4, 24
-
 _GREY = "0.65"
 _MARGIN = 0.04
 

@@ -23,11 +23,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 COLUMN, PAGE = 3.4, 7.0  # width in inches of a column, and of a page with two columns
-
 ALPHA, BETA, MINUS = "\N{GREEK SMALL LETTER ALPHA}", "\N{GREEK SMALL LETTER BETA}", "\N{MINUS SIGN}"
-
 SHARPNESS, ROBUSTNESS = f"sharpness {ALPHA}", f"robustness {BETA}"
-
 """Axis labels of alpha and beta."""
 
 HEAT = "cividis"  # perceptually uniform, also for colour blindness and in greyscale

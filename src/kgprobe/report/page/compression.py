@@ -23,14 +23,11 @@ from kgprobe.report.page.page_queries import Content, draw_sample, query_content
 from kgprobe.transform import AffinePower
 
 ALPHAS, BETAS = (-1.0, -0.5, 0.0, 0.5, 1.0), (0.0, 0.2, 0.4, 0.6, 0.8)
-
 """The paper's grid, on which the compression error is measured."""
 
 MOST_CELLS = 2_500_000
 _EXACT_RANKS = 64
-
 _RANK_WIDTH, _SIZE_WIDTH, _POPULARITY_WIDTH = 0.02, 0.02, 0.05
-
 """Bin widths in natural logs."""
 
 _COARSER = (1, 2, 4, 8, 16)

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from importlib.resources.abc import Traversable
 
 _COMPUTING = ("data", "probe", "statistics", "groups", "queries")
-
 _BEFORE_VIEWS, _AFTER_VIEWS = ("state", "charts"), ("main",)
 
 

@@ -196,7 +196,6 @@ def _are(number: int) -> str:
 
 
 HISTOGRAM = {"1": 1.0, "2": 2.0, "3-10": 10.0, "11-100": 100.0, "101-1,000": 1000.0, ">1,000": math.inf}
-
 """The paper's rank bins by upper end; a fractional mean rank of ties belongs to the next bin."""
 
 MOST_RANKS = 2_500_000  # with more ranks over all runs they are compressed, so that the sliders stay responsive
