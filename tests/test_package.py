@@ -110,8 +110,8 @@ def test_a_graph_by_its_directory_gives_the_same_results(tmp_path: Path) -> None
     weighted = kgprobe.metrics.PROBE(beta=0.5)
     assert kgprobe.evaluate(ranks, weighted, graph=path) == kgprobe.evaluate(ranks, weighted, graph=graph)
     assert kgprobe.check({"mine": ranks}, path) == kgprobe.check({"mine": ranks}, graph)
-    by_path = kgprobe.compare({"mine": ranks}, weighted, graph=path, replicates=50, permutations=50)
+    by_path = kgprobe.compare({"mine": ranks}, weighted, graph=path, replicates=100, permutations=100)
     assert (
         by_path.to_rows()
-        == kgprobe.compare({"mine": ranks}, weighted, graph=graph, replicates=50, permutations=50).to_rows()
+        == kgprobe.compare({"mine": ranks}, weighted, graph=graph, replicates=100, permutations=100).to_rows()
     )
