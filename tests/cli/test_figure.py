@@ -36,7 +36,7 @@ def test_ranks_and_graph_give_a_figure(kgprobe: Command, pair: list[Path], graph
 def test_models_are_chosen_and_ordered_by_name(kgprobe: Command, pair: list[Path], tmp_path: Path) -> None:
     run = kgprobe("figure", "rank-histogram", *pair, "--models", "far,near", "-o", tmp_path / "bars.svg")
     assert run.code == 0, run.err
-    assert "far less near" in (tmp_path / "bars.svg").read_text(encoding="utf-8")
+    assert "far minus near" in (tmp_path / "bars.svg").read_text(encoding="utf-8")
 
 
 def test_a_model_whose_name_has_a_comma_can_be_chosen(kgprobe: Command, pair: list[Path], tmp_path: Path) -> None:
@@ -46,7 +46,7 @@ def test_a_model_whose_name_has_a_comma_can_be_chosen(kgprobe: Command, pair: li
         "figure", "rank-histogram", *pair, odd, "--models", "a,b", "--models", "far", "-o", tmp_path / "x.svg"
     )
     assert run.code == 0, run.err
-    assert "a,b less far" in (tmp_path / "x.svg").read_text(encoding="utf-8")
+    assert "a,b minus far" in (tmp_path / "x.svg").read_text(encoding="utf-8")
 
 
 def test_of_more_than_two_models_the_first_two_are_shown(kgprobe: Command, pair: list[Path], tmp_path: Path) -> None:

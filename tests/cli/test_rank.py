@@ -69,7 +69,7 @@ def test_a_file_that_is_not_filtered_as_it_says(kgprobe, graph_dir: Path, tmp_pa
     kp.read_ranks(out).with_info(filtered=("train",)).write(out)
     assert kgprobe("check", out, "--graph", graph_dir).code == 1
     (finding,) = json.loads(kgprobe("check", out, "--graph", graph_dir, "-f", "json").out)
-    assert finding["finding"].startswith("unfiltered, though the file says that it is filtered by train")
+    assert finding["finding"].startswith("Unfiltered, but the metadata record filtered by train")
 
 
 def test_lists_give_intervals_unless_the_rest_is_tied(kgprobe, graph_dir: Path, tmp_path: Path) -> None:

@@ -81,7 +81,7 @@ def test_a_graph_that_is_not_found_or_another_one_is_told(
     graph_dir.rename(tmp_path / "kin")
     monkeypatch.setenv("KGPROBE_DATA", str(tmp_path))
     done = kgprobe("rules", kept.run)
-    assert (done.code, "is not the one that is called kin here" in done.err) == (1, True)
+    assert (done.code, "it was trained on another graph than kin" in done.err) == (1, True)
     done = kgprobe("rules", kept.run, "--graph", tmp_path / "kin")
     assert (done.code, "this checkpoint is of another graph" in done.err) == (1, True)
 
@@ -127,7 +127,7 @@ def test_a_model_may_have_no_rules(kgprobe, tmp_path: Path, format_: str, printe
 
 def test_what_is_no_run_is_refused(kgprobe, tmp_path: Path) -> None:
     kept = kept_run("rnnlogic")
-    for path, said in ((tmp_path, "it is something else"), (tmp_path / "none", "there is no such file or folder")):
+    for path, said in ((tmp_path, "it holds neither"), (tmp_path / "none", "there is no such file or directory")):
         done = kgprobe("rules", path)
         assert (done.code, said in done.err) == (2, True)
     done = kgprobe("rules", kept.run / "best" / "mrr" / "seed-3.safetensors", "--seed", 3)
