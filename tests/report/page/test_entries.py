@@ -103,7 +103,7 @@ def test_a_run_is_matched_with_the_rank_files_that_it_has_made(tmp_path: Path) -
         "second": "mrr/seed-3.safetensors",
         "alone": "mrr/seed-8.safetensors",
     }
-    with pytest.raises(UsageError, match="not here"):
+    with pytest.raises(UsageError, match="no rank table belongs"):
         rule_runs([checkpoint.with_name("seed-3.safetensors")], {"alone": alone}, family())
     of_checkpoint = rule_runs([checkpoint], {"alone": alone, "other": tables["other"]}, family())
     assert list(of_checkpoint) == ["alone"]

@@ -253,7 +253,7 @@ def test_what_a_file_says_is_shown_with_its_settings_and_seeds() -> None:
         ("seeds", "4, 7"),
         ("queries", "2"),
         ("candidates", "9"),
-        ("ties", "the mean rank of the tie group counts; 50.00% of the ranks are tied"),
+        ("ties", "ties get their mean rank; 50.00% of the ranks are tied"),
     ]
 
 
