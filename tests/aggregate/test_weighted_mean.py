@@ -145,7 +145,7 @@ def test_a_tie_group_must_hold_whole_ranks():
 
 @pytest.mark.parametrize("name", ["MedianRank", "VarRank", "MADRank"])
 def test_no_expectation_is_made_up(name):
-    with pytest.raises(UsageError, match=f"tie='expected' is not available for {name}"):
+    with pytest.raises(UsageError, match=f"`tie='expected'` is not available for {name}"):
         evaluate(random_ranks(5), [name, "MRR"], tie="expected")
 
 

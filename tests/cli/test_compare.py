@@ -191,7 +191,7 @@ def test_only_shared_queries_are_compared_on_request(kgprobe, models: list[Path]
     ranks.filter(np.arange(len(ranks)) < 200).write(fewer)
     refused = kgprobe("compare", models[0], fewer, "-m", "MRR", *QUICK)
     assert (refused.code, refused.out) == (1, "")
-    assert "common" in refused.err
+    assert "--common" in refused.err
     done = kgprobe("compare", models[0], fewer, "-m", "MRR", *QUICK, "--common", "-f", "json")
     assert done.code == 0
     assert "40 queries of good that not all models have are left out." in done.err

@@ -82,8 +82,8 @@ def test_ids_outside_the_graph(kgprobe, write, graph_dir: Path) -> None:
 
 
 def test_beta_without_popularity(kgprobe, ranks_file: Path) -> None:
-    assert_refused(kgprobe("eval", ranks_file, "-m", "PROBE(beta=0.4)"), 1, "popularity is not recorded", "graph")
-    assert_refused(kgprobe("surface", ranks_file, "--beta", "0.4"), 1, "popularity", "graph")
+    assert_refused(kgprobe("eval", ranks_file, "-m", "PROBE(beta=0.4)"), 1, "popularity is not recorded", "--graph")
+    assert_refused(kgprobe("surface", ranks_file, "--beta", "0.4"), 1, "popularity", "--graph")
 
 
 def test_malformed_graph_lines(kgprobe, ranks_file: Path, graph_dir: Path) -> None:
@@ -157,7 +157,9 @@ def test_axes_that_make_no_sense(kgprobe, ranks_file: Path, options: list[str], 
 
 def test_expected_ties_that_were_not_recorded(kgprobe, write) -> None:
     path = write(ties=None)
-    assert_refused(kgprobe("eval", path, "--tie", "expected", "-m", "MRR"), 1, "number of ties is not recorded", "tie")
+    assert_refused(
+        kgprobe("eval", path, "--tie", "expected", "-m", "MRR"), 1, "number of ties is not recorded", "--tie mean"
+    )
 
 
 def test_no_command_and_unknown_command(kgprobe) -> None:

@@ -178,7 +178,7 @@ def test_models_with_other_queries_are_refused_unless_asked_for_the_common_ones(
     table.filter(np.arange(len(table)) < 250).write(files[0])
     run = kgprobe("report", *files, "-o", tmp_path / "page.html", "-m", "MRR")
     assert run.code == 1
-    assert "common" in run.err
+    assert "--common" in run.err
     run = kgprobe("report", *files, "-o", tmp_path / "page.html", "-m", "MRR", "--common")
     assert run.code == 0
     assert "model 1: 50 queries that not all models have are left out." in run.err

@@ -87,10 +87,12 @@ def test_what_is_no_models_is_refused(ask, wrong):
         ask(wrong)
 
 
-def test_a_name_is_no_graph():
+def test_what_is_no_graph_is_refused():
     for ask in (line_up, compare, decision_map):
-        with pytest.raises(UsageError, match="'umls' is not a graph"):
-            ask({"mine": model(6, 1)}, graph="umls")
+        with pytest.raises(DataError, match="none-such: no such graph"):
+            ask({"mine": model(6, 1)}, graph="none-such")
+        with pytest.raises(UsageError, match="`graph` is a list"):
+            ask({"mine": model(6, 1)}, graph=[[0, 0, 1]])
 
 
 def test_seeds_are_told_apart_in_ascending_order():

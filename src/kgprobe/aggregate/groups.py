@@ -109,7 +109,7 @@ class ByQuantile(Grouping):
         needed = ("entity_popularity", "relation_popularity") if self.name == "popularity" else (self.name,)
         values = np.prod([ranks.numbers(column) for column in needed], axis=0)
         if np.isnan(values).any():
-            raise DataError(f"rows without {' or '.join(needed)} cannot be grouped by it", remedy="pass graph=...")
+            raise DataError(f"rows without {' or '.join(needed)} cannot be grouped by it", remedy="give `graph`")
         return np.asarray(values)
 
     def codes(self, ranks: Ranks) -> Floats:

@@ -186,9 +186,9 @@ def tied_score(transformer: Transformer, ranks: Ranks, tie: Tie) -> Floats:
     first = _with_ties(ranks, ranks.optimistic)
     if (first % 1 != 0).any():
         raise DataError(
-            "tie='expected' needs tie groups of whole ranks",
+            "`tie='expected'` needs tie groups of whole ranks",
             [f"rank - ties/2 is not a whole number in {int((first % 1 != 0).sum()):,} rows"],
-            "use tie='mean', or correct the column 'ties'",
+            "use `tie='mean'`, or correct the column 'ties'",
         )
     return transformer.mean_over(first, ranks.pessimistic, ranks.candidates)
 
@@ -198,7 +198,7 @@ def _with_ties(ranks: Ranks, values: Floats) -> Floats:
     if unknown:
         raise DataError(
             f"the number of ties is not recorded in {unknown:,} of {len(ranks):,} rows",
-            remedy="use tie='mean', or a rank file with the column 'ties'",
+            remedy="use `tie='mean'`, or a rank file with the column 'ties'",
         )
     return values
 

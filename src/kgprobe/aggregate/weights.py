@@ -42,7 +42,7 @@ def resolve_epsilon(column: str, popularity: Floats, eps: float | None = None) -
         raise DataError(
             f"{name} is not recorded in every row",
             ["beta other than 0 needs the popularity of the targets"],
-            "pass graph=..., or use beta=0",
+            "give `graph`, or use beta=0",
         )
     if eps is None:
         positive = popularity[popularity > 0]
@@ -202,7 +202,7 @@ def read_column(ranks: Ranks, column: str, counted: Flags | slice = slice(None))
         raise DataError(
             f"{column.replace('_', ' ')} is not recorded in {unknown:,} of {len(ranks):,} rows",
             ["beta other than 0 needs the popularity of the targets"],
-            "pass graph=..., or use beta=0",
+            "give `graph`, or use beta=0",
         )
     return values
 

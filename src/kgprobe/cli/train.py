@@ -12,7 +12,7 @@ import typer
 
 from kgprobe.cli.console import Format, FormatOption, note, print_rows
 from kgprobe.cli.training_output import TerminalDisplay, result_rows, tied_share
-from kgprobe.errors import KgprobeError, UsageError
+from kgprobe.errors import UsageError
 from kgprobe.models.registry import MODELS, model_kind
 
 if TYPE_CHECKING:
@@ -122,8 +122,6 @@ def train(
         if display.started:
             note(f"stopped; the same command with --resume continues {folder}")
         raise typer.Exit(130) from None
-    except KgprobeError as error:
-        raise _in_options(error) from error
     if display.started:
         for target, ranks in fitted.ranks.items():
             note(f"{target}: {tied_share(ranks):.2%} of the test queries tie with another candidate")
@@ -168,18 +166,3 @@ def _print_settings(model: str, graph: KnowledgeGraph, config: Path | None, give
         note(text)
     tables = {MEASURED: known.measured} if known.measured else {}
     sys.stdout.write(toml_text(resolved.settings.flat() | tables, resolved.origins))
-
-
-_OPTIONS = {"resume=True": "--resume", "force=True": "--force", "'output'": "--output"}
-"""Arguments of `kp.fit` in error messages, and the options that stand for them."""
-
-
-def _in_options(error: KgprobeError) -> KgprobeError:
-    """The error with options in place of Python arguments."""
-
-    def translated(text: str) -> str:
-        for argument, option in _OPTIONS.items():
-            text = text.replace(argument, option)
-        return text
-
-    return type(error)(translated(error.title), map(translated, error.problems), translated(error.remedy))

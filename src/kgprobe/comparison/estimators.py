@@ -114,7 +114,7 @@ def part_of(ranks: Ranks, metric: Metric, clusters: Clusters, tie: Tie) -> tuple
     if isinstance(metric, MeanMetric):
         return _mean_part(ranks, metric, clusters, tie)
     if tie is Tie.expected:
-        raise UsageError(f"tie='expected' is not available for {metric}", remedy="use tie='mean'")
+        raise UsageError(f"`tie='expected'` is not available for {metric}", remedy="use `tie='mean'`")
     make = _moment_part if type(metric) in _OF_VARIANCE else _distribution_part
     return make(ranks, metric, clusters, tie)
 

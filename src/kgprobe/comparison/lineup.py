@@ -236,7 +236,7 @@ def _different(runs: RunTables, codes: list[Ints], holders: Ints) -> DataError:
         f"{name}: {len(own):,} queries, {int((holders[own] < len(codes)).sum()):,} of them not in all"
         for name, own in zip(names, codes, strict=True)
     ]
-    remedy = "rank the same queries with every model, or compare only the common queries (common=True)"
+    remedy = "rank the same queries with every model, or compare only the common queries (`common=True`)"
     return DataError("the models do not rank the same queries", lines, remedy)
 
 

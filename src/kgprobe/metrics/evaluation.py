@@ -215,7 +215,7 @@ class RankAccumulator:
         self.tie, self.at = Tie(tie), None if at is None else End(at)
         unfit = [str(m) for m in self.metrics if isinstance(m, DistributionMetric)]
         if self.tie is Tie.expected and unfit:
-            raise UsageError(f"tie='expected' is not available for {', '.join(unfit)}", remedy="use tie='mean'")
+            raise UsageError(f"`tie='expected'` is not available for {', '.join(unfit)}", remedy="use `tie='mean'`")
         self.reset()
 
     def reset(self) -> None:

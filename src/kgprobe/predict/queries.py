@@ -342,7 +342,7 @@ def _require(graph: KnowledgeGraph, splits: Sequence[str], *, by_default: bool) 
         for split in absent
     ]
     there = "+".join(graph.splits) or "none"
-    remedy = f"use filter={there!r}, which leaves true answers of {absent[0]} among the candidates"
+    remedy = f"use `filter={there!r}`, which leaves true answers of {absent[0]} among the candidates"
     what = "the default filter" if by_default else "this filter"
     raise DataError(f"{graph.name}: {what} cannot be built", problems, remedy)
 

@@ -176,6 +176,6 @@ def _rank_scores(setting: Setting, scorer: AnyScorer, resources: Resources, prog
 
 def _rank_lists(setting: Setting, lists: TopKLists) -> dict[str, Any]:
     if setting.sets is not None:
-        raise UsageError("top-k lists are ranked against all entities", remedy="use candidates='all'")
+        raise UsageError("top-k lists are ranked against all entities", remedy="use `candidates='all'`")
     found = rank_lists(lists, setting.ranked.triples, setting.ranked.sides, setting.known.known)
     return {name: getattr(found, name) for name in ("rank", "ties", "candidates", "worst_rank")}

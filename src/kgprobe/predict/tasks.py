@@ -70,7 +70,7 @@ class RelationCandidates:
             raise DataError(
                 f"{graph.name}: no candidates by relation",
                 ["the graph has no training triples"],
-                "give the candidates in a file, or use candidates='all'",
+                "give the candidates in a file, or use `candidates='all'`",
             )
         head, relation, tail = graph.triples("train").T
         return cls.from_pairs("train", graph, {"head": (relation, head), "tail": (relation, tail)})

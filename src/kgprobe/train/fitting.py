@@ -153,7 +153,9 @@ def fit_from(
     kind.load()
     check_splits(graph, display)
     if resume and (force or output is None):
-        raise UsageError("invalid arguments", ["resume=True needs output, the run directory, and excludes force=True"])
+        raise UsageError(
+            "invalid arguments", ["`resume=True` needs `output`, the run directory, and excludes `force=True`"]
+        )
     resources = resources.resolved()
     backend_for(resources.device)  # refuses a device that cannot be used
     display.note(f"device: {resources.device} ({resources.ranking(0).workers} threads)")

@@ -148,7 +148,7 @@ def is_run(folder: Path) -> bool:
 def _require_room(folder: Path) -> None:
     """Refuse a directory that holds other files."""
     if folder.exists() and not folder.is_dir():
-        raise UsageError(f"{folder}: it is a file, not a directory", remedy="choose another 'output'")
+        raise UsageError(f"{folder}: it is a file, not a directory", remedy="choose another `output`")
     if not folder.exists() or is_run(folder):
         return
     others = sorted(entry.name for entry in folder.iterdir() if entry.name not in _NO_RUN and not _temporary(entry))
@@ -164,14 +164,16 @@ def _require_no_run(folder: Path, *, force: bool) -> None:
     if force or not is_run(folder):
         return
     if (folder / RESULT).exists():
-        raise UsageError(f"{folder}: it holds a finished run", remedy="force=True replaces it")
-    raise UsageError(f"{folder}: it holds an unfinished run", remedy="resume=True continues it, force=True replaces it")
+        raise UsageError(f"{folder}: it holds a finished run", remedy="`force=True` replaces it")
+    raise UsageError(
+        f"{folder}: it holds an unfinished run", remedy="`resume=True` continues it, `force=True` replaces it"
+    )
 
 
 def _require_run(folder: Path) -> None:
     if not is_run(folder):
         problem = f"it has no {SETTINGS}" if folder.is_dir() else "there is no such directory"
-        raise UsageError(f"{folder}: there is no run to resume", [problem], "start a new run without resume=True")
+        raise UsageError(f"{folder}: there is no run to resume", [problem], "start a new run without `resume=True`")
 
 
 def clear(folder: Path) -> None:
@@ -246,12 +248,12 @@ def _read_run(run: Path, graph: KnowledgeGraph, given: Mapping[str, Any]) -> tup
     if settings is None or environment is None or problems:
         raise DataError(f"{run}: this run cannot be resumed", [*problems, *differing], _REMEDY)
     if differing:
-        remedy = "resume without them, or replace the run with force=True"
+        remedy = "resume without them, or replace the run with `force=True`"
         raise UsageError(f"{run}: this run has other settings", differing, remedy)
     return settings, environment
 
 
-_REMEDY = "restore what is damaged, or replace the run with force=True"
+_REMEDY = "restore what is damaged, or replace the run with `force=True`"
 
 
 def _attempt(read: Callable[[], _Read], problems: list[str]) -> _Read | None:

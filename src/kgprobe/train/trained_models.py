@@ -124,7 +124,7 @@ def _checkpoint(path: Path, select: str | None, seed: int | None) -> Path:
     if path.is_dir():
         return _of_run(path, read_settings(path / run_directory.SETTINGS), select, seed)
     if select is not None or seed is not None:
-        raise UsageError(f"{path}: a checkpoint has one metric and one seed", remedy="leave out select and seed")
+        raise UsageError(f"{path}: a checkpoint has one metric and one seed", remedy="leave out `select` and `seed`")
     return path
 
 
@@ -156,7 +156,7 @@ def _by_name(checkpoint: Path, learned: Metadata) -> KnowledgeGraph:
     return graph
 
 
-_NAME_IT = "name the training graph (graph in Python, --graph on the command line)"
+_NAME_IT = "give the training graph as `graph`"
 
 
 def rule_runs(

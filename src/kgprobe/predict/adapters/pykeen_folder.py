@@ -139,7 +139,7 @@ def _unpickled(folder: Path, trusted: bool) -> Model:
         raise DataError(f"{folder}: no PyKEEN model", [absent if folder.is_dir() else "no such folder"], SAFE_WAY)
     if not trusted:
         problem = f"{PICKLE_FILE} is a pickle: loading it can run any code that its author put there"
-        trust = "or, if you made the file yourself, load it with trust_pickle=True"
+        trust = "or, if you made the file yourself, load it with `trust_pickle=True`"
         raise DataError(f"{folder}: not loaded", [problem], f"{SAFE_WAY}; {trust}")
     try:
         model: Model = torch.load(path, map_location="cpu", weights_only=False)
