@@ -227,5 +227,5 @@ class TestAccumulatorsAtAnEnd:
             RankAccumulator(["MRR"], at="best").merge(RankAccumulator(["MRR"], at="worst"))
 
     def test_an_unknown_end_is_refused(self):
-        with pytest.raises(UsageError, match="no end 'top'"):
+        with pytest.raises(UsageError, match="unknown end of an interval"):
             RankAccumulator(["MRR"], at="top")
