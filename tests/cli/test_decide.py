@@ -72,7 +72,7 @@ def test_many_points_are_answered_by_places_shares_and_crossings(kgprobe, files:
         ["-1", "even", "1", "1"],
         ["-1", "bad", "3", "3"],
     ]
-    assert models[0].split() == ["model", "wins", "wins_beyond_noise", "pareto", "pareto_within_noise"]
+    assert models[0].split() == ["model", "wins", "significant_wins", "pareto", "may_be_pareto"]
     assert [line.split() for line in models[2:]] == [
         ["sharp", "0.5000", "0.5000", "yes", "yes"],
         ["even", "0.5000", "0.5000", "yes", "yes"],

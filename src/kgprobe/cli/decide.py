@@ -100,7 +100,17 @@ def _shortened(rows: Sequence[Record]) -> list[Record]:
         "queries": all(row["queries"] == round(row["effective"]) for row in rows),
         "trusted": all(row["trusted"] for row in rows),
     }
-    return [{**row, "effective": round(row["effective"])} for row in console.without(rows, hidden)]
+    return _for_people([{**row, "effective": round(row["effective"])} for row in console.without(rows, hidden)])
+
+
+def _for_people(rows: Sequence[Record]) -> list[Record]:
+    """Rows with headings in the words of the documentation; the keys of JSON and CSV stay as they are."""
+    headings = {
+        "within_noise": "may_be_best",
+        "wins_beyond_noise": "significant_wins",
+        "pareto_within_noise": "may_be_pareto",
+    }
+    return [{headings.get(key, key): value for key, value in row.items()} for row in rows]
 
 
 def _print_map(plane: DecisionMap, format: console.Format) -> None:  # noqa: A002
@@ -111,7 +121,7 @@ def _print_map(plane: DecisionMap, format: console.Format) -> None:  # noqa: A00
         return
     console.print_rows(_places(plane), format)
     print()
-    console.print_rows(models, format)
+    console.print_rows(_for_people(models), format)
     if crossings:
         print()
         console.print_rows(_across(crossings), format)
