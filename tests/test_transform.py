@@ -57,7 +57,7 @@ def test_mean_of_a_tie_group(first, last):
     assert Identity().mean_over(np.array([first]), np.array([last]), np.array([20])).item() == wanted
 
 
-def test_chance_by_brute_force_of_identity():
+def test_chance_of_the_identity_by_brute_force():
     sizes = np.array([1.0, 2.0, 7.0, 100.0])
     mean, variance = Identity().chance(sizes)
     ranks = [np.arange(1, size + 1) for size in sizes]
@@ -376,7 +376,7 @@ def test_chance_of_the_mean_rank_on_the_unit_scale(size):
 
 
 @pytest.mark.parametrize("transformer", TRANSFORMERS, ids=str)
-def test_chance_by_brute_force_of_series(transformer):
+def test_chance_of_long_ranges_by_brute_force(transformer):
     sizes = np.array([5.0, 2.0, 1000.0, 5.0, 3330.0, 40_943.0])
     found_mean, found_variance = transformer.chance(sizes)
     for size, m, v in zip(sizes.astype(int).tolist(), found_mean.tolist(), found_variance.tolist(), strict=True):

@@ -140,14 +140,14 @@ def test_many_at_once_are_those_one_by_one(name, weight):
     assert metric.of_distribution(ranks, weight).tolist() == expected
 
 
-def estimators_medians(name, runs=2):
+def median_estimators(name, runs=2):
     lined = line_up({f"m{i}": model(700, i, runs=runs, worse=1.5 * i) for i in range(2)})
     return [estimator(lined, one, parse(name), clusters=lined.clusters()) for one in lined.models]
 
 
 @pytest.mark.parametrize("name", METRICS)
 def test_fewer_ranks_give_the_same_values_for_every_draw(name):
-    whole = estimators_medians(name)
+    whole = median_estimators(name)
     narrow = estimator_family(whole)
     ranks = {len(part.ranks) for one in whole for part in one.parts}
     if name != "MADRank":
@@ -161,7 +161,7 @@ def test_fewer_ranks_give_the_same_values_for_every_draw(name):
 @pytest.mark.parametrize("name", METRICS)
 def test_fewer_ranks_give_the_same_values_for_every_swap(name):
     """Models whose medians are far apart, swapped triple by triple."""
-    first, second = estimators_medians(name, runs=1)
+    first, second = median_estimators(name, runs=1)
     (p,) = permutation_tests([estimator_family([first, second])], [[(0, 1)]], permutations=300)
     # The signs of the first chunk, drawn as the test draws them.
     signs = flipped(300, 700, np.random.default_rng([0, 0]))

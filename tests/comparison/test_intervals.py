@@ -151,10 +151,10 @@ def test_fixed_seeds_would_be_too_sure_about_the_method():
     assert np.mean(held) < 0.5
 
 
-MANY_INTERVAL = IntervalEvidence(queries=1000, clusters=500, varying=300)
+MANY_CLUSTERS = IntervalEvidence(queries=1000, clusters=500, varying=300)
 
 
-def interval(estimate, error, values, errors, *, level=0.95, limits=(-math.inf, math.inf), evidence=MANY_INTERVAL):
+def interval(estimate, error, values, errors, *, level=0.95, limits=(-math.inf, math.inf), evidence=MANY_CLUSTERS):
     return bootstrap_interval(
         estimate, error, (np.asarray(values), errors), level=level, limits=limits, evidence=evidence
     )
@@ -236,7 +236,7 @@ def test_replicates_without_a_value_are_left_out_and_said():
 
 
 @pytest.mark.parametrize("estimate", [math.nan, math.inf])
-def test_no_finite_value_has_no_interval_of_interval(estimate):
+def test_a_value_that_is_not_finite_has_no_interval(estimate):
     found = interval(estimate, None, [1.0, 2.0], None)
     assert math.isnan(found.low)
     assert not found.trusted

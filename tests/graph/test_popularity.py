@@ -96,9 +96,7 @@ def test_popularity_published_with_the_ranks(data: Path) -> None:
     np.testing.assert_allclose(popularity.entity(given_entity), [r[4] for r in records], rtol=1e-12)
 
 
-triples_train_counts = st.lists(
-    st.tuples(st.integers(0, 5), st.integers(0, 2), st.integers(0, 5)), min_size=1, max_size=40
-)
+training_triples = st.lists(st.tuples(st.integers(0, 5), st.integers(0, 2), st.integers(0, 5)), min_size=1, max_size=40)
 
 
 def _pairs(rows: list[tuple[int, int, int]]) -> Counter[tuple[int, int]]:
@@ -108,7 +106,7 @@ def _pairs(rows: list[tuple[int, int, int]]) -> Counter[tuple[int, int]]:
 
 
 @settings(max_examples=50)
-@given(triples_train_counts)
+@given(training_triples)
 def test_counts_are_those_of_a_counter(rows: list[tuple[int, int, int]]) -> None:
     counts = TrainCounts.from_triples(np.array(rows, dtype=np.int32), ENTITIES, RELATIONS)
     found = {divmod(k, RELATIONS): n for k, n in zip(counts.pair_keys.tolist(), counts.pair_counts, strict=True)}
@@ -120,7 +118,7 @@ def test_counts_are_those_of_a_counter(rows: list[tuple[int, int, int]]) -> None
 
 
 @settings(max_examples=30)
-@given(triples_train_counts)
+@given(training_triples)
 def test_given_pairs_are_sorted_and_partial(rows: list[tuple[int, int, int]]) -> None:
     train = np.array(rows)
     whole = TrainCounts.from_triples(train, ENTITIES, RELATIONS)

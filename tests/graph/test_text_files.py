@@ -178,7 +178,7 @@ def test_long_files_have_one_dictionary(tmp_path: Path, monkeypatch: pytest.Monk
         ("x.txt.gz", gzip.compress(b"a\tb\n", mtime=0), "x.txt.gz, line 1: 'b' is not an id"),
     ],
 )
-def test_what_is_wrong_is_said_of_text(tmp_path: Path, name: str, content: bytes, complaint: str) -> None:
+def test_what_is_wrong_in_a_text_file_is_said(tmp_path: Path, name: str, content: bytes, complaint: str) -> None:
     (tmp_path / name).write_bytes(content)
     problems: list[str] = []
     assert read_text(tmp_path / name, NUMBERED, None, problems) is None

@@ -126,7 +126,7 @@ def test_usual_gaps_are_read_fast(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert load_graph(tmp_path).triples().tolist() == [[0, 0, 0]]
 
 
-def test_real_graphs_keep_their_hash_of_openke(data: Path, tmp_path: Path) -> None:
+def test_real_graphs_keep_their_hash_as_openke(data: Path, tmp_path: Path) -> None:
     graph = load_graph(data / "graphs" / "umls")
     for split, triples in graph.splits.items():
         rows = "".join(f"{h} {t} {r}\n" for h, r, t in triples.tolist())
@@ -137,7 +137,7 @@ def test_real_graphs_keep_their_hash_of_openke(data: Path, tmp_path: Path) -> No
     assert load_graph(tmp_path).content_hash == graph.content_hash
 
 
-def test_everything_wrong_in_all_files_is_reported_of_openke(tmp_path: Path) -> None:
+def test_everything_wrong_in_all_openke_files_is_reported(tmp_path: Path) -> None:
     _write_openke(
         tmp_path,
         train="3\n0 1 0\n0 2 0\n0 1\n",

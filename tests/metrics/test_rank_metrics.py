@@ -114,13 +114,13 @@ def test_a_sure_hit_has_no_adjusted_value():
     assert all(math.isnan(value) for value in found.values())
 
 
-RANKS_PLAIN = with_columns(
+FEW_RANKS = with_columns(
     random_ranks(4), rank=[1.0, 2.5, 4.0, 10.0], ties=[0, 1, 0, 0], candidates=[10] * 4, weight=[1.0, 2.0, 1.0, 4.0]
 )
 
 
 def value(name, **options):
-    return next(iter(evaluate(RANKS_PLAIN, [name], **options).values()))
+    return next(iter(evaluate(FEW_RANKS, [name], **options).values()))
 
 
 @pytest.mark.parametrize(
@@ -145,7 +145,7 @@ def value(name, **options):
         ("MADRank", 1.5),
     ],
 )
-def test_by_hand_of_plain(name, wanted):
+def test_mean_ranks_and_hits_by_hand(name, wanted):
     assert value(name) == pytest.approx(wanted, rel=1e-14)
 
 

@@ -252,12 +252,12 @@ def test_two_seeds_are_two_models(kind: str) -> None:
     assert model.entity.dtype == torch.float32
 
 
-SIZES_ONE_RUN = Sizes(entities=4, relations=2)
+SMALL_SIZES = Sizes(entities=4, relations=2)
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_one_run_is_a_view(kind: str) -> None:
-    model = scattered(kind, SIZES_ONE_RUN, runs=3)
+    model = scattered(kind, SMALL_SIZES, runs=3)
     alone = model.one_run(1)
     assert alone.state_dict().keys() == model.state_dict().keys()
     for name, own in alone.state_dict().items():
@@ -269,7 +269,7 @@ def test_one_run_is_a_view(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_one_run_answers_as_the_stack_does(kind: str) -> None:
-    model = scattered(kind, SIZES_ONE_RUN, runs=2)
+    model = scattered(kind, SMALL_SIZES, runs=2)
     given, relation = np.array([0, 3, 3]), np.array([1, 0, 1])
     ids = (torch.from_numpy(values).expand(2, -1) for values in (given, relation))
     stack = model.encode("head", *ids)
@@ -281,7 +281,7 @@ def test_one_run_answers_as_the_stack_does(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_one_run_leaves_the_stack_in_training(kind: str) -> None:
-    model = scattered(kind, SIZES_ONE_RUN, runs=2).train()
+    model = scattered(kind, SMALL_SIZES, runs=2).train()
     alone = model.one_run(0)
     assert not any(part.training for part in alone.modules())
     assert all(part.training for part in model.modules())
@@ -289,7 +289,7 @@ def test_one_run_leaves_the_stack_in_training(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_candidates_are_no_part_of_a_gradient(kind: str) -> None:
-    model = scattered(kind, SIZES_ONE_RUN)
+    model = scattered(kind, SMALL_SIZES)
     assert torch.equal(model.candidates("tail"), model.entity[0])
     assert not model.candidates("tail").requires_grad
 

@@ -352,7 +352,7 @@ def test_similarities_are_what_the_header_says(tmp_path: Path) -> None:
 SIZES = FileSizes(entities=5, relations=2, triples=3)
 
 
-def _problems_fit(header: dict[str, Any], sizes: FileSizes = SIZES, **shapes: tuple[int, ...]) -> list[str]:
+def _size_problems(header: dict[str, Any], sizes: FileSizes = SIZES, **shapes: tuple[int, ...]) -> list[str]:
     parsed = parse_header(json.dumps(header), [])
     assert parsed is not None
     arrays: Shapes = {name: (shape, "int64" if name == "triples" else "float32") for name, shape in shapes.items()}
@@ -377,8 +377,8 @@ DISTANCE = {"similarity": "group_norm", "group_size": 3}
     ],
 )
 def test_arrays_that_fit(header: dict[str, Any], shapes: dict[str, tuple[int, ...]]) -> None:
-    assert _problems_fit(header, **shapes) == []
-    assert _problems_fit(header, FileSizes(), **shapes) == []
+    assert _size_problems(header, **shapes) == []
+    assert _size_problems(header, FileSizes(), **shapes) == []
 
 
 @pytest.mark.parametrize(
@@ -462,7 +462,7 @@ def test_arrays_that_fit(header: dict[str, Any], shapes: dict[str, tuple[int, ..
     ],
 )
 def test_arrays_that_do_not_fit(header: dict[str, Any], shapes: dict[str, Any], expected: list[str]) -> None:
-    assert _problems_fit(header, **shapes) == expected
+    assert _size_problems(header, **shapes) == expected
 
 
 @given(st.permutations(["a", "b", "", "ä", "3"]))

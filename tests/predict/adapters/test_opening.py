@@ -155,9 +155,9 @@ def test_vectors_are_seen_before_scores() -> None:
     assert found.rank.tolist() == rank(embedding, GRAPH).rank.tolist()
 
 
-GRAPH_OPEN = KnowledgeGraph.from_triples(train=[[0, 0, 1]], test=[[1, 0, 2], [2, 1, 0]], name="tiny")
+SMALL_GRAPH = KnowledgeGraph.from_triples(train=[[0, 0, 1]], test=[[1, 0, 2], [2, 1, 0]], name="tiny")
 
-OPENING = Opening(GRAPH_OPEN, RankedTriples.build(GRAPH_OPEN))
+OPENING = Opening(SMALL_GRAPH, RankedTriples.build(SMALL_GRAPH))
 
 EYE, ONES = np.eye(3, dtype=np.float32), np.ones((2, 3), dtype=np.float32)
 
@@ -240,7 +240,7 @@ def test_baselines_go_by_name(name: str, tmp_path: Path, monkeypatch: pytest.Mon
 
 
 def test_the_seed_is_that_of_the_random_baseline() -> None:
-    scorer = open_model("random", Opening(GRAPH_OPEN, OPENING.ranked, seed=5)).scorer
+    scorer = open_model("random", Opening(SMALL_GRAPH, OPENING.ranked, seed=5)).scorer
     assert isinstance(scorer, RandomScores)
     assert scorer.seed == 5
 
@@ -248,7 +248,7 @@ def test_the_seed_is_that_of_the_random_baseline() -> None:
 def test_what_lists_leave_out_is_passed_on(tmp_path: Path) -> None:
     path = _lists(tmp_path / "mine.jsonl")
     for how in Unlisted:
-        model = open_model(path, Opening(GRAPH_OPEN, OPENING.ranked, unlisted=how))
+        model = open_model(path, Opening(SMALL_GRAPH, OPENING.ranked, unlisted=how))
         assert isinstance(model.scorer, TopKLists)
         assert model.scorer.unlisted is how
         assert model.settings["unlisted"] == str(how)

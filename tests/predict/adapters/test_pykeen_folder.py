@@ -160,7 +160,7 @@ def result():
 
 
 @pytest.fixture
-def folder_saved(result, tmp_path):
+def saved_folder(result, tmp_path):
     """What PyKEEN saves."""
     result.save_to_directory(tmp_path / "saved")
     return tmp_path / "saved"
@@ -181,8 +181,8 @@ def same_vectors(scorer, model):
     )
 
 
-def test_a_pickled_model_is_refused_and_the_safe_way_named(folder_saved):
-    error = refusal(folder_saved)
+def test_a_pickled_model_is_refused_and_the_safe_way_named(saved_folder):
+    error = refusal(saved_folder)
     assert "trained_model.pkl is a pickle" in error.problems[0]
     assert "save_for_ranking(result.model, result.training, FOLDER)" in error.remedy
     assert "trust_pickle=True" in error.remedy
@@ -206,25 +206,25 @@ def test_nothing_of_a_pickle_runs_unless_it_is_trusted(tmp_path):
     assert not (tmp_path / "sprung").exists()
 
 
-def test_a_trusted_pickle(folder_saved, result):
-    name, scorer, metadata = open_pykeen(folder_saved, GRAPH, trust_pickle=True)
+def test_a_trusted_pickle(saved_folder, result):
+    name, scorer, metadata = open_pykeen(saved_folder, GRAPH, trust_pickle=True)
     assert name == "ComplEx"
     assert same_vectors(scorer, result.model)
     assert metadata["parameters"] == result.model.num_parameters
     assert json.loads(json.dumps(metadata)) == metadata
 
 
-def test_the_safe_way_into_the_same_folder(folder_saved, result):
-    save_for_ranking(result.model, result.training, folder_saved)
-    name, scorer, metadata = open_pykeen(folder_saved, GRAPH)
+def test_the_safe_way_into_the_same_folder(saved_folder, result):
+    save_for_ranking(result.model, result.training, saved_folder)
+    name, scorer, metadata = open_pykeen(saved_folder, GRAPH)
     assert (name, metadata["model_kwargs"]) == ("ComplEx", {"embedding_dim": 4})
     assert same_vectors(scorer, result.model)
 
 
-def test_weights_come_before_the_pickle_even_if_it_is_trusted(folder_saved, result):
-    save_for_ranking(result.model, None, folder_saved)
-    (folder_saved / "trained_model.pkl").write_bytes(b"not a pickle at all")
-    assert same_vectors(open_pykeen(folder_saved, GRAPH, trust_pickle=True)[1], result.model)
+def test_weights_come_before_the_pickle_even_if_it_is_trusted(saved_folder, result):
+    save_for_ranking(result.model, None, saved_folder)
+    (saved_folder / "trained_model.pkl").write_bytes(b"not a pickle at all")
+    assert same_vectors(open_pykeen(saved_folder, GRAPH, trust_pickle=True)[1], result.model)
 
 
 @pytest.mark.parametrize("name", ["model_state.pt", "state_dict.pt"])
@@ -243,10 +243,10 @@ def test_weights_without_settings(tmp_path, result):
     assert '"model": "ComplEx"' in error.remedy
 
 
-def test_several_weights(folder_saved, result):
-    save_for_ranking(result.model, None, folder_saved)
-    torch.save(result.model.state_dict(), folder_saved / "state_dict.pt")
-    assert refusal(folder_saved).problems == ["weights in model_state.pt, state_dict.pt"]
+def test_several_weights(saved_folder, result):
+    save_for_ranking(result.model, None, saved_folder)
+    torch.save(result.model.state_dict(), saved_folder / "state_dict.pt")
+    assert refusal(saved_folder).problems == ["weights in model_state.pt, state_dict.pt"]
 
 
 @pytest.mark.parametrize("made", [False, True], ids=["no folder", "empty"])
@@ -259,40 +259,40 @@ def test_no_model(tmp_path, made):
     assert not is_saved_pykeen(place)
 
 
-def test_what_looks_like_a_saved_model(folder_saved):
-    assert is_saved_pykeen(folder_saved)
-    assert not is_saved_pykeen(folder_saved / "training_triples")
+def test_what_looks_like_a_saved_model(saved_folder):
+    assert is_saved_pykeen(saved_folder)
+    assert not is_saved_pykeen(saved_folder / "training_triples")
 
 
 @pytest.mark.parametrize("kept", [0, 100, -100])
-def test_a_trusted_pickle_that_is_truncated(folder_saved, kept):
-    path = folder_saved / "trained_model.pkl"
+def test_a_trusted_pickle_that_is_truncated(saved_folder, kept):
+    path = saved_folder / "trained_model.pkl"
     path.write_bytes(path.read_bytes()[:kept])
-    assert "cannot be loaded" in refusal(folder_saved, trust_pickle=True).title
+    assert "cannot be loaded" in refusal(saved_folder, trust_pickle=True).title
 
 
-def test_a_trusted_pickle_of_something_else(folder_saved):
-    torch.save({"a": 1}, folder_saved / "trained_model.pkl")
-    assert refusal(folder_saved, trust_pickle=True).problems == ["it contains a dict"]
+def test_a_trusted_pickle_of_something_else(saved_folder):
+    torch.save({"a": 1}, saved_folder / "trained_model.pkl")
+    assert refusal(saved_folder, trust_pickle=True).problems == ["it contains a dict"]
 
 
-def test_another_graph(folder_saved, result):
-    save_for_ranking(result.model, result.training, folder_saved)
+def test_another_graph(saved_folder, result):
+    save_for_ranking(result.model, result.training, saved_folder)
     other = KnowledgeGraph.from_triples(
         train=[[0, 0, 1], [1, 1, 2]], entity_labels=["a", "b", "d"], relation_labels=["likes", "knows"]
     )
     with pytest.raises(DataError, match="do not fit") as caught:
-        open_pykeen(folder_saved, other)
+        open_pykeen(saved_folder, other)
     assert caught.value.problems == [
         "1 entities that only the graph has: 'd'",
         "1 entities that only the model has: 'c'",
     ]
 
 
-def test_a_library_that_is_not_installed(folder_saved, monkeypatch):
+def test_a_library_that_is_not_installed(saved_folder, monkeypatch):
     monkeypatch.setattr(pykeen_folder, "find_spec", lambda name: None)
     with pytest.raises(UsageError) as caught:
-        open_pykeen(folder_saved, GRAPH)
+        open_pykeen(saved_folder, GRAPH)
     assert caught.value.remedy == "pip install 'kgprobe[pykeen]'"
 
 

@@ -198,14 +198,14 @@ UNIT = 2.0**-24
 
 
 @pytest.fixture(params=[False, True], ids=["", "inverse"])
-def inverse_forms(request):
+def with_inverse(request):
     return request.param
 
 
 @pytest.fixture(params=CASES)
-def model_forms(request, make, inverse_forms):
+def form_model(request, make, with_inverse):
     name, settings, _ = CASES[request.param]
-    return make(name, inverse=inverse_forms, **settings)
+    return make(name, inverse=with_inverse, **settings)
 
 
 def every_query(model):
@@ -233,19 +233,19 @@ def compared(similarity, queries, candidates):
 
 
 @pytest.mark.parametrize("side", ["head", "tail"])
-def test_vectors_score_as_the_model_does(model_forms, side):
-    given, relation = every_query(model_forms)
-    scorer = scorer_of(model_forms)
+def test_vectors_score_as_the_model_does(form_model, side):
+    given, relation = every_query(form_model)
+    scorer = scorer_of(form_model)
     assert isinstance(scorer, PykeenEmbeddings)
     queries, candidates = scorer.encode_queries(side, given, relation), scorer.candidates(side)
     assert queries.dtype == candidates.dtype == np.float32
     found, size = compared(scorer.similarity, queries, candidates)
-    wanted = exact_scores(model_forms, side, given, relation)
+    wanted = exact_scores(form_model, side, given, relation)
     assert np.all(np.abs(found - wanted) <= 2 * UNIT * size)
     # The same queries in PyKEEN's own float32: another oracle, with more noise.
     own = torch.tensor(np.stack([given, relation] if side == "tail" else [relation, given], axis=1))
     with torch.no_grad():
-        noisy = (model_forms.predict_t(own) if side == "tail" else model_forms.predict_h(own)).numpy()
+        noisy = (form_model.predict_t(own) if side == "tail" else form_model.predict_h(own)).numpy()
     np.testing.assert_allclose(found, noisy, rtol=2e-5, atol=2e-5 * np.abs(wanted).max())
 
 
@@ -256,9 +256,9 @@ def test_similarity(case, make):
 
 
 @pytest.mark.parametrize("side", ["head", "tail"])
-def test_a_query_does_not_depend_on_its_batch(model_forms, side):
-    scorer = scorer_of(model_forms)
-    given, relation = every_query(model_forms)
+def test_a_query_does_not_depend_on_its_batch(form_model, side):
+    scorer = scorer_of(form_model)
+    given, relation = every_query(form_model)
     whole = scorer.encode_queries(side, given, relation)
     for size in (1, 7):
         parts = [

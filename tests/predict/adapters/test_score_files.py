@@ -227,7 +227,7 @@ def test_nan_is_like_nan() -> None:
     assert problems == []
 
 
-def test_a_side_that_is_not_there_of_query_rows() -> None:
+def test_rows_of_a_side_that_is_not_there() -> None:
     with pytest.raises(DataError, match=r"m\.npz: no rows for queries of the head side") as caught:
         _rows(np.zeros((5, 2)), "tail", []).find("head", np.array([1]), np.array([0]))
     assert caught.value.problems == ["there are rows for the tail side"]

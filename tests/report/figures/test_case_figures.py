@@ -78,9 +78,9 @@ def test_a_study_without_cases_can_be_drawn() -> None:
     assert len(ranks.texts) == 4
 
 
-GRAPH_CASES = small_graph()
+CASE_GRAPH = small_graph()
 
-LINEUP = small_lineup(graph=GRAPH_CASES)
+LINEUP = small_lineup(graph=CASE_GRAPH)
 
 
 def _weights(ranks: Ranks) -> np.ndarray:
@@ -119,7 +119,7 @@ def test_relations_of_one_name_are_added_up() -> None:
 
 @pytest.mark.parametrize("count", [1, 3])
 def test_cases_are_the_largest_ratios_either_way(count: int) -> None:
-    study = case_study(LINEUP, GRAPH_CASES, "one", "other", count=count)
+    study = case_study(LINEUP, CASE_GRAPH, "one", "other", count=count)
     rank = {model: np.median([run.rank for run in LINEUP.runs[model]], axis=0) for model in ("one", "other")}
     group, share = popularity_groups(LINEUP.first)
     for code, found in enumerate(study.groups):
@@ -154,7 +154,7 @@ def test_a_case_names_its_query() -> None:
 
 
 def test_models_that_agree_have_no_case() -> None:
-    study = case_study(LINEUP, GRAPH_CASES, "one", "one")
+    study = case_study(LINEUP, CASE_GRAPH, "one", "one")
     assert [found.cases for found in study.groups] == [()] * 4
 
 
