@@ -1,11 +1,9 @@
-"""Columns and metadata of a rank table, and validation that lists every problem."""
+"""Columns of a rank table, and validation that lists every problem."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, dataclass, field
-from importlib.metadata import PackageNotFoundError, version
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -46,65 +44,6 @@ OPTIONAL: dict[str, pa.DataType] = {
 
 COLUMNS = REQUIRED | OPTIONAL
 POPULARITY = ("entity_popularity", "relation_popularity")
-SCHEMA_VERSION = 1
-_METADATA_KEY = b"kgprobe"
-
-
-def package_version() -> str:
-    """The version of kgprobe."""
-    try:
-        return version("kgprobe")
-    except PackageNotFoundError:  # run from a source tree
-        return "0+source"
-
-
-@dataclass(frozen=True)
-class RanksInfo:
-    """Metadata of a rank table, stored in the Parquet file.
-
-    Attributes:
-        filtered: The splits whose known triples were filtered.
-
-    Example:
-        >>> RanksInfo.from_metadata(RanksInfo(model="RotatE", graph="umls").to_metadata()).model
-        'RotatE'
-    """
-
-    model: str | None = None
-    graph: str | None = None
-    graph_hash: str | None = None
-    split: str | None = None
-    filtered: tuple[str, ...] | None = None
-    filter_hash: str | None = None
-    settings: dict[str, Any] = field(default_factory=dict)
-    schema: int = SCHEMA_VERSION
-    kgprobe: str = field(default_factory=package_version)
-
-    def to_metadata(self) -> dict[bytes, bytes]:
-        return {_METADATA_KEY: json.dumps(asdict(self), sort_keys=True).encode()}
-
-    @classmethod
-    def from_metadata(cls, metadata: dict[bytes, bytes] | None) -> RanksInfo:
-        """Read the metadata of a Parquet file; all fields are None if it has none."""
-        if not metadata or _METADATA_KEY not in metadata:
-            return cls(kgprobe="")
-        try:
-            entry = json.loads(metadata[_METADATA_KEY])
-            schema = int(entry["schema"])
-            known = {key: entry[key] for key in cls.__dataclass_fields__ if key in entry}
-        except (ValueError, KeyError, TypeError):
-            raise DataError(
-                "the kgprobe metadata of this file cannot be read", ["it is not the JSON that kgprobe writes"]
-            ) from None
-        if schema > SCHEMA_VERSION:
-            raise DataError(
-                "this file was written by a newer kgprobe",
-                [f"its rank table has schema {schema}, this version reads up to {SCHEMA_VERSION}"],
-                "upgrade kgprobe",
-            )
-        if known.get("filtered") is not None:
-            known["filtered"] = tuple(known["filtered"])
-        return cls(**known)
 
 
 def table_of(values: Mapping[str, Any], labels: Mapping[str, Any]) -> pa.Table:

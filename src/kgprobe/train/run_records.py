@@ -17,7 +17,7 @@ import torch
 from kgprobe.errors import DataError
 from kgprobe.files import replacing
 from kgprobe.graph import KnowledgeGraph
-from kgprobe.ranks.schema import package_version
+from kgprobe.ranks.metadata import package_version
 from kgprobe.train.checkpoints import Metadata
 
 GRAPH = "graph"

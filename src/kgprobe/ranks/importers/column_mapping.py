@@ -21,6 +21,7 @@ from kgprobe.ranks.importers.drafts import (
     is_text,
     read_numbers,
 )
+from kgprobe.ranks.metadata import Basis, CandidatesInfo
 from kgprobe.ranks.schema import COLUMNS, SIDE_NAMES
 
 if TYPE_CHECKING:
@@ -316,13 +317,15 @@ def read_candidates(draft: Draft, columns: Columns, triples: Columns, side: pa.A
         if source in draft.malformed:
             draft.malformed.add("candidates")
         draft.columns["candidates"] = numbers if source == "candidates" else pc.subtract(size, numbers)
-        draft.candidates = "as in the file" if source == "candidates" else "entities minus filtered"
+        counted = "as in the file" if source == "candidates" else "entities minus filtered"
+        draft.candidates = CandidatesInfo(Basis.recorded, counted=counted)
     elif options.raw and size is not None:
         draft.columns["candidates"] = pa.array(np.full(draft.rows, size))
-        draft.candidates, draft.filtered = "all entities (raw)", ()
+        draft.candidates, draft.filtered = CandidatesInfo(Basis.assumed, counted="all entities (raw)"), ()
     elif not options.raw and not source and graph is not None and graph.has_train:
         draft.columns["candidates"] = _remaining(draft, triples, side, graph)
-        draft.candidates = f"entities minus known answers of {', '.join(graph.splits)}"
+        counted = f"entities minus known answers of {', '.join(graph.splits)}"
+        draft.candidates = CandidatesInfo(Basis.assumed, counted=counted)
         draft.filtered = tuple(graph.splits)
     elif source or options.raw:
         what = "the number of filtered entities is known" if source else "`raw=True` means unfiltered"

@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from kgprobe.arrays import find
 from kgprobe.graph.text_files import UNREADABLE, disguise, open_bytes
 from kgprobe.ranks.importers.drafts import Draft, ImportOptions
+from kgprobe.ranks.metadata import Basis, CandidatesInfo
 
 _TRIPLES = pa.list_(pa.int64(), 3)
 
@@ -37,7 +38,7 @@ def read_probe_json(draft: Draft, options: ImportOptions) -> None:
     that entry is absent, which is noted.
     """
     entries = _load(draft.path, draft.problems)
-    draft.candidates = "entities minus filtered"
+    draft.candidates = CandidatesInfo(Basis.recorded, counted="entities minus filtered")
     draft.popularity = None if options.graph else "entry of the other side"
     if entries is None:
         return
