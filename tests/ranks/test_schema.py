@@ -38,7 +38,7 @@ def test_columns_get_their_types_and_their_order_and_labels_stay() -> None:
         kind=["easy"],
         head=pa.array([1], pa.int32()),
         relation=pa.array([7]).dictionary_encode(),
-        tail=pa.array(["2"]),
+        tail=pa.array([2.0]),
         rank=pa.array([3], pa.float32()),
         candidates=pa.array([9.0]),
         seed=pa.array([4], pa.uint8()),
@@ -68,7 +68,7 @@ def test_everything_that_is_wrong_with_the_columns_is_said_at_once() -> None:
         "column 'rank' holds list<item",
         "column 'candidates' holds double",
     ]
-    assert "the columns found are: candidates, rank, tail, relation, head, relation" in caught.value.remedy
+    assert "the columns found are: candidates, rank, tail, relation, head;" in caught.value.remedy
 
 
 def test_more_sides_than_can_be_counted_are_refused_as_sides() -> None:

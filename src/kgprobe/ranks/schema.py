@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -88,12 +89,13 @@ def conform(table: pa.Table) -> pa.Table:
           - column 'candidates' is missing
         Remedy: the columns found are: rank; rename them, or use import_ranks ('kgprobe import')
     """
-    problems = [f"column '{name}' is missing" for name in REQUIRED if name not in table.column_names]
-    twice = [name for name in dict.fromkeys(table.column_names) if table.column_names.count(name) > 1]
+    names = Counter(table.column_names)
+    problems = [f"column '{name}' is missing" for name in REQUIRED if name not in names]
+    twice = [name for name, often in names.items() if often > 1]
     problems += [f"column '{name}' occurs twice" for name in twice]
     columns: dict[str, pa.ChunkedArray] = {}
-    for name in [*COLUMNS, *(n for n in table.column_names if n not in COLUMNS)]:
-        if name not in table.column_names or name in twice:
+    for name in [*COLUMNS, *(n for n in names if n not in COLUMNS)]:
+        if names[name] != 1:
             continue
         column, kind = table.column(name), COLUMNS.get(name)
         try:
@@ -103,20 +105,23 @@ def conform(table: pa.Table) -> pa.Table:
             reason = str(error).split("\n")[0]
             problems.append(f"column '{name}' holds {column.type}, expected {expected}: {reason}")
     if problems:
-        names = ", ".join(map(str, table.column_names)) or "none"
         raise DataError(
             "this is not a rank table",
             problems,
-            f"the columns found are: {names}; rename them, or use import_ranks ('kgprobe import')",
+            f"the columns found are: {', '.join(names) or 'none'}; rename them, or use import_ranks ('kgprobe import')",
         )
     return pa.table(columns)
 
 
 def _cast(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
+    if pa.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
     if kind != SIDES:
-        if pa.types.is_dictionary(column.type):
-            column = column.cast(column.type.value_type)
+        if not (pa.types.is_integer(column.type) or pa.types.is_floating(column.type) or pa.types.is_null(column.type)):
+            raise pa.ArrowInvalid("these are no numbers")
         return column.cast(kind)
+    if str(column.type) not in ("string", "large_string", "string_view", "null"):
+        raise pa.ArrowInvalid("this is no text")
     encoded = column.cast(pa.string()).dictionary_encode()
     distinct = len(encoded.chunk(0).dictionary) if encoded.num_chunks else 0
     if distinct > _MOST_SIDES:  # more than the index type can hold

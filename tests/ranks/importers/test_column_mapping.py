@@ -342,7 +342,10 @@ def test_unreadable_columns_make_the_rank_unreadable() -> None:
 def test_ties_that_are_not_whole_are_refused() -> None:
     found, draft = _ranks_of(optimistic=[1.0, 1.0, 1.0], pessimistic=[2.5, 2.0, np.inf])
     assert found["ties"] == [None, 1, None]
-    assert draft.problems == ["optimistic and pessimistic give a fractional number of ties: 2 rows (rows 1, 3)"]
+    assert draft.problems == [
+        "optimistic and pessimistic give a fractional number of ties: 1 row (row 1)",
+        "optimistic and pessimistic give more ties than any graph has entities: 1 row (row 3)",
+    ]
 
 
 def test_ties_need_not_be_recorded_in_every_row() -> None:

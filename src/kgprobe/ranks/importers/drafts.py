@@ -145,6 +145,12 @@ def is_text(column: pa.Array) -> bool:
     return str(column.type) in ("string", "large_string", "string_view")
 
 
+def is_number(column: pa.Array) -> bool:
+    """Whether a column holds numbers, or nothing."""
+    kind = column.type
+    return pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_null(kind)
+
+
 def flags(column: pa.Array) -> Flags:
     """A boolean column as a NumPy array."""
     return np.asarray(column.to_numpy(zero_copy_only=False), dtype=bool)
@@ -178,23 +184,29 @@ def read_numbers(draft: Draft, name: str, column: pa.Array, *, whole: bool, null
     kind = pa.int64() if whole else pa.float64()
     if is_text(column):
         column = blank_to_null(column, *_BLANK, *(_NAN if nullable else ()))
-    elif not (pa.types.is_integer(column.type) or pa.types.is_floating(column.type)):
-        if not pa.types.is_null(column.type):
-            draft.problems.append(f"{name} holds {column.type}, expected numbers")
-            draft.malformed.add(name)
+    elif not is_number(column):
+        draft.problems.append(f"{name} holds {column.type}, expected numbers")
+        draft.malformed.add(name)
         return pa.nulls(len(column), kind)
     if nullable and pa.types.is_floating(column.type):
         column = pc.if_else(pc.is_nan(column), pa.scalar(None, column.type), column)
     try:
-        return _cast(column, whole)
+        if not _has_hexadecimal(column):
+            return _cast(column, whole)
     except pa.ArrowInvalid:
-        numbers = _readable(column, whole)
+        pass  # the values that are no numbers are named
+    numbers = _readable(column, whole)
     wrong = numbers.is_null()
-    example = column.filter(wrong).drop_null()[0].as_py()
+    example = next(iter(column.filter(wrong).drop_null()[:1].to_pylist()), None)
     if nullable:  # else empty values count too: they are not reported as missing a second time
         wrong = pc.and_(wrong, column.is_valid())
     draft.refuse(f"{name} is not a {'whole ' * whole}number, for example {example!r}", wrong, name)
     return numbers
+
+
+def _has_hexadecimal(column: pa.Array) -> bool:
+    """Whether any text has an x: Arrow reads "0x10" as 16."""
+    return is_text(column) and bool(pc.any(pc.match_substring(column, "x", ignore_case=True)).as_py())
 
 
 def _cast(column: pa.Array, whole: bool) -> pa.Array:
