@@ -161,7 +161,7 @@ class RanksInfo:
         except (ValueError, RecursionError):
             raise _unreadable(["it is not the JSON that kgprobe writes"]) from None
         problems: list[str] = []
-        info = _of_json(cls, _migrated(entry) if isinstance(entry, dict) else entry, "the entry", problems)
+        info: RanksInfo = _of_json(cls, _migrated(entry) if isinstance(entry, dict) else entry, "the entry", problems)
         if problems:
             raise _unreadable(problems)
         return replace(info, schema=SCHEMA_VERSION)

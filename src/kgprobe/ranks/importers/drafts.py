@@ -148,7 +148,7 @@ def is_text(column: pa.Array) -> bool:
 def is_number(column: pa.Array) -> bool:
     """Whether a column holds numbers, or nothing."""
     kind = column.type
-    return pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_null(kind)
+    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_null(kind))
 
 
 def flags(column: pa.Array) -> Flags:
