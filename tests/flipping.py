@@ -12,7 +12,7 @@ _ENDS = 2048
 
 
 def flips(content: bytes, number: int, seed: int) -> Iterator[bytes]:
-    """Copies with one wrong bit: half of them anywhere, half of them near the ends, where a format keeps its structure."""
+    """Copies with one wrong bit: half of them anywhere, half near the ends, where a format keeps its structure."""
     rng = np.random.default_rng(seed)
     near = np.r_[: min(_ENDS, len(content)), max(0, len(content) - _ENDS) : len(content)]
     for turn in range(number):
