@@ -38,6 +38,7 @@ Columns = Mapping[str, pa.Array]
 Judge = Callable[[int, list[str]], str | None]
 """Returns the problem of the line with this number and these fields, or None."""
 
+_LISTED = 100_000
 _BLOCK = 1 << 20
 _WHITE_LINE = re.compile(rb"([\r\n])[ \t]+(?=[\r\n])")
 _MAGIC = {b"\x1f\x8b": "a gzip file", b"PAR1": "a Parquet file", b"PK\x03\x04": "a zip file"}
@@ -323,17 +324,21 @@ class Complaints:
     file: str
     shown: list[str] = field(default_factory=list)
     more: list[int] = field(default_factory=list)
+    unlisted: int = 0
 
     def add(self, number: int, problem: str, text: str) -> None:
         if len(self.shown) < SHOWN:
             short = text if len(text) <= 60 else text[:57] + "..."
             self.shown.append(f"{self.file}, line {number}: {problem}: {short!r}")
-        else:
+        elif len(self.more) < _LISTED:
             self.more.append(number)
+        else:
+            self.unlisted += 1
 
     def lines(self) -> list[str]:
         """All complaints, one line each."""
-        more = f"{self.file}: {len(self.more):,} more bad lines: {spans(self.more)}"
+        rest = f", and {self.unlisted:,} after them" if self.unlisted else ""
+        more = f"{self.file}: {len(self.more) + self.unlisted:,} more bad lines: {spans(self.more)}{rest}"
         return [*self.shown, more] if self.more else self.shown
 
 
