@@ -163,7 +163,7 @@ def _folder(path: Path) -> None:
 
 DAMAGE: list[tuple[Callable[[Path], Any], str]] = [
     (Path.unlink, "no such file"),
-    (_folder, "this is a folder, not a rank file"),
+    (_folder, "this is a folder, not a Parquet file"),
     (lambda path: path.write_bytes(b""), "the file is empty"),
     (_text, "this is not a Parquet file"),
     (lambda path: path.write_bytes(b"PAR"), "this is not a Parquet file"),

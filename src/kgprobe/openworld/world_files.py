@@ -18,6 +18,7 @@ from kgprobe.graph import SPLITS, load_graph, write_graph
 from kgprobe.graph.load import find_reader, places
 from kgprobe.graph.parquet_graph import id_columns, read_parquet
 from kgprobe.openworld.world import OpenWorld
+from kgprobe.parquet_files import write_parquet
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -130,7 +131,6 @@ def write_world(world: OpenWorld, folder: str | os.PathLike[str]) -> None:
         ([[0, 0, 2]], [[0, 0, 3]])
     """
     import pyarrow as pa
-    import pyarrow.parquet as pq
 
     target = Path(folder)
     require_free(target)
@@ -147,9 +147,8 @@ def write_world(world: OpenWorld, folder: str | os.PathLike[str]) -> None:
     for split in SPLITS:
         (target / f"{split}.parquet").unlink(missing_ok=True)
     write_graph(world.graph, target)
-    with replacing(target / MISSING) as temporary:
-        columns = dict(zip(("head", "relation", "tail"), world.missing.T.copy(), strict=True))
-        pq.write_table(pa.table(columns), temporary, compression="zstd")
+    columns = dict(zip(("head", "relation", "tail"), world.missing.T.copy(), strict=True))
+    write_parquet(pa.table(columns), target / MISSING)
 
 
 def require_free(folder: Path) -> None:
