@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import warnings
 import zipfile
 import zlib
@@ -29,6 +30,12 @@ _NPZ_HEADER = "header"
 
 _NPY_HEADERS = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
 _LOCAL_HEADER_BYTES = 30
+
+_LONGEST_END = 22 + 0xFFFF
+"""Bytes of the record at the end of a zip archive, with the longest comment."""
+
+_MANY_MEMBERS = 0xFFFF
+"""What this record says if there are too many members for its field."""
 
 
 def open_arrays(path: str | PathLike[str]) -> ArrayFile:
@@ -143,6 +150,8 @@ def _list_npz(path: Path) -> ArrayFile:
             raise _not_arrays(path, [f"it contains {name}, which is not an array" for name in foreign])
         if repeated := sorted({name for name in names if names.count(name) > 1}):
             raise ValueError(f"several arrays are called {', '.join(repeated)}")
+        if (announced := _announced_members(path)) not in (len(names), _MANY_MEMBERS):
+            raise ValueError(f"the directory of the archive has {len(names)} members, and announces {announced}")
         require_unpackable(sum(member.file_size for member in archive.infolist() if member.compress_type))
         arrays = {array.name: array for array in (_member(path, archive, member) for member in archive.infolist())}
     text = arrays.get(_NPZ_HEADER)
@@ -150,6 +159,15 @@ def _list_npz(path: Path) -> ArrayFile:
         return ArrayFile(path, arrays)
     del arrays[_NPZ_HEADER]
     return ArrayFile(path, arrays, str(text.whole()))
+
+
+def _announced_members(path: Path) -> int:
+    """The number of members in the record at the end of an archive, which the zipfile module does not compare."""
+    with path.open("rb") as file:
+        file.seek(-min(path.stat().st_size, _LONGEST_END), os.SEEK_END)
+        end = file.read()
+    start = end.rfind(b"PK\5\6")
+    return int.from_bytes(end[start + 10 : start + 12], "little")
 
 
 def _member(path: Path, archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> StoredArray:
