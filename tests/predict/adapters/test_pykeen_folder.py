@@ -412,7 +412,7 @@ def test_weights_are_compared_before_the_model_is_built(tmp_path, make):
         ("TransE", {"embedding_dim": 10**400}),
         ("DistMult", {"entity_initializer": {"a": 1}}),
     ],
-    ids=str,
+    ids=["dict", "list", "10^400", "dicts", "TransH", "fraction", "dimension 10^400", "initializer"],
 )
 def test_arguments_of_the_wrong_type(tmp_path, make, model, arguments):
     error = refusal(saved(tmp_path, make, model, model_kwargs={"embedding_dim": 4} | arguments))
