@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 ENTITY, RELATION, BIAS = "entity", "relation", "entity_bias"
 QUERIES: dict[Side, str] = {"tail": "tail_query", "head": "head_query"}
 _SHOWN = 10
+_WIDEST = 80
 
 _REMEDY = (
     "write the file with kgprobe.predict.adapters.embedding_files.write_embeddings, which adds a header; if it has "
@@ -265,7 +266,7 @@ def ids_by_name(what: str, given: Labels, names: Names, problems: list[str]) -> 
 
 
 def _listed(names: Labels, kind: str) -> str:
-    shown = ", ".join(map(repr, names.slice(0, _SHOWN).to_pylist()))
+    shown = ", ".join(repr(name)[:_WIDEST] for name in names.slice(0, _SHOWN).to_pylist())
     more = f" and {len(names) - _SHOWN:,} more" if len(names) > _SHOWN else ""
     return f"{len(names):,} {kind}: {shown}{more}"
 

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 FOLDER = "training_triples"
 _HEADER = ["id", "label"]
+_WIDEST = 80
 
 
 @dataclass(frozen=True)
@@ -111,7 +112,7 @@ def _listed(what: str, labels: Labels, ids: AnyInts) -> list[str]:
     if not len(ids):
         return []
     shown = ", ".join(
-        "one without a name" if name is None else repr(name) for name in labels.take(ids[:SHOWN]).to_pylist()
+        "one without a name" if name is None else repr(name)[:_WIDEST] for name in labels.take(ids[:SHOWN]).to_pylist()
     )
     more = f", and those of the ids {spans(ids[SHOWN:].tolist())}" if len(ids) > SHOWN else ""
     return [f"{len(ids):,} {what}: {shown}{more}"]
