@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
-
 SEEDS = 1 << 32
 """Number of different random generators: seeds that differ by a multiple of it draw the same numbers."""
 

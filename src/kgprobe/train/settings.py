@@ -211,7 +211,7 @@ def _seeds_problems(seeds: tuple[Any, ...]) -> Iterator[str]:
         generators.setdefault(seed % SEEDS, []).append(str(seed))
     for same in generators.values():
         if len(same) > 1:
-            yield f"seeds has {' and '.join(same)}, which draw the same random numbers (they differ by a multiple of {SEEDS})"
+            yield f"seeds has {' and '.join(same)}, which draw the same random numbers: equal modulo {SEEDS}"
 
 
 def _is_seed(value: Any) -> bool:
