@@ -382,7 +382,8 @@ def saved(folder, make, model="TransE", **changes):
     """A sound folder with some of its settings changed."""
     save_for_ranking(make(model, entities=3, relations=2, embedding_dim=4), None, folder)
     path = folder / "kgprobe.json"
-    path.write_text(json.dumps(json.loads(path.read_text(encoding="utf-8")) | changes), encoding="utf-8")
+    content = json.loads(path.read_text(encoding="utf-8")) | changes
+    path.write_text(json.dumps({name: value for name, value in content.items() if name != "sha256"}), encoding="utf-8")
     return folder
 
 
@@ -445,9 +446,11 @@ def test_complex_weights_of_a_real_model(tmp_path, make):
     assert caught.value.problems == [f"{name} holds torch.complex64, expected torch.float32"]
 
 
-def test_flipped_bits_of_weights_are_refused_or_change_nothing(tmp_path, make):
-    folder = saved(tmp_path, make)
-    path = folder / STATE_FILES[0]
+@pytest.mark.parametrize("name", [STATE_FILES[0], "kgprobe.json"])
+def test_flipped_bits_are_refused_or_change_nothing(tmp_path, make, name):
+    folder = tmp_path
+    save_for_ranking(make("TransE", entities=3, relations=2, embedding_dim=4), None, folder)
+    path = folder / name
     sound, expected = path.read_bytes(), scores(open_pykeen(folder, GRAPH)[1], "tail")
     refused = 0
     for bit in np.random.default_rng(0).choice(8 * len(sound), 150, replace=False).tolist():
@@ -471,3 +474,12 @@ def test_weights_that_unpack_beyond_the_limit(tmp_path, make):
     with pytest.raises(DataError) as caught:
         load_weights(make("TransE", embedding_dim=4), path)
     assert "more than the limit" in caught.value.problems[0]
+
+
+def test_settings_that_were_changed_after_they_were_written(tmp_path, make):
+    save_for_ranking(make("TransE", entities=3, relations=2, embedding_dim=4), None, tmp_path)
+    path = tmp_path / "kgprobe.json"
+    text = path.read_text(encoding="utf-8")
+    assert '"scoring_fct_norm": 1' in text
+    path.write_text(text.replace('"scoring_fct_norm": 1', '"scoring_fct_norm": 3'), encoding="utf-8")
+    assert refusal(tmp_path).problems == ["it has changed since it was written; if you edited it, remove 'sha256'"]

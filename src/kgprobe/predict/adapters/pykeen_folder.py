@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from kgprobe.errors import DataError, KgprobeError, UsageError, naming
 from kgprobe.files import replacing
 from kgprobe.graph.knowledge_graph import KnowledgeGraph
+from kgprobe.json_files import write_json
 from kgprobe.predict.adapters.pykeen_names import ModelNames, model_ids, read_names, scorer_for, write_names
 from kgprobe.predict.adapters.pykeen_scorer import Ids, evaluating, is_pykeen, scorer_of
 from kgprobe.predict.adapters.pykeen_settings import SETTINGS_FILE, ModelSettings
@@ -200,8 +201,7 @@ def save_for_ranking(
         _check(model, settings, temporary)
     if isinstance(triples_factory, TriplesFactory):
         write_names(folder, ModelNames.of(triples_factory))
-    with replacing(folder / SETTINGS_FILE) as temporary:
-        temporary.write_text(json.dumps(asdict(settings), indent=2) + "\n", encoding="utf-8")
+    write_json(folder / SETTINGS_FILE, asdict(settings))
 
 
 def _seen(model: Model) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from kgprobe.errors import DataError, nearest
 from kgprobe.graph.text_files import parse_json, read_bounded
+from kgprobe.json_files import HASH, content_hash
 
 if TYPE_CHECKING:
     from pykeen.models import Model
@@ -98,7 +99,10 @@ class ModelSettings:
             raise _bad_settings(path, [problem]) from None
         if not isinstance(content, dict):
             raise _bad_settings(path, ["not a JSON object"])
-        problems = [f"no {name!r}" for name in _NEEDED if name not in content]
+        written = content.pop(HASH, None)  # a file that was written by hand has none
+        changed = written is not None and written != content_hash(content)
+        problems = [f"it has changed since it was written; if you edited it, remove {HASH!r}"] if changed else []
+        problems += [f"no {name!r}" for name in _NEEDED if name not in content]
         problems += [f"unknown setting {name!r}" for name in content if name not in _KINDS]
         problems += [
             f"{name!r} must be {expected}, found {json.dumps(content[name])[:60]}"
