@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from os import PathLike
@@ -65,6 +66,22 @@ def naming(place: str | PathLike[str]) -> Iterator[None]:
         if error.title.startswith(str(place)):
             raise
         raise DataError(f"{place}: {error.title}", error.problems, error.remedy) from None
+
+
+def shown(value: object, most: int = 60) -> str:
+    """A value that a user gave, as text for a message: its Python form, shortened.
+
+    Example:
+        >>> shown("epochs"), shown(10**5000), shown("9" * 1000, most=10)
+        ("'epochs'", 'a whole number of about 5,001 digits', "'999999999... (1,002 characters)")
+    """
+    try:
+        text = repr(value)
+    except (ValueError, RecursionError):  # too many digits for Python to print, or nested too deeply
+        if isinstance(value, int):
+            return f"a whole number of about {int(math.log10(abs(value))) + 1:,} digits"
+        return f"a {type(value).__name__} that is too large to print"
+    return text if len(text) <= most else f"{text[:most]}... ({len(text):,} characters)"
 
 
 def spans(numbers: Sequence[int], most: int = 40) -> str:

@@ -35,6 +35,29 @@ MEASURED_FILES = [
 GRAPH = KnowledgeGraph.from_triples(train=[[0, 0, 1], [1, 0, 2]], name="FB15k_237")
 
 
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"epochs = 3\ngamma = " + b"9" * 5000, "line 2: a number of more than 4,300 digits"),
+        (b"seeds = [1, " + b"9" * 5000 + b"]", "line 1: a number of more than 4,300 digits"),
+        (b"seeds = " + b"[" * 9999, "nested too deeply"),
+        (b"seeds = " + b"[" * 9999 + b"]" * 9999, "nested too deeply"),
+        (b"seeds = " + b"{a=" * 9999 + b"1" + b"}" * 9999, "nested too deeply"),
+        (b"loss = '\xff'", "codec can't decode byte 0xff"),
+        (b"epochs = 5\x00", "line 1"),
+        (b"a = 1\na = 2\n", "line 2"),
+    ],
+    ids=["digits", "digits in a list", "open", "deep", "deep tables", "no UTF-8", "zero byte", "twice"],
+)
+def test_a_file_that_cannot_be_parsed(content: bytes, said: str, tmp_path: Path) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_bytes(content)
+    with pytest.raises(DataError, match=re.escape(f"{path}: not")) as error:
+        read_toml(path)
+    assert said in error.value.problems[0]
+    assert "one setting per line" in error.value.remedy
+
+
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """A folder of settings for RotatE on two graphs."""
@@ -212,6 +235,11 @@ def test_what_is_written_is_read_back_the_same(values: dict[str, object]) -> Non
 
 def test_tables_within_tables() -> None:
     values = {"a": 1, "measured": {"x": 0.1, "by metric": {"PROBE(alpha=1,beta=0)": [0.5, 1e-300]}}, "b": 2}
+    assert tomllib.loads(toml_text(values)) == values
+
+
+def test_tables_within_lists() -> None:
+    values = {"measured": {"runs": [{"seed": 0, "by metric": {"MRR": [0.5]}}, {}]}}
     assert tomllib.loads(toml_text(values)) == values
 
 

@@ -1,3 +1,4 @@
+import math
 import re
 from dataclasses import fields, replace
 from pathlib import Path
@@ -6,6 +7,7 @@ from typing import Any
 import pytest
 
 from kgprobe.errors import UsageError
+from kgprobe.models.random_streams import RandomStreams
 from kgprobe.models.registry import MODELS, model_kind
 from kgprobe.train.setting_sources import from_command_line, from_file, from_values, read_toml
 from kgprobe.train.settings import PLAIN, Settings, read_settings, resolve, settings_page, settings_text
@@ -90,12 +92,73 @@ def test_all_that_is_wrong_is_said_at_once_with_its_place(tmp_path: Path) -> Non
         f"{path}, line 6: select must be a list of one or more metrics, and has 3",
         f"{path}, line 8: there is no setting 'option'; nearest: patience, precision, optimiser",
         "command line: dimension is -1, and must be at least 1",
-        "command line: seeds must be a list of one or more whole numbers from 0 on, and has -2",
+        "command line: seeds must be a list of one or more whole numbers from 0 to 9223372036854775807, and has -2",
         "command line: seeds has 1 more than once",
         "command line: select: 'hits': Hits needs a cut-off. write for example Hits@10",
         "command line: dropout is 2.0, and must be at most 0.95",
     ]
     assert "--dry-run" in caught.value.remedy
+
+
+@pytest.mark.parametrize(
+    "seed", [2**63, 2**64, 10**400, 10**5000, -1, 1.0, True, "x", [1], None], ids=lambda seed: str(type(seed))
+)
+def test_seeds_that_a_rank_file_cannot_hold_are_refused(seed: Any) -> None:
+    for seeds in ([seed], [0, 1, seed]):
+        with pytest.raises(UsageError) as caught:
+            resolve("transe", [from_values("given", {"seeds": seeds})])
+        assert len(caught.value.problems) == 1
+        assert "seeds must be a list of one or more whole numbers from 0 to 9223372036854775807" in str(caught.value)
+        assert len(caught.value.problems[0]) < 250
+
+
+def test_the_largest_seed_is_taken() -> None:
+    assert resolve("transe", [from_command_line({"seeds": [str(2**63 - 1)]})]).settings.seeds == (2**63 - 1,)
+
+
+def test_seeds_with_the_same_random_numbers_are_refused() -> None:
+    alone, both = RandomStreams([5], "cpu"), RandomStreams([5, 5 + 2**32], "cpu")
+    assert (both.integers(1000, (9,)) == alone.integers(1000, (9,))).all()
+    with pytest.raises(UsageError) as caught:
+        resolve("transe", [from_values("given", {"seeds": [5, 6, 5 + 2**32]})])
+    assert "seeds has 5 and 4294967301, which draw the same random numbers" in caught.value.problems[0]
+
+
+NUMBERS = {
+    (model, field.name): field
+    for model, kind in MODELS.items()
+    for field in (*fields(Settings), *fields(kind.load().Options))
+    if isinstance(field.default, int | float) and not isinstance(field.default, bool) and field.name not in kind.without
+}
+
+
+@pytest.mark.parametrize(
+    "value",
+    [10**16, -(10**16), 10**400, -(10**400), 10**5000, 1e300, -1e300, 1e400, math.nan, "9" * 5000],
+    ids=["above", "below", "10^400", "-10^400", "10^5000", "1e300", "-1e300", "inf", "nan", "text"],
+)
+def test_every_number_has_a_range_and_all_that_are_out_of_it_are_named(value: Any) -> None:
+    for model in MODELS:
+        names = sorted(name for own, name in NUMBERS if own == model)
+        with pytest.raises(UsageError) as caught:
+            resolve(model, [from_values("given", dict.fromkeys(names, value))])
+        assert sorted(problem.split()[1] for problem in caught.value.problems) == names
+        assert max(map(len, caught.value.problems)) < 250
+
+
+@pytest.mark.parametrize(
+    "value",
+    [{"a": 1}, [[1]], {"deep": [10**5000]}, [None], None, {}, b"x"],
+    ids=["table", "nested", "digits", "null", "none", "empty", "bytes"],
+)
+def test_no_setting_takes_a_value_of_another_type(value: Any) -> None:
+    for model in MODELS:
+        names = sorted(set(resolve(model, []).settings.flat()) - {"model"})
+        with pytest.raises(UsageError) as caught:
+            resolve(model, [from_values("given", dict.fromkeys(names, value))])
+        assert {
+            re.sub("^a value of ", "", problem.removeprefix("given: ")).split()[0] for problem in caught.value.problems
+        } == set(names)
 
 
 @pytest.mark.parametrize("empty", ["seeds = []", "select = []"])

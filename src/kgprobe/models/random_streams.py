@@ -7,6 +7,9 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
+SEEDS = 1 << 32
+"""Number of different random generators: seeds that differ by a multiple of it draw the same numbers."""
+
 
 class RandomStreams:
     """One generator per run, reseeded at every epoch, so that no generator state has to be saved.
@@ -29,7 +32,7 @@ class RandomStreams:
 
     def reseed(self, epoch: int) -> None:
         for seed, generator in zip(self.seeds, self.generators, strict=True):
-            generator.manual_seed((seed * 1_000_003 + epoch) % (1 << 32))
+            generator.manual_seed((seed * 1_000_003 + epoch) % SEEDS)
 
     def integers(self, high: int, shape: tuple[int, ...]) -> Tensor:
         """Integers from 0 to high - 1: [runs, *shape]."""

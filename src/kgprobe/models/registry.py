@@ -12,7 +12,7 @@ from operator import gt, le, lt
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Protocol
 
-from kgprobe.errors import UsageError, nearest
+from kgprobe.errors import UsageError, nearest, shown
 
 if TYPE_CHECKING:
     from kgprobe.models.embedding_model import EmbeddingModel, Sizes
@@ -168,9 +168,13 @@ def problems_of_each(options: Any) -> Iterator[str]:
 _TYPE_NAMES = {int: "a whole number", float: "a number", bool: "true or false", str: "a text", tuple: "a list"}
 
 
+_LARGEST = 1 << 53
+"""Bound of numbers without bounds of their own; whole numbers up to here are exact as floats."""
+
+
 def _problems_of(name: str, value: Any, default: Any, rules: Mapping[str, Any]) -> Iterator[str]:
     if not _has_type(value, type(default)):
-        yield f"{name} is {value!r}, and must be {_TYPE_NAMES[type(default)]}"
+        yield f"{name} is {shown(value)}, and must be {_TYPE_NAMES[type(default)]}"
     elif not isinstance(value, tuple):
         yield from _out_of_range(name, value, rules)
     elif not value:
@@ -182,13 +186,19 @@ def _problems_of(name: str, value: Any, default: Any, rules: Mapping[str, Any]) 
 
 def _has_type(value: Any, kind: type) -> bool:
     if kind is float:
-        return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+        return type(value) is int or (isinstance(value, float) and math.isfinite(value))
     return type(value) is kind
 
 
 def _out_of_range(name: str, value: Any, rules: Mapping[str, Any]) -> Iterator[str]:
-    if rules["choices"] and value not in rules["choices"]:
-        yield f"{name} is {value!r}, and must be one of {', '.join(map(str, rules['choices']))}"
+    if rules["choices"]:
+        if value not in rules["choices"]:
+            yield f"{name} is {shown(value)}, and must be one of {', '.join(map(str, rules['choices']))}"
+        return
+    if type(value) not in (int, float):
+        return
+    bounds = {"most": _LARGEST} | ({"least": -_LARGEST} if rules["above"] is None else {})
+    bounds |= {key: bound for key, bound in rules.items() if bound is not None}
     for key, violates, words in (("least", lt, "at least"), ("above", le, "above"), ("most", gt, "at most")):
-        if rules[key] is not None and violates(value, rules[key]):
-            yield f"{name} is {value}, and must be {words} {rules[key]}"
+        if key in bounds and violates(value, bounds[key]):
+            yield f"{name} is {shown(value)}, and must be {words} {bounds[key]}"

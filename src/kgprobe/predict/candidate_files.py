@@ -13,12 +13,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kgprobe.arrays import AnyInts
-from kgprobe.errors import spans
+from kgprobe.errors import DataError, spans
 from kgprobe.graph import KnowledgeGraph
 from kgprobe.graph.names import KnownNames, Names
-from kgprobe.graph.text_files import UNREADABLE, Layout, disguise, read_lines, read_text, whole_number
+from kgprobe.graph.text_files import Layout, disguise, read_lines, read_text, whole_number
+from kgprobe.predict.array_files import open_arrays
 from kgprobe.predict.queries import COLUMNS, RankedTriples
 from kgprobe.predict.scorers import Side
+from kgprobe.predict.stored_arrays import StoredArray
 
 Listed: TypeAlias = Mapping[Side, tuple[AnyInts, AnyInts]]
 """For each side, the relation and the entity of every listed pair."""
@@ -46,54 +48,62 @@ def read_negatives(
     Returns:
         The arrays by side; or None, with all problems appended to ``problems``.
     """
-    arrays = _load(path, problems)
-    if arrays is None:
+    if not zipfile.is_zipfile(path):
+        problems.append(f"{path.name}: not an .npz file")
         return None
+    try:
+        lists, found = _read_lists(path, ranked, num_entities)
+    except DataError as error:
+        lists, found = {}, [f"cannot be read ({problem})" for problem in error.problems]
+    problems += [f"{path.name}: {problem}" for problem in found]
+    return None if found else lists
+
+
+def _read_lists(path: Path, ranked: RankedTriples, num_entities: int) -> tuple[dict[Side, AnyInts], list[str]]:
+    """The array of each side, and all problems. An array is read only if its type and its shape are right."""
+    arrays = open_arrays(path).arrays
     found = _alignment_problems(arrays, ranked)
-    names = {side: f"{side}_neg" if f"{side}_neg" in arrays else side for side in ranked.sides}
-    for side, name in names.items():
-        if name in arrays:
-            found += list_problems(name, arrays[name], len(ranked.given), num_entities)
-        else:
+    lists: dict[Side, AnyInts] = {}
+    for side in ranked.sides:
+        name = f"{side}_neg" if f"{side}_neg" in arrays else side
+        if name not in arrays:
             there = ", ".join(arrays) or "none"
             found.append(f"no array '{side}' or '{side}_neg' for the side {side}; arrays: {there}")
-    problems += [f"{path.name}: {problem}" for problem in found]
-    return None if found else {side: arrays[name] for side, name in names.items()}
-
-
-def _load(path: Path, problems: list[str]) -> dict[str, NDArray[Any]] | None:
-    try:
-        if not zipfile.is_zipfile(path):
-            problems.append(f"{path.name}: not an .npz file")
-            return None
-        with np.load(path, allow_pickle=False) as file:
-            # Members that are not arrays are read as bytes, and refused for their shape.
-            return {name: np.asarray(file[name]) for name in file.files}
-    except (*UNREADABLE, zipfile.BadZipFile, ValueError) as error:
-        problems.append(f"{path.name}: cannot be read ({error})")
-        return None
+        elif wrong := _shape_problems(name, arrays[name], len(ranked.given)):
+            found += wrong
+        else:
+            lists[side] = arrays[name].whole()
+            found += list_problems(name, lists[side], len(ranked.given), num_entities)
+    return lists, found
 
 
 def list_problems(name: str, lists: NDArray[Any], rows: int, num_entities: int) -> list[str]:
     """Why an array is not a list of entities for each of ``rows`` triples."""
-    if lists.ndim != 2 or not np.issubdtype(lists.dtype, np.integer):
-        return [f"{name}: {lists.dtype} values of shape {lists.shape}, expected integers of shape [{rows}, k]"]
-    if len(lists) != rows:
-        return [f"{name}: {len(lists):,} rows for {rows:,} triples"]
+    if problems := _shape_problems(name, lists, rows):
+        return problems
     wrong = np.any((lists < 0) | (lists >= num_entities), axis=1)
     if not wrong.any():
         return []
     return [f"{name}: ids outside 0..{num_entities - 1} in rows {_rows(wrong)} (counted from 0)"]
 
 
-def _alignment_problems(arrays: Mapping[str, NDArray[Any]], ranked: RankedTriples) -> list[str]:
+def _shape_problems(name: str, lists: StoredArray | NDArray[Any], rows: int) -> list[str]:
+    if len(lists.shape) != 2 or not np.issubdtype(lists.dtype, np.integer):
+        return [f"{name}: {lists.dtype} values of shape {lists.shape}, expected integers of shape [{rows}, k]"]
+    return [] if lists.shape[0] == rows else [f"{name}: {lists.shape[0]:,} rows for {rows:,} triples"]
+
+
+def _alignment_problems(arrays: Mapping[str, StoredArray], ranked: RankedTriples) -> list[str]:
     """Rows whose triple is not the ranked one."""
-    if not all(name in arrays and arrays[name].ndim == 1 for name in COLUMNS):
+    if not all(name in arrays and len(arrays[name].shape) == 1 for name in COLUMNS):
         return []
-    columns: Sequence[NDArray[Any]] = [arrays[name] for name in COLUMNS]
-    lengths = [len(column) for column in columns]
+    lengths = [arrays[name].shape[0] for name in COLUMNS]
     if set(lengths) != {len(ranked.given)}:
         return [f"head, relation, tail: {', '.join(f'{n:,}' for n in lengths)} rows for {len(ranked.given):,} triples"]
+    types = [f"{name}: {arrays[name].dtype} values" for name in COLUMNS if arrays[name].dtype.kind not in "iu"]
+    if types:
+        return [f"head, relation, tail: {', '.join(types)}, expected integers"]
+    columns: Sequence[NDArray[Any]] = [arrays[name].whole() for name in COLUMNS]
     differ = np.zeros(len(ranked.given), dtype=bool)
     differ[ranked.rows] = (np.stack(columns, axis=1)[ranked.rows] != ranked.triples).any(axis=1)
     return [f"triples differ from the ranked ones in rows {_rows(differ)} (counted from 0)"] if differ.any() else []

@@ -16,6 +16,7 @@ from kgprobe.errors import DataError
 from kgprobe.graph import KnowledgeGraph
 from kgprobe.train.defaults import Size, defaults
 
+_LONG_NUMBER = re.compile(r"[0-9_]{4301}")
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 _KEY = re.compile(r"""[\s\["']*(?P<key>[A-Za-z0-9_-]+)["']?\s*[=\].]""")
 
@@ -51,10 +52,19 @@ def read_toml(path: str | os.PathLike[str]) -> TomlFile:
         remedy = "name a TOML file with settings that you may read"
         raise DataError(f"{file}: cannot be read", [error.strerror or str(error)], remedy) from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise DataError(f"{file}: not TOML", [str(error)], "write one setting per line, such as epochs = 100") from None
+        raise DataError(f"{file}: not TOML", [str(error)], _ONE_PER_LINE) from None
+    except RecursionError:
+        raise DataError(f"{file}: not settings", ["its values are nested too deeply"], _ONE_PER_LINE) from None
+    except ValueError:  # Python's limit for whole numbers
+        long = [number for number, line in enumerate(text.splitlines(), 1) if _LONG_NUMBER.search(line)]
+        problems = [f"line {number}: a number of more than 4,300 digits" for number in long]
+        raise DataError(f"{file}: not settings", problems, _ONE_PER_LINE) from None
     values = {key: value for key, value in entries.items() if not isinstance(value, dict)}
     tables = {key: value for key, value in entries.items() if isinstance(value, dict)}
     return TomlFile(file, values, tables, _lines(text, entries))
+
+
+_ONE_PER_LINE = "write one setting per line, such as epochs = 100"
 
 
 def _lines(text: str, entries: Mapping[str, Any]) -> dict[str, int]:
@@ -97,6 +107,8 @@ def _value(value: Any) -> str:
         return _text(value)
     if isinstance(value, bool):
         return "true" if value else "false"
+    if isinstance(value, Mapping):  # inside a list
+        return f"{{{', '.join(f'{_name(key)} = {_value(one)}' for key, one in value.items())}}}"
     if isinstance(value, list | tuple):
         return f"[{', '.join(map(_value, value))}]"
     if isinstance(value, int | float):

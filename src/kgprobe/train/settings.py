@@ -8,8 +8,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from kgprobe.errors import UsageError, nearest
+from kgprobe.errors import UsageError, nearest, shown
 from kgprobe.metrics import parse_all
+from kgprobe.models.random_streams import SEEDS
 from kgprobe.models.registry import MODELS, ModelKind, model_kind, option, problems_of_each
 from kgprobe.train.setting_sources import SettingSource, from_file, read_toml, toml_text
 
@@ -20,6 +21,9 @@ REGULARISERS = ("none", "n3", "l3", "norm")
 OPTIMISERS = ("adam", "adagrad")
 SCHEDULES = ("constant", "steps", "cosine")
 PRECISIONS = ("float32", "tf32", "bfloat16")
+
+LARGEST_SEED = (1 << 63) - 1
+"""Seeds are a 64-bit column of rank files."""
 
 PLAIN = "plain default"
 """Origin of a setting that no source names."""
@@ -68,7 +72,9 @@ class Settings:
 
     snapshot_every: int = option(0, "epochs between snapshots, all of which are kept; 0 for none", least=0)
 
-    seeds: tuple[int, ...] = option((0,), "training seeds; one run for each, trained together")
+    seeds: tuple[int, ...] = option(
+        (0,), "training seeds; one run for each, trained together", least=0, most=LARGEST_SEED
+    )
     precision: str = option("float32", "precision of matrix products on a GPU during training", choices=PRECISIONS)
 
     def flat(self) -> dict[str, Any]:
@@ -160,11 +166,11 @@ def _refuse(kind: ModelKind, problems: Sequence[str]) -> None:
 
 def _unknown(kind: ModelKind, known: Mapping[str, Any], key: str, value: Any) -> Iterator[str]:
     if key in kind.without:
-        yield f"there is no setting '{key}' of {kind.name}"
+        yield f"there is no setting {shown(key)} of {kind.name}"
     elif key != "model":
-        yield f"there is no setting '{key}'{nearest(key, known)}"
+        yield f"there is no setting {shown(key)}{nearest(key, known)}"
     elif not isinstance(value, str) or value.lower() != kind.key:
-        yield f"these are settings of {value}, not of {kind.name}"
+        yield f"these are settings of {value if isinstance(value, str) else shown(value)}, not of {kind.name}"
 
 
 def _value_problems(declares: type[Any], key: str, value: Any) -> Iterator[str]:
@@ -180,7 +186,7 @@ def _metric_names(texts: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _select_problems(select: tuple[Any, ...]) -> Iterator[str]:
-    invalid = [repr(name) for name in select if not isinstance(name, str)]
+    invalid = [shown(name) for name in select if not isinstance(name, str)]
     if invalid or not select:
         yield f"select must be a list of one or more metrics, and has {', '.join(invalid) or 'none'}"
         return
@@ -192,12 +198,24 @@ def _select_problems(select: tuple[Any, ...]) -> Iterator[str]:
 
 
 def _seeds_problems(seeds: tuple[Any, ...]) -> Iterator[str]:
-    invalid = [repr(seed) for seed in seeds if type(seed) is not int or seed < 0]
+    valid = [seed for seed in seeds if _is_seed(seed)]
+    invalid = [shown(seed) for seed in seeds if not _is_seed(seed)]
     if invalid or not seeds:
-        yield f"seeds must be a list of one or more whole numbers from 0 on, and has {', '.join(invalid) or 'none'}"
-    repeated = dict.fromkeys(str(seed) for seed in seeds if seeds.count(seed) > 1)
+        allowed = f"one or more whole numbers from 0 to {LARGEST_SEED}"
+        yield f"seeds must be a list of {allowed}, and has {', '.join(invalid) or 'none'}"
+    repeated = dict.fromkeys(str(seed) for seed in valid if valid.count(seed) > 1)
     if repeated:
         yield f"seeds has {', '.join(repeated)} more than once"
+    generators: dict[int, list[str]] = {}
+    for seed in dict.fromkeys(valid):
+        generators.setdefault(seed % SEEDS, []).append(str(seed))
+    for same in generators.values():
+        if len(same) > 1:
+            yield f"seeds has {' and '.join(same)}, which draw the same random numbers: equal modulo {SEEDS}"
+
+
+def _is_seed(value: Any) -> bool:
+    return type(value) is int and 0 <= value <= LARGEST_SEED
 
 
 _LISTS: Mapping[str, Callable[[Any], Iterator[str]]] = {"select": _select_problems, "seeds": _seeds_problems}
@@ -254,5 +272,5 @@ def _allowed(rules: Mapping[str, Any]) -> str:
     """The allowed values of a setting."""
     if rules["choices"]:
         return ", ".join(f"`{choice}`" for choice in rules["choices"])
-    words = {"least": "from {:g}", "above": "above {:g}", "most": "to {:g}"}
+    words = {"least": "from {}", "above": "above {}", "most": "to {}"}
     return " ".join(text.format(rules[bound]) for bound, text in words.items() if rules[bound] is not None)

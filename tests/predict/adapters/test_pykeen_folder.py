@@ -1,7 +1,6 @@
 import json
 import pickle
-import random
-from dataclasses import asdict
+import zipfile
 
 import numpy as np
 import pytest
@@ -15,9 +14,7 @@ from kgprobe.errors import DataError, UsageError
 from kgprobe.graph import KnowledgeGraph
 from kgprobe.predict.adapters import pykeen_folder
 from kgprobe.predict.adapters.pykeen_folder import (
-    EXAMPLE,
     STATE_FILES,
-    ModelSettings,
     is_saved_pykeen,
     load_weights,
     open_pykeen,
@@ -296,96 +293,6 @@ def test_a_library_that_is_not_installed(saved_folder, monkeypatch):
     assert caught.value.remedy == "pip install 'kgprobe[pykeen]'"
 
 
-GOOD = {"model": "TransE", "num_entities": 4, "num_relations": 2}
-
-
-def read(folder, content):
-    path = folder / "kgprobe.json"
-    path.write_text(content if isinstance(content, str) else json.dumps(content), encoding="utf-8")
-    return ModelSettings.read(path)
-
-
-def test_round_trip(tmp_path):
-    settings = ModelSettings("TuckER", 4, 2, {"embedding_dim": 3}, create_inverse_triples=True)
-    assert read(tmp_path, json.dumps(asdict(settings))) == settings
-
-
-def test_the_example_of_the_remedy_is_good(tmp_path):
-    assert read(tmp_path, EXAMPLE).model_kwargs == {"embedding_dim": 200}
-
-
-@pytest.mark.parametrize(
-    ("content", "problems"),
-    [
-        ("{", ["not readable as JSON"]),
-        ("[]", ["not a JSON object"]),
-        ({}, ["no 'model'", "no 'num_entities'", "no 'num_relations'"]),
-        (GOOD | {"num_entities": "4"}, ["'num_entities' must be a positive integer, found \"4\""]),
-        (GOOD | {"num_entities": True}, ["'num_entities' must be a positive integer, found true"]),
-        (GOOD | {"num_relations": 0}, ["'num_relations' must be a positive integer"]),
-        (GOOD | {"model": 3, "model_kwargs": []}, ["'model' must be the name of", "'model_kwargs' must be an object"]),
-        (
-            GOOD | {"create_inverse_triples": 1, "modle": 1},
-            ["unknown setting 'modle'", "must be true or false, found 1"],
-        ),
-    ],
-)
-def test_bad_settings(tmp_path, content, problems):
-    with pytest.raises(DataError, match=r"kgprobe\.json: invalid settings") as caught:
-        read(tmp_path, content)
-    assert len(caught.value.problems) == len(problems)
-    assert all(wanted in said for wanted, said in zip(problems, caught.value.problems, strict=True))
-    assert EXAMPLE in caught.value.remedy
-
-
-def test_a_file_that_is_missing_or_not_text(tmp_path):
-    with pytest.raises(DataError) as caught:
-        ModelSettings.read(tmp_path / "kgprobe.json")
-    assert caught.value.problems == ["it is missing"]
-    (tmp_path / "kgprobe.json").write_bytes(b"\xff\xfe")
-    with pytest.raises(DataError, match="invalid settings"):
-        ModelSettings.read(tmp_path / "kgprobe.json")
-
-
-def test_inverse_relations_are_counted_by_pykeen():
-    model = ModelSettings("transe", 4, 2, create_inverse_triples=True).build()
-    assert (model.num_entities, model.num_real_relations, model.num_relations) == (4, 2, 4)
-
-
-@pytest.mark.parametrize(
-    ("settings", "problem"),
-    [
-        (ModelSettings("ComplexE", 4, 2), "PyKEEN has no model 'ComplexE'; nearest: ComplEx"),
-        (ModelSettings("", 4, 2), "PyKEEN has no model ''"),
-        (ModelSettings("TransE", 4, 2, {"dimension": 3}), 'TransE with {"dimension": 3}: TypeError'),
-        (ModelSettings("TransE", 4, 2, {"embedding_dim": -3}), 'TransE with {"embedding_dim": -3}: RuntimeError'),
-        (ModelSettings("RGCN", 4, 2), "RGCN with {}: "),
-    ],
-)
-def test_models_that_cannot_be_built(settings, problem):
-    with pytest.raises(DataError) as caught:
-        settings.build()
-    [said] = caught.value.problems
-    assert said.startswith(problem)
-    assert "\n" not in said
-
-
-def test_building_disturbs_nobodys_randomness():
-    def draw():
-        return torch.rand(3).tolist(), np.random.rand(3).tolist(), random.random()  # noqa: NPY002
-
-    def seed():
-        torch.manual_seed(1)
-        np.random.seed(1)  # noqa: NPY002
-        random.seed(1)
-
-    seed()
-    wanted = draw()
-    seed()
-    ModelSettings("ComplEx", 4, 2, {"random_seed": 7}).build()
-    assert draw() == wanted
-
-
 def written(folder, state, name=STATE_FILES[0]):
     path = folder / name
     save_file(state, path) if path.suffix == ".safetensors" else torch.save(state, path)
@@ -469,3 +376,110 @@ def test_safetensors_that_is_not_installed(tmp_path, make, monkeypatch):
     with pytest.raises(UsageError) as caught:
         load_weights(model, path)
     assert caught.value.remedy == "pip install 'kgprobe[models]'"
+
+
+def saved(folder, make, model="TransE", **changes):
+    """A sound folder with some of its settings changed."""
+    save_for_ranking(make(model, entities=3, relations=2, embedding_dim=4), None, folder)
+    path = folder / "kgprobe.json"
+    content = json.loads(path.read_text(encoding="utf-8")) | changes
+    path.write_text(json.dumps({name: value for name, value in content.items() if name != "sha256"}), encoding="utf-8")
+    return folder
+
+
+def test_sizes_are_compared_before_the_model_is_built(tmp_path, make):
+    """Its embeddings would take more memory than any machine has."""
+    folder = saved(tmp_path, make, num_entities=2 * 10**9, model_kwargs={"embedding_dim": 10**6})
+    error = refusal(folder)
+    assert "do not fit" in error.title
+    assert error.problems == ["the model has 2,000,000,000 entities, the graph 3"]
+
+
+def test_weights_are_compared_before_the_model_is_built(tmp_path, make):
+    error = refusal(saved(tmp_path, make, model_kwargs={"embedding_dim": 10**14}))
+    assert "not the weights of this TransE model" in error.title
+    assert error.problems[0].endswith("has the shape [3, 4], expected [3, 100000000000000]")
+
+
+@pytest.mark.parametrize(
+    ("model", "arguments"),
+    [
+        ("TransE", {"scoring_fct_norm": {"p": 1}}),
+        ("TransE", {"scoring_fct_norm": [1, 2]}),
+        ("TransE", {"scoring_fct_norm": 10**400}),
+        ("TransE", {"power_norm": {}, "scoring_fct_norm": {}}),
+        ("TransH", {"scoring_fct_norm": {"p": 1}}),
+        ("TransE", {"embedding_dim": 4.5}),
+        ("TransE", {"embedding_dim": 10**400}),
+        ("DistMult", {"entity_initializer": {"a": 1}}),
+    ],
+    ids=["dict", "list", "10^400", "dicts", "TransH", "fraction", "dimension 10^400", "initializer"],
+)
+def test_arguments_of_the_wrong_type(tmp_path, make, model, arguments):
+    error = refusal(saved(tmp_path, make, model, model_kwargs={"embedding_dim": 4} | arguments))
+    assert "kgprobe.json" in error.title
+    assert len(str(error)) < 1000
+
+
+@pytest.mark.parametrize(
+    ("state", "problem"),
+    [
+        ({3: torch.zeros(1)}, "not a dictionary of tensors"),
+        ({"a": torch.zeros(2, 2).to_sparse()}, "a is not a dense tensor"),
+        ({"a": torch.zeros(2, device="meta")}, "a is not a dense tensor"),
+    ],
+    ids=["number as name", "sparse", "meta"],
+)
+def test_odd_tensors_are_refused(tmp_path, make, state, problem):
+    with pytest.raises(DataError) as caught:
+        load_weights(make("TransE", embedding_dim=4), written(tmp_path, state))
+    assert problem in caught.value.problems[0]
+
+
+def test_complex_weights_of_a_real_model(tmp_path, make):
+    """torch would drop their imaginary parts."""
+    state = make("TransE", embedding_dim=4).state_dict()
+    name = "entity_representations.0._embeddings.weight"
+    state[name] = state[name].to(torch.complex64)
+    with pytest.raises(DataError) as caught:
+        load_weights(make("TransE", embedding_dim=4), written(tmp_path, state))
+    assert caught.value.problems == [f"{name} holds torch.complex64, expected torch.float32"]
+
+
+@pytest.mark.parametrize("name", [STATE_FILES[0], "kgprobe.json"])
+def test_flipped_bits_are_refused_or_change_nothing(tmp_path, make, name):
+    folder = tmp_path
+    save_for_ranking(make("TransE", entities=3, relations=2, embedding_dim=4), None, folder)
+    path = folder / name
+    sound, expected = path.read_bytes(), scores(open_pykeen(folder, GRAPH)[1], "tail")
+    refused = 0
+    for bit in np.random.default_rng(0).choice(8 * len(sound), 150, replace=False).tolist():
+        content = bytearray(sound)
+        content[bit // 8] ^= 1 << bit % 8
+        path.write_bytes(content)
+        try:
+            found = scores(open_pykeen(folder, GRAPH)[1], "tail")
+        except DataError:
+            refused += 1
+            continue
+        assert found.tobytes() == expected.tobytes(), f"bit {bit % 8} of byte {bit // 8}"
+    assert refused
+
+
+def test_weights_that_unpack_beyond_the_limit(tmp_path, make):
+    path = written(tmp_path, make("TransE", embedding_dim=4).state_dict())
+    with zipfile.ZipFile(path, "a") as archive:
+        archive.writestr("archive/data/9", b"0")
+        archive.infolist()[-1].file_size = 1 << 50
+    with pytest.raises(DataError) as caught:
+        load_weights(make("TransE", embedding_dim=4), path)
+    assert "more than the limit" in caught.value.problems[0]
+
+
+def test_settings_that_were_changed_after_they_were_written(tmp_path, make):
+    save_for_ranking(make("TransE", entities=3, relations=2, embedding_dim=4), None, tmp_path)
+    path = tmp_path / "kgprobe.json"
+    text = path.read_text(encoding="utf-8")
+    assert '"scoring_fct_norm": 1' in text
+    path.write_text(text.replace('"scoring_fct_norm": 1', '"scoring_fct_norm": 3'), encoding="utf-8")
+    assert refusal(tmp_path).problems == ["it has changed since it was written; if you edited it, remove 'sha256'"]

@@ -186,7 +186,7 @@ def test_damaged_files_are_all_named(tmp_path: Path) -> None:
         (
             {"gamma": "9", "hidden_dim": 0},
             [
-                "config.json: 'gamma' is '9', expected a finite number",
+                "config.json: 'gamma' is '9', expected a number above -2",
                 "config.json: 'hidden_dim' is 0, expected a positive integer",
             ],
         ),

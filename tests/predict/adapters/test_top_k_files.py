@@ -1,6 +1,7 @@
 import gzip
 import json
 import math
+import tracemalloc
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
@@ -296,3 +297,49 @@ def test_a_pretty_printed_array_is_answered_with_a_way_to_lines(tmp_path: Path, 
     path = tmp_path / "answers.json"
     path.write_text(json.dumps([ADA], indent=2), encoding="utf-8")
     assert "jq -c" in refused(path, people).remedy
+
+
+@pytest.mark.parametrize("name", ["answers.jsonl", "answers.jsonl.gz"])
+def test_a_line_without_an_end_is_refused_while_it_is_read(tmp_path: Path, people: KnowledgeGraph, name: str) -> None:
+    size = 128 << 20
+    with (gzip.open if name.endswith(".gz") else open)(tmp_path / name, "wb") as file:
+        file.write(b'{"head": "Ada", "relation": "knows", "predictions": ["Bob"]}\n')
+        file.write(b'{"head": "Bob", "relation": "knows", "predictions": [')
+        for _ in range(size >> 20):
+            file.write(b" " * (1 << 20))
+        file.write(b"]}\n")
+    tracemalloc.start()
+    with pytest.raises(DataError) as caught:
+        open_top_k(tmp_path / name, people)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert "line 2 is longer than" in caught.value.problems[0]
+    assert peak < size
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "[" * 100_000,
+        '{"head": 0, "relation": 0, "predictions": ' + "[" * 100_000,
+        '{"head": ' + "1" * 5000 + ', "relation": 0, "predictions": [1]}',
+        '{"head": 1' + "0" * 400 + ', "relation": 0, "predictions": [1]}',
+        '{"head": 0, "relation": 0, "predictions": [1' + "0" * 400 + "]}",
+        '{"head": 0, "relation": 0, "predictions": [[1, 1' + "0" * 400 + "]]}",
+        '{"head": {}, "relation": [], "predictions": [1]}',
+        '{"head": 0, "relation": 0, "side": {}, "predictions": [1]}',
+        '{"head": 0, "relation": 0, "predictions": {"a": 1}}',
+        '{"head": 0, "relation": 0, "predictions": [{"entity": []}, {"score": {}}]}',
+        '{"head": 0, "relation": 0, "predictions": [[1, true]]}',
+        '{"head": "\\ud800", "relation": 0, "predictions": [1]}',
+        "\x00",
+    ],
+    ids=range(13),
+)
+def test_lines_of_all_kinds_are_named(write: Write, people: KnowledgeGraph, line: str) -> None:
+    with pytest.raises(DataError) as caught:
+        open_top_k(write([line]), people)
+    [problem] = caught.value.problems
+    assert problem.startswith("answers.jsonl, line 1: ")
+    assert len(problem) < 300
+    assert problem.encode()

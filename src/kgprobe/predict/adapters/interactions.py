@@ -333,7 +333,7 @@ def _entry_problems(
     return [
         *([] if either else ['header: expected either a "model" or a "similarity"']),
         *(
-            f"header: {entry!r} is not expected{nearest(entry, sorted(allowed))}"
+            f"header: {entry[:60]!r} is not expected{nearest(entry, sorted(allowed))}"
             for entry in content
             if entry not in allowed
         ),

@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
-import difflib
 import inspect
 import json
 import os
 import warnings
+import zipfile
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kgprobe.errors import DataError, KgprobeError, UsageError
+from kgprobe.errors import DataError, KgprobeError, UsageError, naming
 from kgprobe.files import replacing
 from kgprobe.graph.knowledge_graph import KnowledgeGraph
-from kgprobe.predict.adapters.pykeen_names import ModelNames, read_names, scorer_for, write_names
-from kgprobe.predict.adapters.pykeen_scorer import evaluating, is_pykeen
+from kgprobe.json_files import write_json
+from kgprobe.predict.adapters.pykeen_names import ModelNames, model_ids, read_names, scorer_for, write_names
+from kgprobe.predict.adapters.pykeen_scorer import Ids, evaluating, is_pykeen, scorer_of
+from kgprobe.predict.adapters.pykeen_settings import SETTINGS_FILE, ModelSettings
 from kgprobe.predict.scorers import AnyScorer
+from kgprobe.predict.stored_arrays import BLOCK_BYTES
+from kgprobe.resources import require_unpackable
 
 if TYPE_CHECKING:
     from pykeen.models import Model
@@ -27,7 +31,6 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 
-SETTINGS_FILE = "kgprobe.json"
 STATE_FILES = ("model_state.pt", "state_dict.pt", "model.safetensors")
 PICKLE_FILE = "trained_model.pkl"
 
@@ -35,19 +38,6 @@ SAFE_WAY = (
     "in the program that trained the model, call kgprobe.predict.adapters.pykeen_folder.save_for_ranking("
     "result.model, result.training, FOLDER), and rank FOLDER"
 )
-
-EXAMPLE = '{"model": "ComplEx", "model_kwargs": {"embedding_dim": 200}, "num_entities": 14541, "num_relations": 237}'
-"""The required settings; a model with inverse relations also has "create_inverse_triples": true."""
-
-_KINDS: Mapping[str, tuple[type, str]] = {
-    "model": (str, "the name of a PyKEEN model"),
-    "model_kwargs": (dict, "an object"),
-    "num_entities": (int, "a positive integer"),
-    "num_relations": (int, "a positive integer"),
-    "create_inverse_triples": (bool, "true or false"),
-}
-
-_NEEDED = ("model", "num_entities", "num_relations")
 
 _TRAINING_ONLY = {"loss", "regularizer", "weight_regularizers"}
 """Parts of a model that its scores do not depend on, so that their settings are not needed."""
@@ -104,30 +94,46 @@ def open_pykeen(
     if find_spec("pykeen") is None:
         raise UsageError("a PyKEEN model needs PyKEEN", remedy="pip install 'kgprobe[pykeen]'")
     folder = Path(directory)
-    model, metadata = _model(folder, trust_pickle)
-    return type(model).__name__, scorer_for(model, graph, read_names(folder)), metadata
-
-
-def _model(folder: Path, trust_pickle: bool) -> tuple[Model, dict[str, Any]]:
-    import pykeen.version
-
     states = [folder / name for name in STATE_FILES if (folder / name).is_file()]
     if len(states) > 1:
-        names = ", ".join(path.name for path in states)
-        raise DataError(f"{folder}: several models", [f"weights in {names}"], "keep one of these files")
-    if states:
-        settings = ModelSettings.read(folder / SETTINGS_FILE)
+        found = ", ".join(path.name for path in states)
+        raise DataError(f"{folder}: several models", [f"weights in {found}"], "keep one of these files")
+    if not states:
+        model = _unpickled(folder, trust_pickle)
+        return type(model).__name__, scorer_for(model, graph, read_names(folder)), _metadata(model)
+    settings = ModelSettings.read(folder / SETTINGS_FILE)
+    # Before the model is built, which can take long and much memory.
+    ids = model_ids(settings.model, settings.num_entities, settings.num_relations, graph, read_names(folder))
+    with naming(folder / SETTINGS_FILE):
+        shapes = settings.build(shapes_only=True)
+    weights = require_weights(shapes, states[0])
+    with naming(folder / SETTINGS_FILE):
         model = settings.build()
-        load_weights(model, states[0])
-        arguments = {"model_kwargs": dict(settings.model_kwargs)}
-    else:
-        model, arguments = _unpickled(folder, trust_pickle), {}
-    return model, {
+        model.load_state_dict(weights, strict=False)
+        scorer = _scorer(model, settings, ids)
+    return type(model).__name__, scorer, _metadata(model) | {"model_kwargs": dict(settings.model_kwargs)}
+
+
+def _metadata(model: Model) -> dict[str, Any]:
+    import pykeen.version
+
+    return {
         "library": f"PyKEEN {pykeen.version.get_version()}",
         "parameters": int(model.num_parameters),
         "create_inverse_triples": bool(model.use_inverse_triples),
-        **arguments,
     }
+
+
+def _scorer(model: Model, settings: ModelSettings, ids: Ids | None) -> AnyScorer:
+    """The scorer of a model that can score a triple: PyKEEN looks at some of its settings only then."""
+    import torch
+
+    try:
+        with evaluating(model):
+            model.score_hrt(torch.zeros((1, 3), dtype=torch.int64))
+        return scorer_of(model, ids)
+    except Exception as error:  # PyKEEN may raise anything on invalid settings
+        raise settings.failure("the model cannot score", error) from None
 
 
 def _unpickled(folder: Path, trusted: bool) -> Model:
@@ -195,8 +201,7 @@ def save_for_ranking(
         _check(model, settings, temporary)
     if isinstance(triples_factory, TriplesFactory):
         write_names(folder, ModelNames.of(triples_factory))
-    with replacing(folder / SETTINGS_FILE) as temporary:
-        temporary.write_text(json.dumps(asdict(settings), indent=2) + "\n", encoding="utf-8")
+    write_json(folder / SETTINGS_FILE, asdict(settings))
 
 
 def _seen(model: Model) -> dict[str, Any]:
@@ -248,97 +253,20 @@ def _not_saved(settings: ModelSettings, problems: list[str]) -> UsageError:
     )
 
 
-@dataclass(frozen=True)
-class ModelSettings:
-    """The arguments with which a model was created.
-
-    Attributes:
-        model: Name of its class.
-        num_entities: Number of entities.
-        num_relations: Number of relations, not counting inverses.
-        model_kwargs: Other arguments of the class.
-        create_inverse_triples: Whether the model has inverse relations.
-
-    Example:
-        >>> type(ModelSettings("transe", num_entities=9, num_relations=2).build()).__name__
-        'TransE'
-    """
-
-    model: str
-    num_entities: int
-    num_relations: int
-    model_kwargs: Mapping[str, Any] = field(default_factory=dict)
-    create_inverse_triples: bool = False
-
-    @classmethod
-    def read(cls, path: Path) -> ModelSettings:
-        """Read settings from a file.
-
-        Raises:
-            DataError: The file is missing, or a setting is missing, unknown or of the wrong type.
-        """
-        try:
-            content = json.loads(path.read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:
-            problem = "it is missing" if isinstance(error, FileNotFoundError) else f"not readable as JSON: {error}"
-            raise _bad_settings(path, [problem]) from None
-        if not isinstance(content, dict):
-            raise _bad_settings(path, ["not a JSON object"])
-        problems = [f"no {name!r}" for name in _NEEDED if name not in content]
-        problems += [f"unknown setting {name!r}" for name in content if name not in _KINDS]
-        problems += [
-            f"{name!r} must be {expected}, found {json.dumps(content[name])}"
-            for name, (kind, expected) in _KINDS.items()
-            if name in content and (type(content[name]) is not kind or (kind is int and content[name] < 1))
-        ]
-        if problems:
-            raise _bad_settings(path, problems)
-        return cls(**content)
-
-    def build(self) -> Model:
-        """The model with fresh weights.
-
-        Raises:
-            DataError: PyKEEN has no such model, or cannot create it with these settings.
-        """
-        import torch
-        from pykeen.models import model_resolver
-        from pykeen.triples import KGInfo
-        from pykeen.utils import NoRandomSeedNecessary
-
-        try:
-            kind = model_resolver.lookup(self.model)
-        except KeyError:
-            known = {cls.__name__.lower(): cls.__name__ for cls in model_resolver}
-            near = [known[name] for name in difflib.get_close_matches(self.model.lower(), known, n=3)]
-            problem = f"PyKEEN has no model {self.model!r}" + (f"; nearest: {', '.join(near)}" if near else "")
-            raise DataError("the model cannot be rebuilt", [problem]) from None
-        sizes = KGInfo(self.num_entities, self.num_relations, self.create_inverse_triples)
-        fixed = {"triples_factory": sizes, "random_seed": NoRandomSeedNecessary}
-        try:
-            # Fresh weights are random and then replaced: this must not advance the global random generator.
-            with torch.random.fork_rng(devices=[]):
-                model: Model = kind(**{**self.model_kwargs, **fixed})
-        except Exception as error:  # a constructor may raise anything on invalid settings
-            arguments = json.dumps(dict(self.model_kwargs))
-            reason = f"{type(error).__name__}: {error}".splitlines()[0]
-            raise DataError("the model cannot be rebuilt", [f"{kind.__name__} with {arguments}: {reason}"]) from None
-        return model
-
-
-def _bad_settings(path: Path, problems: list[str]) -> DataError:
-    return DataError(
-        f"{path}: invalid settings of the model",
-        problems,
-        f"write {SETTINGS_FILE} beside the weights, for instance {EXAMPLE}",
-    )
-
-
 def load_weights(model: Model, path: Path) -> None:
     """Load the weights in a file into a model.
 
     Raises:
         DataError: They are not the weights of such a model; every difference is named.
+    """
+    model.load_state_dict(require_weights(model, path), strict=False)
+
+
+def require_weights(model: Model, path: Path) -> dict[str, Tensor]:
+    """The weights in a file, which have the names and the shapes of those of the model.
+
+    Raises:
+        DataError: They have others; every difference is named.
     """
     expected, found = scoring_state(model.state_dict()), scoring_state(read_state(path))
     problems = [f"{name} is missing" for name in expected if name not in found]
@@ -348,10 +276,15 @@ def load_weights(model: Model, path: Path) -> None:
         for name, tensor in expected.items()
         if name in found and found[name].shape != tensor.shape
     ]
+    problems += [
+        f"{name} holds {found[name].dtype}, expected {tensor.dtype}"
+        for name, tensor in expected.items()
+        if name in found and found[name].is_complex() != tensor.is_complex()
+    ]
     if problems:
         title = f"{path}: not the weights of this {type(model).__name__} model"
         raise DataError(title, problems, "the settings must be those with which the model was created")
-    model.load_state_dict(found, strict=False)
+    return found
 
 
 def scoring_state(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -375,13 +308,35 @@ def read_state(path: Path) -> dict[str, Tensor]:
 
             state: Any = load_file(path)
         else:
+            _verify_archive(path)
             with warnings.catch_warnings(action="ignore"):  # files that torch warns about are refused below
                 state = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # torch and safetensors raise different exceptions for a damaged file
         raise _bad_weights(path, [_reason(error)]) from None
-    if not isinstance(state, dict) or not all(isinstance(tensor, torch.Tensor) for tensor in state.values()):
+    if not isinstance(state, dict) or not all(
+        isinstance(name, str) and isinstance(tensor, torch.Tensor) for name, tensor in state.items()
+    ):
         raise _bad_weights(path, ["it is not a dictionary of tensors"])
+    odd = [
+        f"{name[:60]} is not a dense tensor of numbers on the CPU"
+        for name, tensor in state.items()
+        if tensor.layout is not torch.strided or tensor.is_quantized or tensor.device.type != "cpu"
+    ]
+    if odd:
+        raise _bad_weights(path, odd)
     return state
+
+
+def _verify_archive(path: Path) -> None:
+    """Compare a zip archive with its checksums, which torch does not do."""
+    if not zipfile.is_zipfile(path):
+        return  # the older format of torch, which has no checksums
+    with zipfile.ZipFile(path) as archive:
+        require_unpackable(sum(member.file_size for member in archive.infolist()))
+        for member in archive.infolist():
+            with archive.open(member) as file:
+                while file.read(BLOCK_BYTES):
+                    pass
 
 
 def _reason(error: Exception) -> str:

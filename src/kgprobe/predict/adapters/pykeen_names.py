@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import csv
 import gzip
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,9 +16,10 @@ from kgprobe.arrays import AnyInts
 from kgprobe.errors import DataError, spans
 from kgprobe.files import replacing
 from kgprobe.graph.knowledge_graph import KnowledgeGraph, Labels, as_labels
-from kgprobe.graph.text_files import SHOWN, UNREADABLE, Complaints, whole_number
-from kgprobe.predict.adapters.pykeen_scorer import scorer_of
+from kgprobe.graph.text_files import LONGEST_LINE, SHOWN, UNREADABLE, Complaints, open_bytes, whole_number
+from kgprobe.predict.adapters.pykeen_scorer import Ids, scorer_of
 from kgprobe.predict.scorers import AnyScorer
+from kgprobe.resources import TooLarge, shown_memory
 
 if TYPE_CHECKING:
     from pykeen.models import Model
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
 FOLDER = "training_triples"
 _HEADER = ["id", "label"]
+_WIDEST = 80
 
 
 @dataclass(frozen=True)
@@ -61,24 +63,32 @@ def scorer_for(model: Model, graph: KnowledgeGraph, names: ModelNames | None = N
         >>> bool((scorer.candidates("tail")[0] == scorer_of(model).candidates("tail")[1]).all())
         True
     """
-    sizes = [
-        ("entities", model.num_entities, graph.num_entities),
-        ("relations", model.num_real_relations, graph.num_relations),
-    ]
+    kind = type(model).__name__
+    return scorer_of(model, model_ids(kind, model.num_entities, model.num_real_relations, graph, names))
+
+
+def model_ids(
+    kind: str, num_entities: int, num_relations: int, graph: KnowledgeGraph, names: ModelNames | None
+) -> Ids | None:
+    """For each entity and each relation of the graph its id in a model of these sizes; None if they are the same.
+
+    Raises:
+        DataError: The numbers or the names of entities or relations differ.
+    """
+    sizes = [("entities", num_entities, graph.num_entities), ("relations", num_relations, graph.num_relations)]
     problems = [f"the model has {own:,} {kind}, the graph {there:,}" for kind, own, there in sizes if own != there]
     entities = relations = None
     if names is not None:
         entities = _own_ids("entities", names.entities, graph.entity_labels, problems)
         relations = _own_ids("relations", names.relations, graph.relation_labels, problems)
     if problems:
-        kind = type(model).__name__
         remedy = "rank the graph that the model was trained on, with the same entities and relations"
         raise DataError(f"this {kind} model and the graph {graph.name} do not fit", problems, remedy)
     if entities is None and relations is None:
-        return scorer_of(model)
+        return None
     entities = np.arange(graph.num_entities) if entities is None else entities
     relations = np.arange(graph.num_relations) if relations is None else relations
-    return scorer_of(model, (entities, relations))
+    return entities, relations
 
 
 def _own_ids(kind: str, names: Sequence[str], labels: Labels | None, problems: list[str]) -> NDArray[np.int64] | None:
@@ -102,7 +112,7 @@ def _listed(what: str, labels: Labels, ids: AnyInts) -> list[str]:
     if not len(ids):
         return []
     shown = ", ".join(
-        "one without a name" if name is None else repr(name) for name in labels.take(ids[:SHOWN]).to_pylist()
+        "one without a name" if name is None else repr(name)[:_WIDEST] for name in labels.take(ids[:SHOWN]).to_pylist()
     )
     more = f", and those of the ids {spans(ids[SHOWN:].tolist())}" if len(ids) > SHOWN else ""
     return [f"{len(ids):,} {what}: {shown}{more}"]
@@ -145,8 +155,8 @@ def _read(path: Path, problems: list[str]) -> Sequence[str]:
     names: dict[int, str] = {}
     known: set[str] = set()
     try:
-        with gzip.open(path, "rt", encoding="utf-8", newline="") as file:
-            lines = csv.reader(file, delimiter="\t")
+        with open_bytes(path) as file:
+            lines = csv.reader(_lines(file), delimiter="\t")
             if next(lines, None) != _HEADER:
                 complaints.add(1, "expected the words id and label", "")
             for fields in lines:
@@ -164,6 +174,14 @@ def _read(path: Path, problems: list[str]) -> Sequence[str]:
     if missing and not complaints.lines():
         problems.append(f"{path.name}: {len(names):,} names, but no id {missing[0]}")
     return [names[i] for i in sorted(names)]
+
+
+def _lines(file: IO[bytes]) -> Iterator[str]:
+    """Lines with their ends, which a quoted label may contain."""
+    while line := file.readline(LONGEST_LINE + 1):
+        if len(line) > LONGEST_LINE:
+            raise TooLarge(f"a line is longer than {shown_memory(LONGEST_LINE)}, the longest line that is read")
+        yield line.decode("utf-8")
 
 
 def _wrong(fields: list[str], names: dict[int, str], known: set[str]) -> str | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
@@ -15,11 +14,12 @@ from numpy.typing import NDArray
 
 from kgprobe.arrays import Floats
 from kgprobe.errors import DataError, nearest
-from kgprobe.graph.text_files import Layout, read_dictionary
-from kgprobe.predict.adapters.array_files import ArrayFile, StoredArray, open_arrays, reading
+from kgprobe.graph.text_files import Layout, parse_json, read_bounded, read_dictionary
 from kgprobe.predict.adapters.embedding_files import ENTITY, RELATION, read_model
 from kgprobe.predict.adapters.interactions import INTERACTIONS, Header, is_number, unit_circle
+from kgprobe.predict.array_files import open_arrays
 from kgprobe.predict.scorers import AnyScorer
+from kgprobe.predict.stored_arrays import ArrayFile, StoredArray, reading
 
 if TYPE_CHECKING:
     from kgprobe.graph import KnowledgeGraph
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 CONFIG = "config.json"
 FILES = {ENTITY: "entity_embedding.npy", RELATION: "relation_embedding.npy"}
 MODELS = ("TransE", "DistMult", "ComplEx", "RotatE")
+_MOST_BYTES = 1 << 20
 _EPSILON = 2.0
 _PI = 3.14159262358979323846  # the code base has this wrong digit, and its models were trained with it
 _DICTIONARY = Layout({"id": True, "label": False}, "id<TAB>label", "\t", lambda line: line.split("\t"))
@@ -91,7 +92,7 @@ def _read_config(path: Path, problems: list[str]) -> Mapping[str, Any] | None:
     """The training options of the model; or None, with all problems appended to ``problems``."""
     try:
         with reading(path):
-            config = json.loads(path.read_bytes())
+            config = parse_json(read_bounded(path, _MOST_BYTES))
     except DataError as error:
         problems += [f"{path.name}: {problem}" for problem in error.problems]
         return None
@@ -115,7 +116,7 @@ def _read_config(path: Path, problems: list[str]) -> Mapping[str, Any] | None:
 
 
 _OPTIONS: dict[str, tuple[Callable[[Any], bool], str]] = {
-    "gamma": (is_number, "a finite number"),
+    "gamma": (lambda value: is_number(value) and value > -_EPSILON, f"a number above {-_EPSILON:g}"),
     "hidden_dim": (lambda value: type(value) is int and value > 0, "a positive integer"),
 }
 

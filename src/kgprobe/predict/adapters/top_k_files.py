@@ -17,7 +17,7 @@ from kgprobe.arrays import Ints
 from kgprobe.errors import DataError
 from kgprobe.graph import KnowledgeGraph
 from kgprobe.graph.names import Names
-from kgprobe.graph.text_files import UNREADABLE, Complaints, disguise, open_bytes
+from kgprobe.graph.text_files import UNREADABLE, Complaints, bounded_lines, disguise, open_bytes
 from kgprobe.predict.adapters.top_k import SideLists, TopKLists, Unlisted
 from kgprobe.predict.scorers import SIDES, Side
 from kgprobe.ranks.schema import SIDE_NAMES
@@ -84,7 +84,7 @@ def open_top_k(
         if kind := disguise(file) if file.suffix != ".gz" else None:
             raise DataError(f"{file}: this is {kind}, not a file of top-k lists", remedy=_FORMAT)
         with open_bytes(file) as lines:
-            for number, raw in enumerate(lines, 1):
+            for number, raw in enumerate(bounded_lines(lines), 1):
                 try:
                     if raw.strip():
                         collected.add(number, _decoded(number, raw))
@@ -172,7 +172,7 @@ class Ids:
 
     def _problem(self, name: Name) -> str:
         if isinstance(name, int):
-            return f"{name} is outside the {self._names.kind} ids 0..{self._size - 1}"
+            return f"{_short(name)} is outside the {self._names.kind} ids 0..{self._size - 1}"
         return f"{self._names.problem(name)}{self._nearest(name)}"
 
     def _nearest(self, name: str) -> str:

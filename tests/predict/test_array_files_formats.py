@@ -3,6 +3,7 @@ import json
 import resource
 import sys
 import tracemalloc
+import warnings
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,8 @@ from numpy.lib import format as npy
 from safetensors.torch import load_file, save_file
 
 from kgprobe.errors import DataError
-from kgprobe.predict.adapters.array_files import StoredArray, open_arrays, reading, write_arrays
+from kgprobe.predict.array_files import open_arrays, write_arrays
+from kgprobe.predict.stored_arrays import StoredArray, reading
 
 
 def test_arrays_that_are_not_compressed_have_a_place_in_the_file(tmp_path: Path) -> None:
@@ -85,7 +87,7 @@ def test_kinds(tmp_path: Path) -> None:
 
 def test_objects_are_not_written(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="Object arrays"):
-        write_arrays(tmp_path / "m.npz", "", {"entity": np.array([None])})
+        write_arrays(tmp_path / "m.npz", {}, {"entity": np.array([None])})
 
 
 FLOAT = {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}
@@ -120,7 +122,7 @@ def test_the_library_reads_what_is_written(tmp_path: Path) -> None:
         "big": np.arange(4, dtype=">f4"),
         "every second": np.arange(10)[::2],
     }
-    write_arrays(tmp_path / "m.safetensors", "", arrays)
+    write_arrays(tmp_path / "m.safetensors", {}, arrays)
     for name, tensor in load_file(tmp_path / "m.safetensors").items():
         np.testing.assert_array_equal(tensor.numpy(), arrays[name])
     offsets = {name: array.offset for name, array in open_arrays(tmp_path / "m.safetensors").arrays.items()}
@@ -148,6 +150,17 @@ def test_kinds_that_numpy_does_not_have_are_named(tmp_path: Path) -> None:
         ({"table": FLOAT | {"shape": [3]}}, r"8 bytes, which is not the size of float32 of shape \(3,\)"),
         ({"table": FLOAT | {"data_offsets": [8, 16]}}, "truncated: table ends at byte"),
         (b'{"table": ', "Expecting value"),
+        ({"table": FLOAT | {"shape": [10**400]}}, "invalid entry 'table'"),
+        ({"table": FLOAT | {"shape": [1 << 40, 1 << 40]}}, "impossible shape"),
+        ({"table": FLOAT | {"shape": [1] * 100}}, "impossible shape"),
+        ({"table": {"dtype": "F32", "shape": [0, 1 << 62], "data_offsets": [0, 0]}}, "impossible shape"),
+        ({"table": FLOAT | {"data_offsets": [-8, 0]}}, "invalid entry 'table'"),
+        ({"table": FLOAT | {"data_offsets": [10**400, 10**400 + 8]}}, "invalid entry 'table'"),
+        ({"table": FLOAT, "other": FLOAT}, "an array has bytes 0 to 8 of the data, expected one from 8"),
+        ({"table": FLOAT | {"shape": [1], "data_offsets": [4, 8]}}, "bytes 4 to 8 of the data, expected one from 0"),
+        ({"table": FLOAT | {"shape": [1], "data_offsets": [0, 4]}}, "end at byte 4 of the data, which has 8 bytes"),
+        (b'{"table": ' + b"[" * 100_000, "nested too deeply"),
+        (b'{"table": ' + b"1" * 5000 + b"}", "4300 digits"),
         (b"{\xff}", "codec can't decode"),
     ],
 )
@@ -167,6 +180,107 @@ def test_metadata_that_is_none(tmp_path: Path) -> None:
         path = _write(tmp_path / "m.safetensors", {"__metadata__": metadata, "table": FLOAT})
         file = open_arrays(path)
         assert (list(file.arrays), file.header) == (["table"], None)
+
+
+def test_headers_that_nest_deeply_are_for_their_reader_to_judge(tmp_path: Path) -> None:
+    deep = "[" * 100_000
+    path = _write(tmp_path / "m.safetensors", {"__metadata__": {"kgprobe": deep}, "table": FLOAT})
+    assert open_arrays(path).header == deep
+
+
+def test_a_table_of_contents_beyond_the_limit_of_the_library(tmp_path: Path) -> None:
+    path = tmp_path / "m.safetensors"
+    with path.open("wb") as file:  # a sparse file
+        file.write((200_000_000).to_bytes(8, "little") + b"{")
+        file.truncate(300_000_000)
+    with pytest.raises(DataError, match="the most allowed is 100,000,000"):
+        open_arrays(path)
+
+
+def _npy(header: str, data: bytes = bytes(24)) -> bytes:
+    return b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header.encode() + data
+
+
+SOUND = "{'descr': '<f8', 'fortran_order': False, 'shape': (3,), }"
+
+
+@pytest.mark.parametrize(
+    ("header", "said"),
+    [
+        (SOUND[:50], "invalid .npy header"),
+        (SOUND.replace("(3,)", "(" * 3000), "invalid .npy header"),
+        ("-" * 9000 + "1", "invalid .npy header"),
+        ("'''", "invalid .npy header"),
+        (SOUND.replace("'<f8'", "5"), "invalid .npy header"),
+        (SOUND.replace("(3,)", "(-1, -3)"), "impossible shape"),
+        (SOUND.replace("(3,)", "(0, 4611686018427387904)"), "impossible shape"),
+        (SOUND.replace("(3,)", f"({10**400}, 0)"), "impossible shape"),
+        (SOUND.replace("(3,)", "(4,)"), "truncated"),
+        (SOUND.replace("(3,)", "(2,)"), "8 bytes follow an array"),
+    ],
+    ids=["cut", "deep", "signs", "quote", "descr", "negative", "empty and huge", "10^400", "long", "short"],
+)
+def test_npy_headers_that_are_cut_or_claim_the_impossible(tmp_path: Path, header: str, said: str) -> None:
+    (tmp_path / "m.npy").write_bytes(_npy(header))
+    with zipfile.ZipFile(tmp_path / "m.npz", "w") as archive:
+        archive.writestr("table.npy", _npy(header))
+    for name in ("m.npy", "m.npz"):
+        with pytest.raises(DataError, match=said):
+            open_arrays(tmp_path / name)
+
+
+def test_headers_of_python_2_give_no_warning(tmp_path: Path) -> None:
+    (tmp_path / "m.npy").write_bytes(_npy(SOUND.replace("3,", "3L,")))
+    with warnings.catch_warnings(action="error"):
+        np.testing.assert_array_equal(_open(tmp_path / "m.npy").whole(), np.zeros(3))
+
+
+@pytest.mark.parametrize("compression", [zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA], ids=str)
+def test_corrupt_compressed_members(tmp_path: Path, compression: int) -> None:
+    path = tmp_path / "m.npz"
+    with zipfile.ZipFile(path, "w", compression) as archive:
+        archive.writestr("table.npy", _npy(SOUND.replace("3,", "3000,"), np.random.default_rng(0).bytes(24_000)))
+    whole = path.read_bytes()
+    for start in range(40, len(whole) - 200, 1500):
+        path.write_bytes(whole[:start] + bytes(4) + whole[start + 4 :])
+        with pytest.raises(DataError, match="cannot be read"):
+            open_arrays(path).arrays["table"].whole()
+
+
+def test_archives_whose_directory_is_damaged(tmp_path: Path) -> None:
+    path = tmp_path / "m.npz"
+    np.savez(path, table=np.zeros(3), other=np.ones(3))
+    whole = path.read_bytes()
+    directory = whole.index(b"PK\1\2")
+    changes = {
+        "announces 2": (33, 0x80),  # the comment of the first member swallows the second
+        "differs from the directory": (10, 8),  # the method of compression
+        "password": (8, 1),
+    }
+    for said, (place, bits) in changes.items():
+        content = bytearray(whole)
+        content[directory + place] ^= bits
+        path.write_bytes(content)
+        with pytest.raises(DataError, match=said):
+            open_arrays(path)
+
+
+def test_archives_with_one_name_for_two_arrays(tmp_path: Path) -> None:
+    with warnings.catch_warnings(action="ignore"), zipfile.ZipFile(tmp_path / "m.npz", "w") as archive:
+        archive.writestr("table.npy", _npy(SOUND))
+        archive.writestr("table.npy", _npy(SOUND, np.ones(3).tobytes()))
+    with pytest.raises(DataError, match=r"several arrays are called table\.npy"):
+        open_arrays(tmp_path / "m.npz")
+
+
+def test_archives_that_unpack_beyond_the_limit_are_refused_by_their_headers(tmp_path: Path) -> None:
+    path = tmp_path / "m.npz"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("table.npy", _npy(SOUND.replace("3,", f"{1 << 47},")))
+        archive.infolist()[0].file_size = len(_npy(SOUND)) + (1 << 50)
+    with pytest.raises(DataError, match="more than the limit") as caught:
+        open_arrays(path)
+    assert caught.value.remedy == "save the arrays without compression"
 
 
 def _open(path: Path, name: str | None = None) -> StoredArray:
