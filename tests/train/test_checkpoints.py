@@ -13,7 +13,7 @@ import torch
 from safetensors.torch import save_file
 
 from kgprobe.errors import DataError
-from kgprobe.predict.adapters.array_files import open_arrays
+from kgprobe.predict.array_files import open_arrays
 from kgprobe.train.checkpoints import Checkpoint, MemoryStorage, RunStorage, read_metadata, read_tensors, write_tensors
 from kgprobe.train.run_directory import clear_temporary, snapshot_path
 from killing import killed_writing, write_in_turn

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from kgprobe.errors import DataError, KgprobeError
 from kgprobe.files import replacing
-from kgprobe.predict.adapters.array_files import SAFETENSORS_HEADER
+from kgprobe.predict.safetensors_files import SAFETENSORS_HEADER
 from kgprobe.train.setting_sources import from_values
 from kgprobe.train.settings import Settings, resolve
 

@@ -14,7 +14,6 @@ from safetensors.torch import save_file
 from kgprobe.errors import DataError, UsageError
 from kgprobe.graph import KnowledgeGraph
 from kgprobe.graph.names import Names
-from kgprobe.predict.adapters.array_files import Shapes
 from kgprobe.predict.adapters.embedding_files import (
     FileSizes,
     fit_problems,
@@ -25,6 +24,7 @@ from kgprobe.predict.adapters.embedding_files import (
 )
 from kgprobe.predict.adapters.interactions import parse_header
 from kgprobe.predict.scorers import SIDES, Dot, EmbeddingScorer, GroupNorm, Side
+from kgprobe.predict.stored_arrays import Shapes
 
 Array = NDArray[Any]
 

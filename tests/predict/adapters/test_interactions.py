@@ -10,10 +10,11 @@ from numpy.typing import NDArray
 
 from kgprobe.predict import scorers as protocols
 from kgprobe.predict.adapters import interactions
-from kgprobe.predict.adapters.array_files import StoredArray, open_arrays
 from kgprobe.predict.adapters.embedding_files import read_table
 from kgprobe.predict.adapters.interactions import INTERACTIONS, ComposedScorer, neighbours, unit_circle
+from kgprobe.predict.array_files import open_arrays
 from kgprobe.predict.scorers import Dot, GroupNorm, Side, Similarity
+from kgprobe.predict.stored_arrays import StoredArray
 
 Array = NDArray[np.float64]
 

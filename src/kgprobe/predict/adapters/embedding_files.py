@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from os import PathLike
@@ -14,7 +13,6 @@ import numpy as np
 from kgprobe.arrays import AnyInts
 from kgprobe.errors import DataError, spans
 from kgprobe.graph.names import Names
-from kgprobe.predict.adapters.array_files import WRITERS, ArrayFile, Shapes, StoredArray, open_arrays, write_arrays
 from kgprobe.predict.adapters.interactions import (
     Arrange,
     ComposedScorer,
@@ -34,7 +32,9 @@ from kgprobe.predict.adapters.score_files import (
     spec_problems,
     triple_mismatch,
 )
+from kgprobe.predict.array_files import WRITERS, open_arrays, write_arrays
 from kgprobe.predict.scorers import AnyScorer, Dot, Side, Similarity, Singles, as_array
+from kgprobe.predict.stored_arrays import ArrayFile, Shapes, StoredArray
 
 if TYPE_CHECKING:
     from kgprobe.graph import KnowledgeGraph
@@ -86,7 +86,7 @@ def write_embeddings(path: str | PathLike[str], header: Mapping[str, Any], array
         )
     if problems:
         raise DataError(f"{path}: not a valid model", problems, "nothing was written")
-    write_arrays(path, json.dumps(dict(header)), values)
+    write_arrays(path, header, values)
 
 
 def open_embeddings(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -13,7 +12,7 @@ from typing import Any
 from kgprobe.arrays import AnyInts
 from kgprobe.errors import DataError, UsageError, nearest
 from kgprobe.graph import KnowledgeGraph
-from kgprobe.predict.adapters.array_files import open_arrays
+from kgprobe.graph.text_files import parse_json
 from kgprobe.predict.adapters.embedding_files import is_embeddings, open_embeddings
 from kgprobe.predict.adapters.pykeen_folder import is_saved_pykeen, open_pykeen
 from kgprobe.predict.adapters.pykeen_scorer import is_pykeen
@@ -21,6 +20,7 @@ from kgprobe.predict.adapters.rotate_checkpoint import is_rotate_checkpoint, ope
 from kgprobe.predict.adapters.score_files import is_scores, open_scores
 from kgprobe.predict.adapters.top_k import TopKLists, Unlisted
 from kgprobe.predict.adapters.top_k_files import open_top_k
+from kgprobe.predict.array_files import list_arrays
 from kgprobe.predict.baselines import BASELINES
 from kgprobe.predict.queries import RankedTriples
 from kgprobe.predict.scorers import AnyScorer, EmbeddingScorer, RelationEmbeddingScorer, ScoreFunction, Scorer, Side
@@ -137,7 +137,7 @@ def is_trained(path: Path) -> bool:
     if path.suffix != ".safetensors" or not path.is_file():
         return False
     try:
-        header = json.loads(open_arrays(path).header or "null")
+        header = parse_json(list_arrays(path).header or "null")
     except (DataError, ValueError):
         return False
     return isinstance(header, dict) and "kind" in header

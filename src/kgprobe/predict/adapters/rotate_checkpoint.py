@@ -16,10 +16,11 @@ from numpy.typing import NDArray
 from kgprobe.arrays import Floats
 from kgprobe.errors import DataError, nearest
 from kgprobe.graph.text_files import Layout, read_dictionary
-from kgprobe.predict.adapters.array_files import ArrayFile, StoredArray, open_arrays, reading
 from kgprobe.predict.adapters.embedding_files import ENTITY, RELATION, read_model
 from kgprobe.predict.adapters.interactions import INTERACTIONS, Header, is_number, unit_circle
+from kgprobe.predict.array_files import open_arrays
 from kgprobe.predict.scorers import AnyScorer
+from kgprobe.predict.stored_arrays import ArrayFile, StoredArray, reading
 
 if TYPE_CHECKING:
     from kgprobe.graph import KnowledgeGraph

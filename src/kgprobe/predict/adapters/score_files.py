@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 
 from kgprobe.arrays import AnyInts, Ints, find, pair_keys
 from kgprobe.errors import DataError, nearest, spans
-from kgprobe.predict.adapters.array_files import ArrayFile, Shapes, array_names, open_arrays
+from kgprobe.predict.array_files import array_names, open_arrays
 from kgprobe.predict.scorers import SIDES, AnyScorer, Side
+from kgprobe.predict.stored_arrays import ArrayFile, Shapes
 
 if TYPE_CHECKING:
     from kgprobe.graph import KnowledgeGraph

@@ -14,7 +14,8 @@ from numpy.lib import format as npy
 from safetensors.torch import load_file, save_file
 
 from kgprobe.errors import DataError
-from kgprobe.predict.adapters.array_files import StoredArray, open_arrays, reading, write_arrays
+from kgprobe.predict.array_files import open_arrays, write_arrays
+from kgprobe.predict.stored_arrays import StoredArray, reading
 
 
 def test_arrays_that_are_not_compressed_have_a_place_in_the_file(tmp_path: Path) -> None:
@@ -85,7 +86,7 @@ def test_kinds(tmp_path: Path) -> None:
 
 def test_objects_are_not_written(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="Object arrays"):
-        write_arrays(tmp_path / "m.npz", "", {"entity": np.array([None])})
+        write_arrays(tmp_path / "m.npz", {}, {"entity": np.array([None])})
 
 
 FLOAT = {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}
@@ -120,7 +121,7 @@ def test_the_library_reads_what_is_written(tmp_path: Path) -> None:
         "big": np.arange(4, dtype=">f4"),
         "every second": np.arange(10)[::2],
     }
-    write_arrays(tmp_path / "m.safetensors", "", arrays)
+    write_arrays(tmp_path / "m.safetensors", {}, arrays)
     for name, tensor in load_file(tmp_path / "m.safetensors").items():
         np.testing.assert_array_equal(tensor.numpy(), arrays[name])
     offsets = {name: array.offset for name, array in open_arrays(tmp_path / "m.safetensors").arrays.items()}

@@ -1,3 +1,4 @@
+import json
 import os
 import pickle
 import zipfile
@@ -11,7 +12,7 @@ from numpy.typing import NDArray
 from safetensors import safe_open
 
 from kgprobe.errors import DataError, UsageError
-from kgprobe.predict.adapters.array_files import array_names, open_arrays, write_arrays
+from kgprobe.predict.array_files import array_names, open_arrays, write_arrays
 
 ARRAYS: dict[str, NDArray[Any]] = {
     "entity": np.arange(24, dtype=np.float32).reshape(6, 4) / 7,
@@ -21,14 +22,15 @@ ARRAYS: dict[str, NDArray[Any]] = {
     "none": np.empty((0, 3), dtype=np.float32),
     "number": np.array(7, dtype=np.int8),
 }
+HEADER = {"model": 'ä "quoted" text', "sizes": [1, None]}
 
 
 @pytest.mark.parametrize("ending", ["npz", "safetensors"])
 def test_what_is_written_is_read_again(tmp_path: Path, ending: str) -> None:
     path = tmp_path / "deep" / f"model.{ending}"
-    write_arrays(path, 'ä "quoted" text', ARRAYS)
+    write_arrays(path, HEADER, ARRAYS)
     file = open_arrays(path)
-    assert (file.path, file.header) == (path, 'ä "quoted" text')
+    assert (file.path, json.loads(file.header or "")) == (path, HEADER)
     assert file.shapes == {name: (array.shape, array.dtype.name) for name, array in ARRAYS.items()}
     for name, array in ARRAYS.items():
         np.testing.assert_array_equal(file.arrays[name].whole(), array, strict=name != "narrow")
@@ -36,27 +38,28 @@ def test_what_is_written_is_read_again(tmp_path: Path, ending: str) -> None:
 
 
 def test_other_libraries_read_what_is_written(tmp_path: Path) -> None:
-    write_arrays(tmp_path / "m.npz", "text", ARRAYS)
+    write_arrays(tmp_path / "m.npz", HEADER, ARRAYS)
     with np.load(tmp_path / "m.npz", allow_pickle=False) as loaded:
-        assert loaded["header"].item() == "text"
+        assert json.loads(loaded["header"].item()) == HEADER
         for name, array in ARRAYS.items():
             np.testing.assert_array_equal(loaded[name], array, strict=True)
-    write_arrays(tmp_path / "m.safetensors", "text", ARRAYS)
+    write_arrays(tmp_path / "m.safetensors", HEADER, ARRAYS)
     with safe_open(tmp_path / "m.safetensors", framework="np") as opened:
-        assert opened.metadata() == {"kgprobe": "text"}
+        assert list(opened.metadata()) == ["kgprobe"]
+        assert json.loads(opened.metadata()["kgprobe"]).items() >= HEADER.items()
         for name, array in ARRAYS.items():
             np.testing.assert_array_equal(opened.get_tensor(name), array, strict=True)
 
 
 def test_the_ending_says_the_format_to_write(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="unknown format") as caught:
-        write_arrays(tmp_path / "model.pt", "", ARRAYS)
+        write_arrays(tmp_path / "model.pt", {}, ARRAYS)
     assert caught.value.remedy == "let the name end in .npz or .safetensors"
     assert not list(tmp_path.iterdir())
 
 
 def test_the_content_says_the_format_to_read(tmp_path: Path) -> None:
-    write_arrays(tmp_path / "m.npz", "text", ARRAYS)
+    write_arrays(tmp_path / "m.npz", HEADER, ARRAYS)
     (tmp_path / "m.npz").rename(tmp_path / "m.safetensors")
     assert set(open_arrays(tmp_path / "m.safetensors").arrays) == set(ARRAYS)
 
@@ -75,7 +78,7 @@ def _write(path: Path, form: str) -> Path:
         "npz": lambda: np.savez(path, **arrays),
         "compressed": lambda: np.savez_compressed(path, **arrays),
         "npy": lambda: np.save(path, arrays["entity"]),
-        "safetensors": lambda: write_arrays(path, "", arrays),
+        "safetensors": lambda: write_arrays(path, {}, arrays),
     }[form]()
     return path
 
@@ -103,9 +106,10 @@ def test_numbers_that_were_changed_are_noticed_where_the_format_has_a_checksum(t
     content = bytearray(path.read_bytes())
     content[len(content) // 2] ^= 1
     path.write_bytes(content)
-    entity = open_arrays(path).arrays["entity"]
     with pytest.raises(DataError, match="cannot be read"):
-        list(entity.blocks(block_bytes=1 << 16))
+        list(open_arrays(path).arrays["entity"].blocks(block_bytes=1 << 16))
+    with pytest.raises(DataError, match="cannot be read"):
+        open_arrays(path).arrays["entity"].rows(np.array([0]))
 
 
 def test_pickles_are_refused(tmp_path: Path) -> None:

@@ -1,0 +1,243 @@
+"""Open and write files of named arrays (.npz, .npy, .safetensors), and verify the checksums that they carry."""
+
+from __future__ import annotations
+
+import json
+import math
+import warnings
+import zipfile
+import zlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from os import PathLike
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+from numpy.lib import format as npy
+from numpy.typing import NDArray
+
+from kgprobe.errors import DataError, UsageError
+from kgprobe.files import replacing
+from kgprobe.predict.safetensors_files import check_seal, list_safetensors, write_safetensors
+from kgprobe.predict.stored_arrays import ArrayFile, StoredArray, open_at, pieces, reading, require_shape
+from kgprobe.resources import require_unpackable
+
+_NPZ_HEADER = "header"
+"""The array of a .npz file that holds the header text."""
+
+_NPY_HEADERS = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
+_LOCAL_HEADER_BYTES = 30
+
+
+def open_arrays(path: str | PathLike[str]) -> ArrayFile:
+    """Open a file of arrays, and verify its checksums. The format is recognised by the content.
+
+    The header is the metadata entry "kgprobe" (.safetensors) or the array "header" (.npz). A .npz file has a checksum
+    for each array; one that is compressed is verified when the array is read. A .safetensors file has one if kgprobe
+    wrote it. A .npy file has none.
+
+    Raises:
+        DataError: The file is missing, damaged, or not a file of arrays.
+
+    Example:
+        >>> import tempfile
+        >>> path = Path(tempfile.mkdtemp()) / "embeddings.npz"
+        >>> write_arrays(path, {"model": "DistMult"}, {"entity": np.zeros((2, 5)), "relation": np.ones((1, 5))})
+        >>> file = open_arrays(path)
+        >>> file.header, {name: array.shape for name, array in file.arrays.items()}
+        ('{"model": "DistMult"}', {'entity': (2, 5), 'relation': (1, 5)})
+    """
+    file = Path(path)
+    with reading(file):
+        form = _format_of(file)
+        listed = form.listed(file)
+        form.verify(file)
+    return listed
+
+
+def list_arrays(path: str | PathLike[str]) -> ArrayFile:
+    """The arrays in a file, without verifying their numbers, which takes as long as reading the file.
+
+    Raises:
+        DataError: The file is missing, truncated, or not a file of arrays.
+    """
+    file = Path(path)
+    with reading(file):
+        return _format_of(file).listed(file)
+
+
+def array_names(path: str | PathLike[str]) -> set[str]:
+    """The names of the arrays in a file; empty if it is not a readable file of arrays."""
+    try:
+        return set(list_arrays(path).arrays)
+    except DataError:
+        return set()
+
+
+def write_arrays(path: str | PathLike[str], header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
+    """Write arrays and a header in the format of the file name's extension."""
+    write = WRITERS.get(Path(path).suffix)
+    if write is None:
+        raise UsageError(f"{path}: unknown format", remedy=f"let the name end in {' or '.join(WRITERS)}")
+    with replacing(path) as temporary:
+        write(temporary, header, arrays)
+
+
+def _write_npz(path: Path, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
+    text = np.array(json.dumps(dict(header)))
+    with path.open("wb") as file:  # given a name, NumPy would add its own extension
+        np.savez(file, allow_pickle=False, **{_NPZ_HEADER: text}, **arrays)
+
+
+WRITERS: Mapping[str, Callable[[Path, Mapping[str, Any], Mapping[str, NDArray[Any]]], None]] = {
+    ".npz": _write_npz,
+    ".safetensors": write_safetensors,
+}
+"""The writer of each file extension."""
+
+
+@dataclass(frozen=True)
+class _Format:
+    """A file format: how its arrays are listed, and how their checksums are verified."""
+
+    listed: Callable[[Path], ArrayFile]
+    verify: Callable[[Path], object]
+
+
+def _format_of(path: Path) -> _Format:
+    with path.open("rb") as opened:
+        start = opened.read(9)
+    if start.startswith(b"PK"):
+        return _Format(_list_npz, _verify_npz)
+    if start.startswith(b"\x93NUMPY"):
+        return _Format(_list_npy, lambda _: None)
+    if start[8:] == b"{":
+        return _Format(list_safetensors, check_seal)
+    raise _not_arrays(path, ["it is a pickle" if start[:1] == b"\x80" else f"it begins with {start!r}"])
+
+
+def _not_arrays(path: Path, problems: list[str]) -> DataError:
+    return DataError(
+        f"{path}: not a file of arrays",
+        problems,
+        "save plain arrays as .npz (numpy.savez) or .safetensors; pickles, including PyTorch's .pt files, are "
+        "never loaded here, because loading one can run any code",
+    )
+
+
+def _list_npy(path: Path) -> ArrayFile:
+    """The array in a .npy file, which is named after the file."""
+    with path.open("rb") as file:
+        header = _NpyHeader.read(path.name, file, path.stat().st_size)
+    array = header.array(path, path.name, partial(open_at, path, header.length), header.length)
+    return ArrayFile(path, {array.name: array})
+
+
+def _list_npz(path: Path) -> ArrayFile:
+    with zipfile.ZipFile(path) as archive:
+        names = archive.namelist()
+        foreign = [name for name in names if not name.endswith(".npy")]
+        if foreign:
+            raise _not_arrays(path, [f"it contains {name}, which is not an array" for name in foreign])
+        if repeated := sorted({name for name in names if names.count(name) > 1}):
+            raise ValueError(f"several arrays are called {', '.join(repeated)}")
+        require_unpackable(sum(member.file_size for member in archive.infolist() if member.compress_type))
+        arrays = {array.name: array for array in (_member(path, archive, member) for member in archive.infolist())}
+    text = arrays.get(_NPZ_HEADER)
+    if text is None or text.shape or text.dtype.kind != "U":
+        return ArrayFile(path, arrays)
+    del arrays[_NPZ_HEADER]
+    return ArrayFile(path, arrays, str(text.whole()))
+
+
+def _member(path: Path, archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> StoredArray:
+    name = member.filename.removesuffix(".npy")
+    with archive.open(member) as file:
+        header = _NpyHeader.read(name, file, member.file_size)
+    start = data_offset(path, member)
+    if start is None:
+        return header.array(path, name, partial(_open_member, path, member.filename, header.length), None)
+    offset = start + header.length
+    return header.array(path, name, partial(open_at, path, offset), offset)
+
+
+def data_offset(path: Path, member: zipfile.ZipInfo) -> int | None:
+    """The position of a member's bytes in an archive; None if they are compressed.
+
+    Raises:
+        ValueError: The header in front of the member and the directory of the archive disagree.
+    """
+    with open_at(path, member.header_offset) as file:
+        local = file.read(_LOCAL_HEADER_BYTES)
+    stored = member.compress_type == zipfile.ZIP_STORED
+    if int.from_bytes(local[8:10], "little") != member.compress_type or (
+        stored and member.file_size != member.compress_size
+    ):
+        raise ValueError(f"{member.filename}: its header differs from the directory of the archive")
+    lengths = int.from_bytes(local[26:28], "little") + int.from_bytes(local[28:30], "little")
+    return member.header_offset + _LOCAL_HEADER_BYTES + lengths if stored else None
+
+
+def _verify_npz(path: Path) -> None:
+    """Compare the arrays that are not compressed with their checksums; reading the others does so."""
+    with zipfile.ZipFile(path) as archive:
+        for member in archive.infolist():
+            if (start := data_offset(path, member)) is not None:
+                verify_member(path, member, start)
+
+
+def verify_member(path: Path, member: zipfile.ZipInfo, start: int) -> None:
+    """Compare the bytes of a member that starts at this position with its checksum.
+
+    Raises:
+        ValueError: They differ.
+    """
+    checksum = 0
+    with open_at(path, start) as file:
+        for piece in pieces(file, member.file_size):
+            checksum = zlib.crc32(piece, checksum)
+    if checksum != member.CRC:
+        raise ValueError(f"{member.filename}: the checksum does not match: its numbers have changed")
+
+
+def _open_member(path: Path, member: str, skipped: int) -> IO[bytes]:
+    # The archive may be closed: its file stays open as long as the member is.
+    with zipfile.ZipFile(path) as archive:
+        file = archive.open(member)
+    file.read(skipped)
+    return file
+
+
+@dataclass(frozen=True)
+class _NpyHeader:
+    """The header of a .npy file."""
+
+    shape: tuple[int, ...]
+    by_column: bool
+    dtype: np.dtype[Any]
+    length: int
+
+    @classmethod
+    def read(cls, name: str, file: IO[bytes], size: int) -> _NpyHeader:
+        """Read the header of an array in a file or an archive member of ``size`` bytes."""
+        version = npy.read_magic(file)
+        if version not in _NPY_HEADERS:
+            raise ValueError(f"unknown version {version} of the .npy format")
+        try:
+            with warnings.catch_warnings(action="ignore"):  # about headers that Python 2 wrote
+                shape, by_column, dtype = _NPY_HEADERS[version](file)
+        except Exception as error:  # NumPy parses the header as Python code, which fails in many ways
+            raise ValueError(f"{name}: invalid .npy header ({error})") from None
+        require_shape(name, shape, dtype)
+        header = cls(shape, by_column, dtype, file.tell())
+        expected = header.length + math.prod(shape) * dtype.itemsize
+        if size < expected and not dtype.hasobject:
+            raise ValueError(f"truncated: an array of {expected:,} bytes has only {size:,}")
+        if size > expected and not dtype.hasobject:
+            raise ValueError(f"{name}: {size - expected:,} bytes follow an array of {expected:,} bytes")
+        return header
+
+    def array(self, path: Path, name: str, stream: Callable[[], IO[bytes]], offset: int | None) -> StoredArray:
+        return StoredArray(path, name, self.dtype.name, self.dtype, self.shape, stream, offset, self.by_column)
