@@ -1,4 +1,4 @@
-"""Optimisers, learning-rate schedules, and the precision of matrix products."""
+"""Optimisers, learning-rate schedules, the precision of matrix products, and named tensors of a state."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from kgprobe.errors import DataError
 from kgprobe.train.settings import Settings
 
 _MATMUL_PRECISION = {"float32": "highest", "tf32": "high", "bfloat16": "high"}
@@ -94,6 +95,20 @@ class Optimiser:
                 key: value.to("cpu" if _stays_on_host(self._torch, key) else parameter.device).clone()
                 for key, value in under(f"{name}.", state).items()
             }
+
+
+def load_weights(model: nn.Module, tensors: Mapping[str, Tensor]) -> None:
+    """Load the parameters of a model.
+
+    Raises:
+        DataError: They are not the parameters of this model; with all that are missing, unknown or of another shape.
+    """
+    try:
+        model.load_state_dict(dict(tensors))
+    except RuntimeError as error:
+        title, *problems = (line.strip() for line in str(error).splitlines())
+        remedy = "use the settings and the graph that they were trained with"
+        raise DataError(f"these are not the weights of {type(model).__name__}", problems or [title], remedy) from None
 
 
 def under(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
