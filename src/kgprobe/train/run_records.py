@@ -209,7 +209,11 @@ def _row(number: int, line: str, problems: list[str]) -> Metadata | None:
     if not isinstance(row, dict):
         problems.append(f"row {number} is no JSON object: {line[:60]!r}")
         return None
-    problems += [f"row {number}: {problem}" for problem in field_problems(row, _ROW_FIELDS)]
+    wrong = list(field_problems(row, _ROW_FIELDS))
+    lists = [] if wrong else [row["loss"], *row["scores"].values()]
+    if any(not isinstance(values, list) or len(values) != len(row["loss"]) for values in lists):
+        wrong.append("it has another number of scores than of losses")
+    problems += [f"row {number}: {problem}" for problem in wrong]
     return row
 
 
