@@ -81,6 +81,13 @@ def bits(tensors: dict[str, torch.Tensor]) -> Iterator[tuple[str, torch.dtype, t
         yield name, own.dtype, own.shape, raw
 
 
+def progress(epoch: int) -> dict[str, Any]:
+    """What a state says about a training without validations."""
+    selection = {"best": {target: [None, None] for target in TARGETS}, "waited": [0, 0]}
+    times = {"seconds": 0.5, "training_seconds": 0.4}
+    return {"epoch": epoch, "selection": selection, "rows": [], "steps": 2 * epoch, **times}
+
+
 def row(epoch: int, *, seconds: float = 0.5) -> dict[str, Any]:
     """What a validation logs, for two seeds."""
     scores = {target: [epoch / 100, epoch / 200] for target in TARGETS}

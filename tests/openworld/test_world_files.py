@@ -1,4 +1,6 @@
+import hashlib
 import json
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -222,12 +224,23 @@ def test_files_that_do_not_go_together_are_found(tmp_path: Path, part: str) -> N
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda about: "{", "cannot be read"),
-        (lambda about: "[]", "has no valid schema"),
-        (lambda about: json.dumps(about | {"schema": 99}), "newer kgprobe"),
-        (lambda about: json.dumps({key: about[key] for key in about if key != "facts"}), "has no valid facts"),
+        (lambda about: "{", "openworld.json: Expecting property name"),
+        (lambda about: "", "openworld.json: Expecting value"),
+        (lambda about: "[]", "openworld.json: it is not an object"),
+        (lambda about: "[" * 99_999, "openworld.json: it is nested too deeply"),
+        (lambda about: '{"schema": %s}' % ("9" * 5000), "openworld.json: Exceeds the limit"),
+        (lambda about: json.dumps(about)[:-100], "openworld.json: "),
+        (lambda about: json.dumps(about | {"name": "other"}), "it has changed since it was written (sha256)"),
+        (lambda about: json.dumps({key: about[key] for key in about if key != "sha256"}), "sha256 is missing"),
+        (lambda about: _hashed(about, schema=99), "newer kgprobe"),
+        (lambda about: _hashed(about, schema="2"), "schema is '2', and must be a whole number"),
+        (lambda about: _hashed(about, facts=None), "facts is None, and must be an object"),
+        (lambda about: _hashed(about, facts={}), "facts.train is missing"),
+        (lambda about: _hashed(about, facts=about["facts"] | {"known": "5"}), "facts.known is '5'"),
+        (lambda about: _hashed(about, name=["a"]), "name is ['a'], and must be a text"),
+        (lambda about: _hashed(about, settings=5), "settings is 5, and must be an object"),
+        (lambda about: _hashed(about, queries=5), "queries is 5, and must be a list"),
     ],
-    ids=["damaged", "list", "newer", "incomplete"],
 )
 def test_a_description_that_cannot_be_used(tmp_path: Path, change: Any, message: str) -> None:
     write_world(random_world(), tmp_path)
@@ -236,6 +249,55 @@ def test_a_description_that_cannot_be_used(tmp_path: Path, change: Any, message:
     with pytest.raises(DataError, match="not a world") as caught:
         read_world(tmp_path)
     assert message in caught.value.problems[0]
+
+
+def _hashed(about: dict[str, Any], **changes: Any) -> str:
+    """A description with a hash that fits."""
+    content = {key: value for key, value in about.items() if key != "sha256"} | changes
+    digest = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+    return json.dumps(content | {"sha256": digest})
+
+
+@pytest.mark.parametrize(
+    "queries",
+    [[[0, 0], [1]], [["a", "b"]], [[0, 0, 0]], [[10**30, 0]], [[0.5, 0]], [[-1, 0]], [{}], [[0, 0], [0, 0]]],
+)
+def test_queries_that_are_none(tmp_path: Path, queries: Any) -> None:
+    write_world(random_world(), tmp_path)
+    path = tmp_path / "openworld.json"
+    path.write_text(_hashed(json.loads(path.read_text(encoding="utf-8")), queries=queries), encoding="utf-8")
+    with pytest.raises(DataError, match=re.escape(str(tmp_path))) as caught:
+        read_world(tmp_path)
+    assert caught.value.problems
+
+
+def test_a_world_of_the_first_version_is_read_without_a_hash(tmp_path: Path) -> None:
+    write_world(random_world(), tmp_path)
+    path = tmp_path / "openworld.json"
+    about = json.loads(path.read_text(encoding="utf-8"))
+    del about["sha256"]
+    path.write_text(json.dumps(about | {"schema": 1}), encoding="utf-8")
+    assert read_world(tmp_path).sizes == random_world().sizes
+
+
+def test_a_flipped_bit_of_the_description_is_refused_or_changes_nothing(tmp_path: Path) -> None:
+    first = random_world()
+    world = replace(first, queries=np.unique(first.known[:, :2], axis=0))
+    write_world(world, tmp_path)
+    path = tmp_path / "openworld.json"
+    content, refused = path.read_bytes(), 0
+    for bit in np.random.default_rng(0).integers(0, 8 * len(content), 300).tolist():
+        damaged = bytearray(content)
+        damaged[bit // 8] ^= 1 << bit % 8
+        path.write_bytes(damaged)
+        try:
+            found = read_world(tmp_path)
+        except DataError:
+            refused += 1
+        else:
+            assert (found.name, found.settings) == (world.name, world.settings)
+            np.testing.assert_array_equal(found.queries, world.queries)
+    assert refused > 200
 
 
 def test_missing_triples_that_are_known(tmp_path: Path) -> None:

@@ -15,9 +15,10 @@ from safetensors.torch import save_file
 from kgprobe.errors import DataError
 from kgprobe.predict.array_files import open_arrays
 from kgprobe.train.checkpoints import Checkpoint, MemoryStorage, RunStorage, read_metadata, read_tensors, write_tensors
-from kgprobe.train.run_directory import clear_temporary, snapshot_path
+from kgprobe.train.run_directory import clear_temporary
+from kgprobe.train.run_files import snapshot_path
 from killing import killed_writing, write_in_turn
-from runs import TARGETS, begin, bits, row, some_tensors
+from runs import TARGETS, begin, bits, progress, row, some_tensors
 
 
 @pytest.fixture(params=["memory", "disk"])
@@ -50,17 +51,17 @@ def test_a_run_begins_with_nothing(storage: RunStorage) -> None:
 def test_a_state_is_what_it_was_when_it_was_kept(storage: RunStorage) -> None:
     tensors = some_tensors()
     before = list(bits(tensors))
-    storage.save_state(tensors, {"epoch": 3, "best": {"MRR": [None, 0.1]}})
+    storage.save_state(tensors, progress(3))
     for own in tensors.values():
         own.zero_()
     found = storage.load_state()
     assert found is not None
     assert list(bits(found[0])) == before
-    assert found[1] == {"epoch": 3, "best": {"MRR": [None, 0.1]}}
+    assert found[1] == progress(3)
 
 
 def test_what_is_loaded_can_be_changed_without_harm(storage: RunStorage) -> None:
-    storage.save_state({"own": torch.ones(3)}, {"epoch": 3})
+    storage.save_state({"own": torch.ones(3)}, progress(3))
     first = storage.load_state()
     assert first is not None
     first[0]["own"].zero_()
@@ -71,7 +72,7 @@ def test_what_is_loaded_can_be_changed_without_harm(storage: RunStorage) -> None
 
 def test_rows_after_the_state_are_forgotten(storage: RunStorage) -> None:
     storage.log(row(2))
-    storage.save_state({"own": torch.ones(1)}, {"epoch": 2})
+    storage.save_state({"own": torch.ones(1)}, progress(2))
     storage.log(row(4))
     storage.log(row(6))
     storage.load_state()
@@ -169,7 +170,7 @@ def test_a_bit_that_has_flipped_is_noticed(position: int, tmp_path: Path) -> Non
     damaged = bytearray(path.read_bytes())
     damaged[position] ^= 4
     path.write_bytes(damaged)
-    assert _refused(path) == "the checksum does not match: its tensors have changed"
+    assert _refused(path) == "the checksum does not match: the file has changed since it was written"
 
 
 @pytest.mark.parametrize(

@@ -94,10 +94,14 @@ def test_a_log_that_lost_rows_is_refused(tmp_path: Path) -> None:
 
 def test_all_rows_that_are_no_rows_are_named(tmp_path: Path) -> None:
     log = RunLog(tmp_path / "log.jsonl")
-    log.path.write_text('{"epoch": 2}\nnot JSON\n[4]\n', encoding="utf-8")
+    log.path.write_text('{"epoch": 2, "seconds": 1, "loss": [], "scores": 5}\nnot JSON\n[4]\n', encoding="utf-8")
     with pytest.raises(DataError, match=r"log\.jsonl") as error:
         log.rows()
-    assert error.value.problems == ["row 2 is no JSON object: 'not JSON'", "row 3 is no JSON object: '[4]'"]
+    assert error.value.problems == [
+        "row 1: scores is 5, and must be an object",
+        "row 2 is no JSON object: 'not JSON'",
+        "row 3 is no JSON object: '[4]'",
+    ]
 
 
 def test_a_log_that_cannot_be_written(tmp_path: Path) -> None:

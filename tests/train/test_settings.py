@@ -134,7 +134,7 @@ NUMBERS = {
 
 @pytest.mark.parametrize(
     "value",
-    [10**16, -(10**16), 10**400, -(10**400), 10**5000, 1e300, -1e300, 1e400, math.nan, "9" * 5000],
+    [10**40, -(10**40), 10**400, -(10**400), 10**5000, 1e300, -1e300, 1e400, math.nan, "9" * 5000],
     ids=["above", "below", "10^400", "-10^400", "10^5000", "1e300", "-1e300", "inf", "nan", "text"],
 )
 def test_every_number_has_a_range_and_all_that_are_out_of_it_are_named(value: Any) -> None:

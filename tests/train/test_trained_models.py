@@ -16,6 +16,7 @@ from kgprobe.graph.parquet_graph import write_graph
 from kgprobe.predict import Opening, open_model
 from kgprobe.predict.adapters.opening import ADAPTERS, is_trained
 from kgprobe.predict.queries import RankedTriples
+from kgprobe.train.checkpoints import read_tensors, write_tensors
 from kgprobe.train.fitting import finish_run
 from kgprobe.train.trainer import TrainingResources, train
 from runs import begin, quick_settings, small_graph
@@ -84,7 +85,7 @@ def test_the_same_graph_by_another_name_is_the_same(run: Path) -> None:
 def test_the_state_of_a_run_is_no_checkpoint(run: Path) -> None:
     with pytest.raises(DataError, match="not a checkpoint") as error:
         kp.rank(run / "state.safetensors", GRAPH)
-    assert error.value.problems == ["it is the state of a run"]
+    assert error.value.problems == ["it is a state of a run"]
     assert "best" in error.value.remedy
 
 
@@ -105,8 +106,9 @@ def test_a_run_that_has_not_been_validated_yet(tmp_path: Path) -> None:
 
 
 def test_a_setting_that_this_version_does_not_know(run: Path, tmp_path: Path) -> None:
-    content = (run / "best/mrr/seed-8.safetensors").read_bytes()
-    (tmp_path / "mine.safetensors").write_bytes(content.replace(b"validate_every", b"validate_evary"))
+    tensors, about = read_tensors(run / "best/mrr/seed-8.safetensors")
+    about["settings"]["validate_evary"] = about["settings"].pop("validate_every")
+    write_tensors(tmp_path / "mine.safetensors", tensors, about)
     with pytest.raises(DataError, match="settings are invalid in this version") as error:
         kp.rank(tmp_path / "mine.safetensors", GRAPH)
     assert "validate_evary" in error.value.problems[0]

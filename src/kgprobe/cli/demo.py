@@ -91,7 +91,7 @@ def _make_graph(folder: Path, trees: int, seed: int) -> KnowledgeGraph:
 def _train(model: str, graph: Path, run: Path, threads: int | None) -> dict[str, Ranks]:
     """The test ranks of the best checkpoint for every selection metric."""
     from kgprobe.ranks import read_ranks
-    from kgprobe.train.run_directory import ranks_path
+    from kgprobe.train.run_files import ranks_path
 
     targets = " ".join(f'--select "{target}"' for target in TARGETS)
     note(f"   kgprobe train {model} --graph {graph} {targets} -o {run}")

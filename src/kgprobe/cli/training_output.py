@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -167,9 +166,10 @@ def result_rows(run: Path, fitted: Fitted) -> list[Record]:
 
     ``test`` is the metric on the test triples, ``head`` and ``tail`` its value where that side is predicted.
     """
-    from kgprobe.train.run_directory import RESULT
+    from kgprobe.train.run_files import RESULT
+    from kgprobe.train.run_records import read_result
 
-    tested = json.loads((run / RESULT).read_bytes())["targets"]
+    tested = read_result(run / RESULT, fitted.settings)["targets"]
     rows: list[Record] = []
     for target in fitted.settings.select:
         best = fitted.trained.best[target]

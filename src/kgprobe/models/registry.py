@@ -168,15 +168,15 @@ def problems_of_each(options: Any) -> Iterator[str]:
 _TYPE_NAMES = {int: "a whole number", float: "a number", bool: "true or false", str: "a text", tuple: "a list"}
 
 
-_LARGEST = 1 << 53
-"""Bound of numbers without bounds of their own; whole numbers up to here are exact as floats."""
+_LARGEST: Mapping[type, float] = {int: 1 << 53, float: 1e38}
+"""Bounds of numbers without bounds of their own: they are exact as floats, and finite as 32-bit floats."""
 
 
 def _problems_of(name: str, value: Any, default: Any, rules: Mapping[str, Any]) -> Iterator[str]:
     if not _has_type(value, type(default)):
         yield f"{name} is {shown(value)}, and must be {_TYPE_NAMES[type(default)]}"
     elif not isinstance(value, tuple):
-        yield from _out_of_range(name, value, rules)
+        yield from _out_of_range(name, value, _LARGEST.get(type(default)), rules)
     elif not value:
         yield f"{name} is empty, and must have one value or more"
     else:
@@ -190,14 +190,14 @@ def _has_type(value: Any, kind: type) -> bool:
     return type(value) is kind
 
 
-def _out_of_range(name: str, value: Any, rules: Mapping[str, Any]) -> Iterator[str]:
+def _out_of_range(name: str, value: Any, largest: float | None, rules: Mapping[str, Any]) -> Iterator[str]:
     if rules["choices"]:
         if value not in rules["choices"]:
             yield f"{name} is {shown(value)}, and must be one of {', '.join(map(str, rules['choices']))}"
         return
-    if type(value) not in (int, float):
+    if largest is None:  # no number
         return
-    bounds = {"most": _LARGEST} | ({"least": -_LARGEST} if rules["above"] is None else {})
+    bounds = {"most": largest} | ({"least": -largest} if rules["above"] is None else {})
     bounds |= {key: bound for key, bound in rules.items() if bound is not None}
     for key, violates, words in (("least", lt, "at least"), ("above", le, "above"), ("most", gt, "at most")):
         if key in bounds and violates(value, bounds[key]):

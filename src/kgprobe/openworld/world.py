@@ -151,7 +151,12 @@ def _filter(graph: KnowledgeGraph, more: tuple[str, ...]) -> KnownFilter:
 
 
 def _as_array(rows: ArrayLike, columns: int) -> NDArray[Any]:
-    array = np.asarray(rows)
+    try:
+        array = np.asarray(rows)
+    except ValueError as error:
+        raise DataError(
+            "rows of different lengths", [str(error)], f"give {columns} whole numbers in each row"
+        ) from None
     return array if array.size else np.empty((0, columns), dtype=np.int64)
 
 

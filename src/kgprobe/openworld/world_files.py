@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from pathlib import Path
@@ -12,12 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kgprobe.arrays import AnyInts, id_problems
-from kgprobe.errors import DataError, naming, spans
+from kgprobe.errors import DataError, naming, shown, spans
 from kgprobe.files import replacing
 from kgprobe.graph import SPLITS, load_graph, write_graph
 from kgprobe.graph.load import find_reader, places
 from kgprobe.graph.parquet_graph import id_columns, read_parquet
-from kgprobe.openworld.world import OpenWorld
+from kgprobe.json_files import field_problems, read_json, write_json
+from kgprobe.openworld.world import PARTS, OpenWorld
 from kgprobe.parquet_files import write_parquet
 
 if TYPE_CHECKING:
@@ -28,7 +28,9 @@ ABOUT = "openworld.json"
 MISSING = "missing.parquet"
 QUERIES = "test_queries.parquet"
 ANSWERS = "test_answers.parquet"
-_SCHEMA = 1
+_SCHEMA = 2
+_UNHASHED_SCHEMA = 1
+_FIELDS = {"name": str, "facts": dict.fromkeys(PARTS, int), "settings": dict}
 _MAKE = "make a world with: kgprobe openworld split GRAPH -o FOLDER"
 _PUBLISHED_COLUMNS = (
     f"{QUERIES} needs integer columns query, head, relation; {ANSWERS} integer columns query, tail and boolean columns "
@@ -142,8 +144,7 @@ def write_world(world: OpenWorld, folder: str | os.PathLike[str]) -> None:
         "queries": None if world.queries is None else world.queries.tolist(),
     }
     # First, so that a partly written folder is recognised by its numbers of triples.
-    with replacing(target / ABOUT) as temporary:
-        temporary.write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")
+    write_json(target / ABOUT, about)
     for split in SPLITS:
         (target / f"{split}.parquet").unlink(missing_ok=True)
     write_graph(world.graph, target)
@@ -196,9 +197,9 @@ def _read(folder: Path) -> OpenWorld:
     splits = {"train": "train", "valid": "valid", "known": "test"}
     parts = {part: graph.triples(split) for part, split in splits.items()} | {"missing": missing}
     problems = [
-        f"{part}: {len(triples):,} triples, but {ABOUT} records {about['facts'].get(part, 0):,}"
+        f"{part}: {len(triples):,} triples, but {ABOUT} records {about['facts'][part]:,}"
         for part, triples in parts.items()
-        if len(triples) != about["facts"].get(part, 0)
+        if len(triples) != about["facts"][part]
     ]
     if problems:
         raise DataError(f"{folder}: the files of this world do not go together", problems, "write the world again")
@@ -208,7 +209,7 @@ def _read(folder: Path) -> OpenWorld:
             graph.num_entities,
             graph.num_relations,
             **parts,
-            queries=about["queries"],
+            queries=about.get("queries"),
             entity_labels=graph.entity_labels,
             relation_labels=graph.relation_labels,
             settings=about["settings"],
@@ -216,21 +217,18 @@ def _read(folder: Path) -> OpenWorld:
 
 
 def _read_about(path: Path, problems: list[str]) -> dict[str, Any] | None:
-    try:
-        about = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
+    if not path.exists():
         problems.append(f"{path.name} is not there")
         return None
-    except (OSError, ValueError) as error:
-        problems.append(f"{path.name} cannot be read ({str(error)[:150]})")
+    try:
+        about = read_json(path, {"schema": int}, hashless=lambda about: about.get("schema") == _UNHASHED_SCHEMA)
+    except DataError as error:
+        problems += [f"{path.name}: {problem}" for problem in error.problems]
         return None
-    types: dict[str, Any] = {"schema": int, "name": str, "facts": dict, "settings": dict, "queries": list | None}
-    invalid = [
-        key
-        for key, kind in types.items()
-        if not (isinstance(about, dict) and key in about and isinstance(about[key], kind))
-    ]
-    problems += [f"{path.name} has no valid {key}" for key in invalid]
-    if not invalid and about["schema"] > _SCHEMA:
+    if about["schema"] > _SCHEMA:
         problems.append(f"{path.name} was written by a newer kgprobe (schema {about['schema']})")
+        return None
+    problems += [f"{path.name}: {problem}" for problem in field_problems(about, _FIELDS)]
+    if not isinstance(about.get("queries"), list | None):
+        problems.append(f"{path.name}: queries is {shown(about['queries'])}, and must be a list")
     return about if not problems else None

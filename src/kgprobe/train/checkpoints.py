@@ -1,11 +1,11 @@
-"""Checkpoints and training states: safetensors files with a checksum, and the storage interface of the trainer."""
+"""Checkpoints and training states: sealed safetensors files, and the storage interface of the trainer."""
 
 from __future__ import annotations
 
 import json
 import os
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +18,9 @@ from torch import Tensor
 
 from kgprobe.errors import DataError, KgprobeError
 from kgprobe.files import replacing
-from kgprobe.predict.safetensors_files import SAFETENSORS_HEADER
+from kgprobe.graph.text_files import parse_json
+from kgprobe.json_files import field_problems
+from kgprobe.predict.safetensors_files import SAFETENSORS_HEADER, UNSEALED, check_seal, list_safetensors, seal
 from kgprobe.train.setting_sources import from_values
 from kgprobe.train.settings import Settings, resolve
 
@@ -111,14 +113,14 @@ def as_json(facts: Mapping[str, Any]) -> Metadata:
 
 
 def write_tensors(path: Path, tensors: Mapping[str, Tensor], facts: Mapping[str, Any]) -> None:
-    """Write a safetensors file atomically: an old file stays until the new one is on disk."""
-    own = copied(tensors)
+    """Write a sealed safetensors file atomically: an old file stays until the new one is on disk."""
     # A single entry: the order of several is random, and so would be the bytes of the file.
-    header = {SAFETENSORS_HEADER: json.dumps({**facts, _CHECKSUM: _checksum(own)}, sort_keys=True)}
+    header = {SAFETENSORS_HEADER: json.dumps({**facts, **UNSEALED}, sort_keys=True)}
     # Not save_file, whose temporary file has another name that `clear_temporary` would miss.
-    content = save(own, header)
+    content = save(copied(tensors), header)
     with replacing(path) as temporary:
         temporary.write_bytes(content)
+        seal(temporary)
         flush_to_disk(temporary)
 
 
@@ -128,24 +130,25 @@ def read_tensors(path: Path) -> tuple[Tensors, Metadata]:
     Raises:
         DataError: The file is missing, truncated or damaged.
     """
-    with _reading(path), safe_open(path, framework="pt") as file:
-        # Copies, because the library maps the file into memory.
-        tensors = copied({name: file.get_tensor(name) for name in file.keys()})  # noqa: SIM118 (it is no mapping)
-        facts = _facts(file)
-        if facts.pop(_CHECKSUM, None) != _checksum(tensors):
-            raise ValueError("the checksum does not match: its tensors have changed")
-    return tensors, facts
+    facts = read_metadata(path)
+    return _tensors(path), facts
 
 
 def read_metadata(path: Path) -> Metadata:
-    """Read the metadata of a file without its tensors.
+    """Read the metadata of a file, after its whole content was verified.
 
     Raises:
         DataError: The file is missing, truncated or damaged.
     """
-    with _reading(path), safe_open(path, framework="pt") as file:
-        facts = _facts(file)
-        facts.pop(_CHECKSUM, None)
+    with _reading(path):
+        facts = parse_json(list_safetensors(path).header or "null")
+        if not isinstance(facts, dict):
+            raise ValueError("it has no metadata of kgprobe: no training has written it")
+        changed = _change(path, facts)
+    if changed:
+        named = _PROBLEMS.get(str(facts.get("kind")), lambda about: [])
+        raise DataError(f"{path}: cannot be read", [changed, *named(facts)], _RESTORE)
+    facts.pop(_CHECKSUM, None)
     return facts
 
 
@@ -155,7 +158,25 @@ def flush_to_disk(path: Path) -> None:
         os.fsync(file.fileno())
 
 
+_RESTORE = "it is truncated or damaged: restore it from a copy, or train again"
 _CHECKSUM = "checksum"
+"""Entry of files of earlier versions: a checksum of the tensors alone."""
+
+
+def _change(path: Path, facts: Metadata) -> str:
+    """What shows that a file has changed since it was written; empty if nothing does."""
+    try:
+        if check_seal(path) or facts.get(_CHECKSUM) == _checksum(_tensors(path)):
+            return ""
+    except ValueError as error:
+        return str(error)
+    return "the checksum does not match: its tensors have changed"
+
+
+def _tensors(path: Path) -> Tensors:
+    with _reading(path), safe_open(path, framework="pt") as file:
+        # Copies, because the library maps the file into memory.
+        return copied({name: file.get_tensor(name) for name in file.keys()})  # noqa: SIM118 (it is no mapping)
 
 
 def _checksum(tensors: Mapping[str, Tensor]) -> int:
@@ -177,19 +198,15 @@ def _reading(path: Path) -> Iterator[None]:
         raise DataError(f"{path}: cannot be read", ["no such file"], "check the name and the folder") from None
     except (OSError, SafetensorError, ValueError) as error:
         problem = str(error).split("\n")[0] or type(error).__name__
-        raise DataError(f"{path}: cannot be read", [problem], "it is truncated or damaged") from None
-
-
-def _facts(file: safe_open) -> Metadata:
-    metadata: dict[str, str] = file.metadata() or {}  # type: ignore[no-untyped-call]
-    facts = json.loads(metadata.get(SAFETENSORS_HEADER, "null"))
-    if not isinstance(facts, dict):
-        raise ValueError("it has no metadata of kgprobe: no training has written it")
-    return facts
+        raise DataError(f"{path}: cannot be read", [problem], _RESTORE) from None
 
 
 CHECKPOINT = "checkpoint"
-_HEADER = ("settings", "graph", "target", "seed", "facts")
+
+GRAPH_FIELDS = {"name": str, "content_hash": str, "entities": int, "relations": int}
+"""The fields of `graph_metadata` that every version has written."""
+
+_CHECKPOINT_FIELDS = {"settings": dict, "graph": GRAPH_FIELDS, "target": str, "seed": int, "facts": {"epoch": int}}
 
 
 @dataclass(frozen=True)
@@ -208,7 +225,8 @@ class Checkpoint:
         >>> import tempfile, torch
         >>> settings = resolve("distmult", []).settings
         >>> path = Path(tempfile.mkdtemp()) / "seed-0.safetensors"
-        >>> Checkpoint({"entity": torch.ones(1, 2, 4)}, settings, {"name": "tiny"}, "MRR", 0, {"epoch": 5}).write(path)
+        >>> graph = {"name": "tiny", "content_hash": "00", "entities": 2, "relations": 1}
+        >>> Checkpoint({"entity": torch.ones(1, 2, 4)}, settings, graph, "MRR", 0, {"epoch": 5}).write(path)
         >>> again = Checkpoint.read(path)
         >>> again.settings == settings, again.facts, again.tensors["entity"].shape
         (True, {'epoch': 5}, torch.Size([1, 2, 4]))
@@ -222,7 +240,10 @@ class Checkpoint:
     facts: Mapping[str, Any]
 
     def write(self, path: Path) -> None:
-        about = {name: getattr(self, name) for name in _HEADER} | {"settings": self.settings.flat(), "kind": CHECKPOINT}
+        about = {name: getattr(self, name) for name in _CHECKPOINT_FIELDS} | {
+            "settings": self.settings.flat(),
+            "kind": CHECKPOINT,
+        }
         write_tensors(path, self.tensors, about)
 
     @classmethod
@@ -236,14 +257,15 @@ class Checkpoint:
         if problems := checkpoint_problems(about):
             remedy = "name a file in the folder 'best' or 'snapshots' of a run"
             raise DataError(f"{path}: not a checkpoint", problems, remedy)
-        return cls(tensors, **{name: about[name] for name in _HEADER} | {"settings": _settings(path, about)})
+        settings = _settings(path, about)
+        return cls(tensors, **{name: about[name] for name in _CHECKPOINT_FIELDS} | {"settings": settings})
 
 
 def checkpoint_problems(about: Metadata) -> list[str]:
     """Problems of metadata that are not those of a checkpoint."""
     if about.get("kind") != CHECKPOINT:
-        return [f"it is the {about['kind']}" if "kind" in about else "it does not say what it is"]
-    return [f"its {name} is missing" for name in _HEADER if name not in about]
+        return [_other_kind(about)]
+    return list(field_problems(about, _CHECKPOINT_FIELDS))
 
 
 def _settings(path: Path, about: Metadata) -> Settings:
@@ -257,6 +279,16 @@ def _settings(path: Path, about: Metadata) -> Settings:
 
 STATE = "state of a run"
 
+_SELECTION_FIELDS = {"best": dict, "waited": list}
+_PROGRESS_FIELDS = {
+    "epoch": int,
+    "selection": _SELECTION_FIELDS,
+    "rows": list,
+    "seconds": float,
+    "training_seconds": float,
+}
+_STATE_FIELDS = {"progress": _PROGRESS_FIELDS, "logged": int}
+
 
 @dataclass(frozen=True)
 class State:
@@ -266,14 +298,19 @@ class State:
         tensors: The model and its optimiser.
         progress: The progress of the run.
         logged: The length of the log in bytes.
+        log_hash: The SHA-256 of the log; empty in a state of an earlier version.
+        settings: The settings of the training, by name; empty in a state of an earlier version.
     """
 
     tensors: Mapping[str, Tensor]
     progress: Mapping[str, Any]
     logged: int
+    log_hash: str
+    settings: Mapping[str, Any]
 
     def write(self, path: Path) -> None:
-        write_tensors(path, self.tensors, {"kind": STATE, "progress": self.progress, "logged": self.logged})
+        about = {name: getattr(self, name) for name in ("progress", "logged", "log_hash", "settings")}
+        write_tensors(path, self.tensors, about | {"kind": STATE})
 
     @classmethod
     def read(cls, path: Path) -> State:
@@ -284,10 +321,22 @@ class State:
         """
         tensors, about = read_tensors(path)
         if problems := state_problems(about):
-            raise DataError(f"{path}: not the state of a run", problems, "replace the run with force=True")
-        return cls(tensors, about["progress"], about["logged"])
+            raise DataError(f"{path}: not the state of a run", problems, "replace the run with `force=True`")
+        return cls(tensors, about["progress"], about["logged"], about.get("log_hash", ""), about.get("settings", {}))
 
 
 def state_problems(about: Metadata) -> list[str]:
     """Problems of metadata that are not those of a state."""
-    return [] if about.get("kind") == STATE else [f"it is {about.get('kind', 'something else')}"]
+    if about.get("kind") != STATE:
+        return [_other_kind(about)]
+    # States of earlier versions have neither settings nor a hash of the log.
+    named = {name: kind for name, kind in (("log_hash", str), ("settings", dict)) if name in about}
+    return list(field_problems(about, _STATE_FIELDS | named))
+
+
+def _other_kind(about: Metadata) -> str:
+    kind = str(about.get("kind"))
+    return f"it is a {kind}" if kind in _PROBLEMS else "it does not say what it is"
+
+
+_PROBLEMS: Mapping[str, Callable[[Metadata], list[str]]] = {CHECKPOINT: checkpoint_problems, STATE: state_problems}

@@ -12,7 +12,6 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from kgprobe.errors import DataError
 from kgprobe.graph import KnowledgeGraph
 from kgprobe.models.embedding_model import EmbeddingModel, RankedRun, Sizes, ranked_run
 from kgprobe.models.random_streams import RandomStreams
@@ -31,7 +30,7 @@ from kgprobe.train.losses import (
     SelfAdversarial,
     TargetLoss,
 )
-from kgprobe.train.optimiser import Optimiser, learning_rate, mixed, prefixed, under
+from kgprobe.train.optimiser import Optimiser, learning_rate, load_weights, mixed, prefixed, under
 from kgprobe.train.settings import Settings
 from kgprobe.train.soft_probe import SoftProbe, query_weights
 from kgprobe.train.training_queries import Columns, TrainingQueries, Weigh, alike, joined, rarity, training_queries
@@ -224,11 +223,7 @@ def open_run(
         DataError: The weights are not those of such a model.
     """
     model = build_model(replace(settings, seeds=settings.seeds[:1]), graph, device)
-    try:
-        model.load_state_dict(dict(tensors))
-    except RuntimeError as error:
-        title, *problems = (line.strip() for line in str(error).splitlines())
-        raise DataError(f"these are not the weights of {settings.model}", problems or [title]) from None
+    load_weights(model, tensors)
     return ranked_run(model.one_run(0), graph.num_relations if settings.reciprocal else None)
 
 
@@ -281,7 +276,7 @@ class EmbeddingLearner:
         return prefixed("model.", model) | prefixed("optimiser.", self.optimiser.state())
 
     def load(self, state: Mapping[str, Tensor]) -> None:
-        self.model.load_state_dict(under("model.", state))
+        load_weights(self.model, under("model.", state))
         self.optimiser.load(under("optimiser.", state))
 
     def _queries(self, device: torch.device) -> list[TrainingQueries]:

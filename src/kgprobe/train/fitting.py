@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import os
 from collections.abc import Callable, Mapping
@@ -25,7 +24,8 @@ from kgprobe.ranks import Ranks, merge_seeds, read_ranks
 from kgprobe.resources import Progress, Resources, peak_memory
 from kgprobe.train.checkpoints import MemoryStorage, Metadata, RunStorage, as_json
 from kgprobe.train.learners import trained_run
-from kgprobe.train.run_directory import RESULT, RunDirectory, ranks_path
+from kgprobe.train.run_directory import RunDirectory
+from kgprobe.train.run_files import ranks_path
 from kgprobe.train.run_records import changes, environment
 from kgprobe.train.setting_sources import SettingSource, from_file, from_values, known_settings, read_toml
 from kgprobe.train.settings import Settings, resolve
@@ -213,11 +213,11 @@ def _fit_run(run: RunDirectory, graph: KnowledgeGraph, resources: TrainingResour
 
 def _trained_before(run: RunDirectory) -> Trained:
     """The outcome of a finished run, from its files."""
-    result = json.loads((run.path / RESULT).read_bytes())
+    result = run.read_result()
     best: dict[str, list[Best]] = {}
     for target in run.settings.select:
         found = [run.load_best(target, seed)[1] for seed in run.settings.seeds]
-        best[target] = [Best(math.nan if one["score"] is None else one["score"], one["epoch"]) for one in found]
+        best[target] = [Best(one["score"] if one.get("score") is not None else math.nan, one["epoch"]) for one in found]
     epochs, seconds, training_seconds = (result[name] for name in ("epochs", "seconds", "training_seconds"))
     return Trained(best, epochs, seconds, training_seconds, run.log_file.rows())
 

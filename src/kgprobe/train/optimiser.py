@@ -1,4 +1,4 @@
-"""Optimisers, learning-rate schedules, and the precision of matrix products."""
+"""Optimisers, learning-rate schedules, the precision of matrix products, and named tensors of a state."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from kgprobe.errors import DataError
 from kgprobe.train.settings import Settings
 
 _MATMUL_PRECISION = {"float32": "highest", "tf32": "high", "bfloat16": "high"}
@@ -89,11 +90,40 @@ class Optimiser:
         }
 
     def load(self, state: Mapping[str, Tensor]) -> None:
+        """Restore a state.
+
+        Raises:
+            DataError: It is the state of another optimiser or of another model.
+        """
+        problems = []
+        for name, parameter in self._named.items():
+            expected = {
+                key: tuple(parameter.shape) if scaled else () for key, scaled in _STATES[type(self._torch)].items()
+            }
+            found = {key: tuple(value.shape) for key, value in under(f"{name}.", state).items()}
+            if found not in ({}, expected):  # a parameter without a gradient has none
+                problems.append(f"{name}: shapes {found}, expected {expected}")
+        if problems:
+            raise DataError("this is not the state of the optimiser", problems, "use the settings of its training")
         for name, parameter in self._named.items():
             self._torch.state[parameter] = {
                 key: value.to("cpu" if _stays_on_host(self._torch, key) else parameter.device).clone()
                 for key, value in under(f"{name}.", state).items()
             }
+
+
+def load_weights(model: nn.Module, tensors: Mapping[str, Tensor]) -> None:
+    """Load the parameters of a model.
+
+    Raises:
+        DataError: They are not the parameters of this model; with all that are missing, unknown or of another shape.
+    """
+    try:
+        model.load_state_dict(dict(tensors))
+    except RuntimeError as error:
+        title, *problems = (line.strip() for line in str(error).splitlines())
+        remedy = "use the settings and the graph that they were trained with"
+        raise DataError(f"these are not the weights of {type(model).__name__}", problems or [title], remedy) from None
 
 
 def under(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -121,6 +151,12 @@ def _adagrad(parameters: list[Any], rate: float) -> tuple[torch.optim.Optimizer,
 def _stays_on_host(optimiser: torch.optim.Optimizer, key: str) -> bool:
     return key == "step" and isinstance(optimiser, torch.optim.Adagrad)
 
+
+_STATES: Mapping[type[torch.optim.Optimizer], Mapping[str, bool]] = {
+    torch.optim.Adam: {"step": False, "exp_avg": True, "exp_avg_sq": True},
+    torch.optim.Adagrad: {"step": False, "sum": True},
+}
+"""The tensors of an optimiser for a parameter, and whether they have the shape of the parameter."""
 
 _OPTIMISERS: Mapping[str, Callable[[list[Any], float], tuple[torch.optim.Optimizer, Tensor | None]]] = {
     "adam": _adam,

@@ -1,74 +1,47 @@
-"""The directory of a training run: its files, its lock, and how a run is created, resumed and cleared."""
+"""The directory of a training run: its lock, and how a run is created, resumed and cleared."""
 
 from __future__ import annotations
 
-import json
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping
-from functools import partial
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import ModuleType, TracebackType
-from typing import IO, Any, Self, TypeVar
+from typing import IO, Any, Self
 
 from torch import Tensor
 
-from kgprobe.errors import DataError, KgprobeError, UsageError
+from kgprobe.errors import DataError, UsageError
 from kgprobe.files import replacing, require_writable
 from kgprobe.graph import KnowledgeGraph
-from kgprobe.metrics import parse
-from kgprobe.train.checkpoints import (
-    Checkpoint,
-    Metadata,
-    State,
-    Tensors,
-    as_json,
-    checkpoint_problems,
-    flush_to_disk,
-    read_metadata,
-    state_problems,
+from kgprobe.json_files import write_json
+from kgprobe.train.checkpoints import Checkpoint, Metadata, State, Tensors, as_json, flush_to_disk
+from kgprobe.train.run_files import (
+    BEST,
+    CURVE,
+    ENVIRONMENT,
+    LOG,
+    RESULT,
+    SETTINGS,
+    SNAPSHOTS,
+    STATE,
+    best_path,
+    read_best,
+    read_resumable,
+    snapshot_path,
 )
-from kgprobe.train.run_records import GRAPH, RunLog, graph_metadata, other_graph, write_curve
-from kgprobe.train.settings import Settings, read_settings, settings_text
+from kgprobe.train.run_records import (
+    GRAPH,
+    LOG_HASH,
+    SETTINGS_ENTRY,
+    RunLog,
+    graph_metadata,
+    read_result,
+    write_curve,
+)
+from kgprobe.train.settings import Settings, settings_text
 
-SETTINGS = "settings.toml"
-ENVIRONMENT = "environment.json"
-STATE = "state.safetensors"
-LOG = "log.jsonl"
-CURVE = "curve.csv"
-BEST = "best"
-SNAPSHOTS = "snapshots"
-RANKS = "ranks.parquet"
-RESULT = "result.json"
 LOCK = ".lock"
-_SIGNS = {"-": "minus", "+": "plus"}
-
-
-def slug(target: str) -> str:
-    """A metric as a part of file names, different for different metrics.
-
-    Example:
-        >>> slug("PROBE(alpha=1,beta=0)"), slug("PROBE(alpha=-1,beta=0.8)"), slug("Hits@10")
-        ('probe-alpha-1-beta-0', 'probe-alpha-minus1-beta-0.8', 'hits-10')
-    """
-    plain = re.sub(r"[-+]", lambda sign: _SIGNS[sign[0]], str(parse(target)))
-    return re.sub(r"[^a-z0-9._]+", "-", plain.lower()).strip("-")
-
-
-def best_path(run: Path, target: str, seed: int) -> Path:
-    """File of the best checkpoint of a seed for a selection metric."""
-    return run / BEST / slug(target) / f"seed-{seed}.safetensors"
-
-
-def snapshot_path(run: Path, epoch: int, seed: int) -> Path:
-    """File of the snapshot of a seed after an epoch."""
-    return run / SNAPSHOTS / f"epoch-{epoch:05d}" / f"seed-{seed}.safetensors"
-
-
-def ranks_path(run: Path, target: str, *, first: bool) -> Path:
-    """File of the test ranks for a selection metric; those of the first metric are `RANKS`."""
-    return run / (RANKS if first else f"ranks-{slug(target)}.parquet")
-
 
 fcntl: ModuleType | None
 
@@ -104,7 +77,7 @@ class Lock:
 
     def __init__(self, path: Path) -> None:
         try:
-            self._file: IO[str] = path.open("a+", encoding="utf-8")
+            self._file: IO[str] = path.open("a+", encoding="utf-8", errors="replace")
         except OSError as error:
             raise DataError(
                 f"{path}: cannot be written", [str(error)], "choose a directory that you may write to"
@@ -211,78 +184,6 @@ def _temporary(entry: Path) -> bool:
     return bool(_TEMPORARY.fullmatch(entry.name)) and entry.is_file()
 
 
-_Read = TypeVar("_Read")
-
-
-def read_environment(path: Path) -> Metadata:
-    """Read the versions, the machine and the graph that a run was started with.
-
-    Raises:
-        DataError: The file is missing or damaged.
-    """
-    try:
-        environment: Metadata = json.loads(path.read_bytes())
-        missing = [name for name in ("name", "content_hash", "entities", "relations") if name not in environment[GRAPH]]
-    except OSError as error:
-        raise DataError(f"{path}: cannot be read", [error.strerror or str(error)], _REMEDY) from None
-    except (ValueError, TypeError, KeyError):
-        raise DataError(f"{path}: cannot be read", ["it is not the JSON that kgprobe writes"], _REMEDY) from None
-    if missing:
-        raise DataError(f"{path}: cannot be read", [f"its graph has no {', '.join(missing)}"], _REMEDY)
-    return environment
-
-
-def _read_run(run: Path, graph: KnowledgeGraph, given: Mapping[str, Any]) -> tuple[Settings, Metadata]:
-    """Read settings and environment of a run that is resumed.
-
-    Raises:
-        DataError: The run is damaged, or its graph is another; with all problems.
-        UsageError: Only given settings differ.
-    """
-    problems: list[str] = []
-    settings = _attempt(lambda: read_settings(run / SETTINGS), problems)
-    environment = _attempt(lambda: read_environment(run / ENVIRONMENT), problems)
-    problems += [] if environment is None else other_graph(environment[GRAPH], graph)
-    problems += _damages(run)
-    differing = [] if settings is None else list(_differences(settings, given))
-    if settings is None or environment is None or problems:
-        raise DataError(f"{run}: this run cannot be resumed", [*problems, *differing], _REMEDY)
-    if differing:
-        remedy = "resume without them, or replace the run with `force=True`"
-        raise UsageError(f"{run}: this run has other settings", differing, remedy)
-    return settings, environment
-
-
-_REMEDY = "restore what is damaged, or replace the run with `force=True`"
-
-
-def _attempt(read: Callable[[], _Read], problems: list[str]) -> _Read | None:
-    try:
-        return read()
-    except KgprobeError as error:
-        problems += [f"{error.title}: {problem}" for problem in error.problems] or [error.title]
-        return None
-
-
-def _damages(run: Path) -> list[str]:
-    """Problems of the tensor files that show in their headers."""
-    problems: list[str] = []
-    state, checkpoints = run / STATE, sorted((run / BEST).glob("*/seed-*.safetensors"))
-    for path, find in ((state, state_problems), *((path, checkpoint_problems) for path in checkpoints)):
-        header = _attempt(partial(read_metadata, path), problems) if path.exists() else None
-        problems += [] if header is None else [f"{path}: {problem}" for problem in find(header)]
-    return problems
-
-
-def _differences(settings: Settings, given: Mapping[str, Any]) -> Iterator[str]:
-    before = as_json(settings.flat())
-    for name, value in as_json(given).items():
-        if name not in before:
-            yield f"{name} is {value!r}, and the run has no such setting"
-        elif before[name] != value:
-            yield f"{name} is {value!r}, and was {before[name]!r}"
-
-
 class RunDirectory:
     """Storage of a run in a directory, which is locked until it is closed.
 
@@ -338,9 +239,11 @@ class RunDirectory:
         try:
             _require_no_run(run, force=force)
             clear(run)
-            about = {**environment, GRAPH: graph_metadata(graph)}
-            _write(run / ENVIRONMENT, json.dumps(about, indent=2) + "\n")
-            _write(run / SETTINGS, settings_text(settings))  # last: this file makes the directory a run
+            about = as_json({**environment, GRAPH: graph_metadata(graph), SETTINGS_ENTRY: settings.flat()})
+            write_json(run / ENVIRONMENT, about)
+            with replacing(run / SETTINGS) as temporary:  # last: this file makes the directory a run
+                temporary.write_text(settings_text(settings), encoding="utf-8")
+                flush_to_disk(temporary)
             return cls(run, settings, about, lock)
         except BaseException:
             lock.release()
@@ -365,7 +268,7 @@ class RunDirectory:
         lock = Lock(run / LOCK)
         try:
             clear_temporary(run)
-            settings, environment = _read_run(run, graph, given or {})
+            settings, environment = read_resumable(run, graph, given or {})
             return cls(run, settings, environment, lock)
         except BaseException:
             lock.release()
@@ -398,14 +301,15 @@ class RunDirectory:
         return dict(state.tensors), dict(state.progress)
 
     def save_state(self, tensors: Mapping[str, Tensor], progress: Mapping[str, Any]) -> None:
-        State(tensors, progress, self.log_file.length).write(self.path / STATE)
+        length, log_hash = self.log_file.length, self.log_file.hash()
+        State(tensors, progress, length, log_hash, self.settings.flat()).write(self.path / STATE)
 
     def save_best(self, target: str, seed: int, tensors: Mapping[str, Tensor], facts: Mapping[str, Any]) -> None:
         checkpoint = Checkpoint(tensors, self.settings, self.environment[GRAPH], target, seed, facts)
         checkpoint.write(best_path(self.path, target, seed))
 
     def load_best(self, target: str, seed: int) -> tuple[Tensors, Metadata]:
-        checkpoint = Checkpoint.read(best_path(self.path, target, seed))
+        checkpoint = read_best(self.path, self.settings, target, seed)
         return dict(checkpoint.tensors), dict(checkpoint.facts)
 
     def save_snapshot(self, epoch: int, seed: int, tensors: Mapping[str, Tensor], facts: Mapping[str, Any]) -> None:
@@ -419,10 +323,8 @@ class RunDirectory:
 
     def save_result(self, result: Mapping[str, Any]) -> None:
         """Write the result, which marks the run as finished."""
-        _write(self.path / RESULT, json.dumps(result, indent=2) + "\n")
+        write_json(self.path / RESULT, {**result, LOG_HASH: self.log_file.hash()})
 
-
-def _write(path: Path, text: str) -> None:
-    with replacing(path) as temporary:
-        temporary.write_text(text, encoding="utf-8")
-        flush_to_disk(temporary)
+    def read_result(self) -> Metadata:
+        """Read the result of a finished run."""
+        return read_result(self.path / RESULT, self.settings)

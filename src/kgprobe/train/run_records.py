@@ -1,8 +1,9 @@
-"""Records of a run: log, validation curve, environment, and the graph it was trained on."""
+"""Records of a run: log, validation curve, environment, the graph it was trained on, and its result."""
 
 from __future__ import annotations
 
 import csv
+import hashlib
 import json
 import os
 import platform
@@ -17,10 +18,22 @@ import torch
 from kgprobe.errors import DataError
 from kgprobe.files import replacing
 from kgprobe.graph import KnowledgeGraph
+from kgprobe.graph.text_files import parse_json
+from kgprobe.json_files import field_problems, read_json
 from kgprobe.ranks.metadata import package_version
-from kgprobe.train.checkpoints import Metadata
+from kgprobe.train.checkpoints import GRAPH_FIELDS, Metadata
+from kgprobe.train.settings import Settings
 
 GRAPH = "graph"
+SETTINGS_ENTRY = "settings"
+"""Entry of the environment: the settings that a run began with, which runs of earlier versions do not record."""
+
+LOG_HASH = "log_hash"
+"""Entry of the result: the SHA-256 of the log, which results of earlier versions do not have."""
+
+RESTORE = "restore what is damaged, or replace the run with `force=True`"
+
+_RANK_AGAIN = "remove it and resume the run: the result is computed again from the checkpoints"
 
 
 def graph_metadata(graph: KnowledgeGraph) -> Metadata:
@@ -79,6 +92,45 @@ def environment(graph: KnowledgeGraph, device: str = "cpu", threads: int | None 
     }
 
 
+def read_environment(path: Path) -> Metadata:
+    """Read the versions, the machine, the graph and the settings that a run was started with.
+
+    Raises:
+        DataError: The file is missing or damaged.
+    """
+    content = read_json(path, {GRAPH: GRAPH_FIELDS}, RESTORE, lambda content: SETTINGS_ENTRY not in content)
+    if problems := list(field_problems(content, {SETTINGS_ENTRY: dict} if SETTINGS_ENTRY in content else {})):
+        raise DataError(f"{path}: invalid content", problems, RESTORE)
+    return content
+
+
+_RESULT_FIELDS = {"epochs": int, "seconds": float, "training_seconds": float, "targets": dict}
+
+
+def read_result(path: Path, settings: Settings) -> Metadata:
+    """Read the result of a finished run.
+
+    Raises:
+        DataError: The file is missing or damaged, or is not of a run with these settings.
+    """
+    result = read_json(path, _RESULT_FIELDS, _RANK_AGAIN, lambda content: LOG_HASH not in content)
+    lists = dict.fromkeys(settings.select, list)
+    sides = {"test": {"both": lists, "head": lists, "tail": lists}}
+    ranked = settings.select if result["targets"] else ()  # there are none without test triples
+    problems = list(field_problems(result["targets"], dict.fromkeys(ranked, sides), "targets."))
+    if not problems:
+        problems = [
+            f"targets.{target}.test.{side}.{name} has {len(values)} values, and the run {len(settings.seeds)} seeds"
+            for target in ranked
+            for side, metrics in result["targets"][target]["test"].items()
+            for name, values in metrics.items()
+            if len(values) != len(settings.seeds)
+        ]
+    if problems:
+        raise DataError(f"{path}: invalid content", problems, _RANK_AGAIN)
+    return result
+
+
 def changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
     """Differences between two environments."""
     return [
@@ -128,26 +180,44 @@ class RunLog:
             with _writing(self.path):
                 os.truncate(self.path, length)
 
+    def hash(self, length: int | None = None) -> str:
+        """The SHA-256 of the first ``length`` bytes, by default of all."""
+        return hashlib.sha256(self._content()[:length]).hexdigest()
+
     def rows(self) -> list[Metadata]:
-        if not self.path.exists():
-            return []
-        lines = self.path.read_text(encoding="utf-8", errors="replace").splitlines()
+        lines = self._content().decode("utf-8", errors="replace").splitlines()
         problems: list[str] = []
         rows = [row for number, line in enumerate(lines, 1) if (row := _row(number, line, problems)) is not None]
         if problems:
             raise DataError(f"{self.path}: not the log of a run", problems, "replace the run with force=True")
         return rows
 
+    def _content(self) -> bytes:
+        try:
+            return self.path.read_bytes()
+        except FileNotFoundError:
+            return b""
+        except OSError as error:
+            raise DataError(f"{self.path}: cannot be read", [error.strerror or str(error)], RESTORE) from None
+
 
 def _row(number: int, line: str, problems: list[str]) -> Metadata | None:
     try:
-        row = json.loads(line)
-        if isinstance(row, dict):
-            return row
+        row = parse_json(line)
     except ValueError:
-        pass
-    problems.append(f"row {number} is no JSON object: {line[:60]!r}")
-    return None
+        row = None
+    if not isinstance(row, dict):
+        problems.append(f"row {number} is no JSON object: {line[:60]!r}")
+        return None
+    wrong = list(field_problems(row, _ROW_FIELDS))
+    lists = [] if wrong else [row["loss"], *row["scores"].values()]
+    if any(not isinstance(values, list) or len(values) != len(row["loss"]) for values in lists):
+        wrong.append("it has another number of scores than of losses")
+    problems += [f"row {number}: {problem}" for problem in wrong]
+    return row
+
+
+_ROW_FIELDS = {"epoch": int, "seconds": float, "loss": list, "scores": dict}
 
 
 @contextmanager

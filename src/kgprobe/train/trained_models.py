@@ -8,44 +8,100 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from kgprobe.errors import DataError, UsageError, nearest
+from kgprobe.errors import DataError, UsageError, naming, nearest
 from kgprobe.graph import GraphLike, KnowledgeGraph, as_graph, load_graph
+from kgprobe.json_files import field_problems
 from kgprobe.metrics import parse
 from kgprobe.models.rules.explanations import Answers, Explainer, RuleScorer
 from kgprobe.models.rules.written_queries import Vocabulary
 from kgprobe.predict import Model, Opening
 from kgprobe.predict.adapters.opening import is_trained
 from kgprobe.ranks import Ranks
-from kgprobe.train import run_directory
-from kgprobe.train.checkpoints import Checkpoint, Metadata, as_json, checkpoint_problems, read_metadata
+from kgprobe.train.checkpoints import Checkpoint, Metadata, as_json, read_metadata
 from kgprobe.train.fitting import CHECKPOINTS, training_metadata
 from kgprobe.train.learners import trained_run
+from kgprobe.train.run_files import best_path, read_best, read_run
 from kgprobe.train.run_records import other_graph
-from kgprobe.train.settings import Settings, read_settings
+from kgprobe.train.settings import Settings
 
 
-def checkpoint_of_run(run: Path) -> Path:
-    """The best checkpoint of the first seed for the first selection metric."""
-    settings = read_settings(run / run_directory.SETTINGS)
-    path = run_directory.best_path(run, settings.select[0], settings.seeds[0])
+@dataclass(frozen=True, eq=False)
+class StoredCheckpoint:
+    """A checkpoint and its file.
+
+    Attributes:
+        path: The file.
+        checkpoint: Its content.
+    """
+
+    path: Path
+    checkpoint: Checkpoint
+
+    @classmethod
+    def find(cls, path: Path, select: str | None = None, seed: int | None = None) -> StoredCheckpoint:
+        """Read a checkpoint file, or the best checkpoint of a run.
+
+        Args:
+            path: A run directory, or a checkpoint in it.
+            select: For a run, the selection metric; None for the first.
+            seed: For a run, the seed; None for the first.
+
+        Raises:
+            UsageError: It is not a run, or has no such checkpoint.
+            DataError: The run or the file is damaged.
+        """
+        require_trained(path)
+        if path.is_dir():
+            settings, _ = read_run(path)
+            target, chosen = _choice(path, settings, select, seed)
+            _require_validated(path, settings)
+            return cls(best_path(path, target, chosen), read_best(path, settings, target, chosen))
+        if select is not None or seed is not None:
+            remedy = "leave out `select` and `seed`"
+            raise UsageError(f"{path}: a checkpoint has one metric and one seed", remedy=remedy)
+        return cls(path, Checkpoint.read(path))
+
+    def model(self, graph: KnowledgeGraph, *, other_test: bool = False) -> Model:
+        """The model; with ``other_test``, the test split may differ from that of the training graph.
+
+        Raises:
+            DataError: It was trained on another graph, or its weights do not fit its settings.
+        """
+        checkpoint, settings = self.checkpoint, self.checkpoint.settings
+        if problems := other_graph(checkpoint.graph, graph, other_test=other_test):
+            raise DataError(f"{self.path}: this checkpoint is of another graph", problems, "use the training graph")
+        about = training_metadata(settings, checkpoint.target, {checkpoint.seed: checkpoint.facts})
+        with naming(self.path):
+            return Model(settings.model, trained_run(settings, graph, checkpoint.tensors), about)
+
+
+def require_trained(path: Path) -> None:
+    """Refuse a path that is neither a run nor a checkpoint."""
+    if not is_trained(path):
+        problem = "it holds neither" if path.exists() else "there is no such file or directory"
+        remedy = "name a run of 'kgprobe train', or a checkpoint in it"
+        raise UsageError(f"{path}: not a run or checkpoint", [problem], remedy)
+
+
+def _choice(run: Path, settings: Settings, select: str | None, seed: int | None) -> tuple[str, int]:
+    """The selection metric and the seed of a checkpoint of a run."""
+    target = settings.select[0] if select is None else str(parse(select))
+    chosen = settings.seeds[0] if seed is None else seed
+    problems = []
+    if target not in settings.select:
+        problems.append(f"{target} is not among its selection metrics{nearest(target, settings.select)}")
+    if chosen not in settings.seeds:
+        problems.append(f"it has no seed {chosen}; there are: {', '.join(map(str, settings.seeds))}")
+    if problems:
+        raise UsageError(f"{run}: this run has no such checkpoint", problems)
+    return target, chosen
+
+
+def _require_validated(run: Path, settings: Settings) -> None:
+    path = best_path(run, settings.select[0], settings.seeds[0])
     if not path.exists():
         problem = f"{path.relative_to(run)} is missing: the run has not reached its first validation"
         raise DataError(f"{run}: this run has no checkpoint", [problem], "resume it: kgprobe train --resume")
-    return path
-
-
-def open_checkpoint(path: Path, graph: KnowledgeGraph, *, other_test: bool = False) -> Model:
-    """The model of a checkpoint; with ``other_test``, the test split may differ from that of the training graph.
-
-    Raises:
-        DataError: It was trained on another graph.
-    """
-    checkpoint = Checkpoint.read(path)
-    if problems := other_graph(checkpoint.graph, graph, other_test=other_test):
-        raise DataError(f"{path}: this checkpoint is of another graph", problems, "use the training graph")
-    settings = checkpoint.settings
-    about = training_metadata(settings, checkpoint.target, {checkpoint.seed: checkpoint.facts})
-    return Model(settings.model, trained_run(settings, graph, checkpoint.tensors), about)
 
 
 def open_trained(path: Path, opening: Opening) -> Model:
@@ -54,8 +110,7 @@ def open_trained(path: Path, opening: Opening) -> Model:
     Raises:
         DataError: The file is damaged, is not a checkpoint, or belongs to another graph.
     """
-    checkpoint = checkpoint_of_run(path) if path.is_dir() else path
-    return open_checkpoint(checkpoint, opening.graph, other_test=opening.other_test)
+    return StoredCheckpoint.find(path).model(opening.graph, other_test=opening.other_test)
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,63 +151,28 @@ def open_rules(
         UsageError: It is not a run, it has no such checkpoint, or its model has no rules.
         DataError: The run is damaged, or belongs to another graph.
     """
-    checkpoint = _checkpoint(Path(path), select, seed)
-    about = read_metadata(checkpoint)
-    if problems := checkpoint_problems(about):
-        raise DataError(f"{checkpoint}: not a checkpoint", problems, "name a run, or a file in its folder 'best'")
-    known = _by_name(checkpoint, about["graph"]) if graph is None else as_graph(graph)
-    model = open_checkpoint(checkpoint, known)
+    stored = StoredCheckpoint.find(Path(path), select, seed)
+    known = _by_name(stored) if graph is None else as_graph(graph)
+    model = stored.model(known)
     if not isinstance(model.scorer, RuleScorer):
         raise UsageError(
             f"{path}: {model.name} has no rules",
             ["it is an embedding model"],
             "train a rule-based model: kgprobe train rnnlogic, or kgprobe train plogicnet",
         )
-    return RuleRun(model.name, int(about["seed"]), checkpoint, model.scorer, known)
+    return RuleRun(model.name, stored.checkpoint.seed, stored.path, model.scorer, known)
 
 
-def require_trained(path: Path) -> None:
-    """Refuse a path that is neither a run nor a checkpoint."""
-    if not is_trained(path):
-        problem = "it holds neither" if path.exists() else "there is no such file or directory"
-        remedy = "name a run of 'kgprobe train', or a checkpoint in it"
-        raise UsageError(f"{path}: not a run or checkpoint", [problem], remedy)
-
-
-def _checkpoint(path: Path, select: str | None, seed: int | None) -> Path:
-    require_trained(path)
-    if path.is_dir():
-        return _of_run(path, read_settings(path / run_directory.SETTINGS), select, seed)
-    if select is not None or seed is not None:
-        raise UsageError(f"{path}: a checkpoint has one metric and one seed", remedy="leave out `select` and `seed`")
-    return path
-
-
-def _of_run(run: Path, settings: Settings, select: str | None, seed: int | None) -> Path:
-    first = checkpoint_of_run(run)
-    if select is None and seed is None:
-        return first
-    target = settings.select[0] if select is None else str(parse(select))
-    problems = (
-        []
-        if target in settings.select
-        else [f"{target} is not among its selection metrics{nearest(target, settings.select)}"]
-    )
-    if seed is not None and seed not in settings.seeds:
-        problems.append(f"it has no seed {seed}; there are: {', '.join(map(str, settings.seeds))}")
-    if problems:
-        raise UsageError(f"{run}: this run has no such checkpoint", problems)
-    return run_directory.best_path(run, target, settings.seeds[0] if seed is None else seed)
-
-
-def _by_name(checkpoint: Path, learned: Metadata) -> KnowledgeGraph:
+def _by_name(stored: StoredCheckpoint) -> KnowledgeGraph:
+    """The training graph of a checkpoint, looked up by its name."""
+    learned = stored.checkpoint.graph
     name = str(learned["name"])
     try:
         graph = load_graph(name)
     except DataError as error:
-        raise DataError(f"{checkpoint}: its graph was not found", [error.title, *error.problems], _NAME_IT) from None
+        raise DataError(f"{stored.path}: its graph was not found", [error.title, *error.problems], _NAME_IT) from None
     if problems := other_graph(learned, graph):
-        raise DataError(f"{checkpoint}: it was trained on another graph than {name}", problems, _NAME_IT)
+        raise DataError(f"{stored.path}: it was trained on another graph than {name}", problems, _NAME_IT)
     return graph
 
 
@@ -194,17 +214,26 @@ def _opened(path: Path, tables: Mapping[str, Ranks], graph: KnowledgeGraph | Non
 
 
 def _ranked_by_run(path: Path, made: Mapping[str, Any], graph: KnowledgeGraph | None) -> RuleRun | None:
-    settings = read_settings(path / run_directory.SETTINGS)
-    if made.get("training") != as_json(settings.flat()) or made.get("selected_by") not in settings.select:
+    settings, _ = read_run(path)
+    ranked = _ranked_checkpoints(made)
+    if made.get("training") != as_json(settings.flat()) or made.get("selected_by") not in settings.select or not ranked:
         return None
-    return open_rules(path, graph, select=made["selected_by"], seed=made[CHECKPOINTS][0]["seed"])
+    return open_rules(path, graph, select=made["selected_by"], seed=ranked[0]["seed"])
 
 
 def _of_checkpoint(path: Path, made: Mapping[str, Any], graph: KnowledgeGraph | None) -> RuleRun | None:
     about = read_metadata(path)
     own = about.get("seed"), about.get("facts", {}).get("epoch")
-    ranked = [(checkpoint["seed"], checkpoint["epoch"]) for checkpoint in made.get(CHECKPOINTS, ())]
+    ranked = [(checkpoint["seed"], checkpoint["epoch"]) for checkpoint in _ranked_checkpoints(made)]
     return open_rules(path, graph) if made.get("training") == about.get("settings") and own in ranked else None
+
+
+def _ranked_checkpoints(made: Mapping[str, Any]) -> list[Metadata]:
+    """The checkpoints that the settings of a rank file name; none if another program wrote this entry."""
+    named = made.get(CHECKPOINTS)
+    every = named if isinstance(named, list) else []
+    fields = {"seed": int, "epoch": int}
+    return every if all(isinstance(one, dict) and not list(field_problems(one, fields)) for one in every) else []
 
 
 def explain(

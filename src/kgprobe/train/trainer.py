@@ -233,8 +233,13 @@ class _Training:
         if saved is None:
             return
         tensors, progress = saved
-        self.learner.load(tensors)
-        self.selection.load(progress["selection"])
+        try:
+            self.learner.load(tensors)
+            self.selection.load(progress["selection"])
+        except (KeyError, TypeError, ValueError, AttributeError, DataError) as error:
+            problems = error.problems if isinstance(error, DataError) else [f"{type(error).__name__}: {error}"]
+            title = "the state of this run does not fit its settings"
+            raise DataError(title, problems, "replace the run with `force=True`") from error
         self.progress.epoch, self.progress.best = progress["epoch"], self.selection.best
         self.rows = progress["rows"]
         self.steps = progress.get("steps", progress["epoch"] * self.learner.steps)  # missing in old states

@@ -95,7 +95,13 @@ class Selection:
         return {"best": best, "waited": list(self.waited)}
 
     def load(self, state: Mapping[str, Any]) -> None:
-        """Restore a state."""
+        """Restore a state.
+
+        Raises:
+            ValueError: It is of other metrics or of another number of runs.
+        """
+        if state["best"].keys() != self.best.keys() or len(state["waited"]) != self.runs:
+            raise ValueError(f"it is of {len(state['waited'])} runs selected by {', '.join(state['best'])}")
         self.best = {
             name: [None if one is None else Best(one["score"], one["epoch"]) for one in runs]
             for name, runs in state["best"].items()

@@ -24,7 +24,7 @@ from kgprobe.predict.scorers import Scorer
 from kgprobe.train.embedding_learner import EmbeddingLearner
 from kgprobe.train.embedding_learner import open_run as open_embedding
 from kgprobe.train.learners import StepProgress
-from kgprobe.train.optimiser import Optimiser, learning_rate, prefixed, under
+from kgprobe.train.optimiser import Optimiser, learning_rate, load_weights, prefixed, under
 from kgprobe.train.rnnlogic.grounded_queries import Amount, GroundedQueries, ground_queries
 from kgprobe.train.rnnlogic.predictor_training import RulePrior, fit_epoch, initial_weights
 from kgprobe.train.rnnlogic.rule_search import RuleSearch
@@ -137,7 +137,7 @@ class Reasoner:
         return self.weights() | prefixed(_OPTIMISER, self.optimiser.state())
 
     def load(self, state: Mapping[str, Tensor]) -> None:
-        self.model.load_state_dict(under(MODEL, state))
+        load_weights(self.model, under(MODEL, state))
         self.optimiser.load(under(_OPTIMISER, state))
 
     def _grounded_queries(self, progress: StepProgress) -> GroundedQueries:
@@ -298,11 +298,10 @@ def open_run(
     try:
         rules = Rules.from_tensors(under(RULES, tensors))
         predictor = new_predictor(settings, graph.num_entities, rules, RandomStreams([0], "cpu"))
-        predictor.load_state_dict(under(MODEL, tensors))
+        load_weights(predictor, under(MODEL, tensors))
         weight = float(tensors[EMBEDDING_WEIGHT]) if settings.options.embedding_dimension else 0.0
-    except (RuntimeError, KeyError) as error:
-        title, *problems = (line.strip() for line in str(error).splitlines())
-        raise DataError(f"these are not the weights of {settings.model}", problems or [title]) from None
+    except KeyError as missing:
+        raise DataError(f"these are not the weights of {settings.model}", [f"there is no {missing}"]) from None
     reasoning = RNNLogicScorer(predictor.to(device), GroundingCache(_grounder(graph), rules))
     if not settings.options.embedding_dimension:
         return reasoning

@@ -19,7 +19,7 @@ from kgprobe.models.rules.groundings import Grounder
 from kgprobe.models.rules.mining import mine
 from kgprobe.models.rules.rule_statistics import Measure
 from kgprobe.models.rules.rule_table import Rules
-from kgprobe.train.optimiser import prefixed, under
+from kgprobe.train.optimiser import load_weights, prefixed, under
 from kgprobe.train.rnnlogic.grounded_queries import Amount, GroundedQueries, ground_queries, ranges
 from kgprobe.train.rnnlogic.predictor_training import Chunk, fit_epoch, scores_at_once
 
@@ -154,7 +154,7 @@ class RuleSearch:
         return prefixed("generator.", generator) | rules | {"score": torch.from_numpy(self.score)}
 
     def load(self, state: Mapping[str, Tensor]) -> None:
-        self.generator.load_state_dict(under("generator.", state))
+        load_weights(self.generator, under("generator.", state))
         self.found = Rules.from_tensors(under("found.", state))
         self.score = state["score"].cpu().numpy().copy()
 
