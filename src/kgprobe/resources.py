@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -17,7 +18,12 @@ Progress: TypeAlias = Callable[[float], None]
 """A progress callback: called with the amount of work done since the last call. The unit is the caller's."""
 
 _UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
+_MOST_MEMORY = 1 << 60
+_UNKNOWN_MEMORY = 1 << 34
 _STATUS = Path("/proc/self/status")
+_CGROUP = Path("/proc/self/cgroup")
+_CGROUP_LIMITS = {Path("/sys/fs/cgroup"): "memory.max", Path("/sys/fs/cgroup/memory"): "memory.limit_in_bytes"}
+_allowed = 0
 
 
 @dataclass(frozen=True)
@@ -85,7 +91,87 @@ def parse_memory(text: str) -> int:
     match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]?)(?:i?b)?\s*", text.lower())
     if not match:
         raise UsageError(f"{text!r} is not an amount of memory", remedy="write it as 512MB or 4GB")
-    return int(float(match[1]) * _UNITS[match[2]])
+    size = float(match[1]) * _UNITS[match[2]]
+    if size > _MOST_MEMORY:
+        shown = text if len(text) <= 40 else f"{text[:37]}..."
+        raise UsageError(f"{shown!r} is more memory than any machine has", remedy="write it as 512MB or 4GB")
+    return int(size)
+
+
+def shown_memory(size: int) -> str:
+    """An amount of memory for a message.
+
+    Example:
+        >>> shown_memory(3 << 29), shown_memory(4096), shown_memory(10)
+        ('1.5 GiB', '4.0 KiB', '10 bytes')
+    """
+    unit, letter = max(((unit, name) for name, unit in _UNITS.items() if unit <= max(size, 1)))
+    return f"{size / unit:,.1f} {letter.upper()}iB" if letter else f"{size:,} bytes"
+
+
+class TooLarge(OSError):  # noqa: N818
+    """A file that unpacks to more than `unpacking_limit`. Readers report it as they report an unreadable file."""
+
+
+def unpacking_limit() -> int:
+    """The most bytes that one file may unpack to in memory: half of the machine's memory, if it was not raised."""
+    return max(_allowed, machine_memory() // 2)
+
+
+def raise_unpacking_limit(size: int) -> None:
+    """Allow files to unpack to ``size`` bytes; a size below the limit changes nothing."""
+    global _allowed
+    _allowed = max(_allowed, size)
+
+
+def require_unpackable(size: int, what: str = "it") -> None:
+    """Raise TooLarge if something unpacks to more bytes than `unpacking_limit`.
+
+    Example:
+        >>> require_unpackable(1 << 60)
+        Traceback (most recent call last):
+        ...
+        kgprobe.resources.TooLarge: it unpacks to 1,048,576.0 TiB, more than the limit of ...
+    """
+    if size > unpacking_limit():
+        raise TooLarge(
+            f"{what} unpacks to {shown_memory(size)}, more than the limit of {shown_memory(unpacking_limit())}; if the "
+            "file is sound, raise the limit with raise_unpacking_limit ('kgprobe --memory SIZE')"
+        )
+
+
+@cache
+def machine_memory() -> int:
+    """Bytes of memory that this process may use: the machine's, or less if its control group or its user has less.
+
+    Example:
+        >>> machine_memory() > 1 << 20
+        True
+    """
+    known = hasattr(os, "sysconf")
+    sizes = [os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") if known else _UNKNOWN_MEMORY]
+    if find_spec("resource") is not None:
+        import resource
+
+        soft, _ = resource.getrlimit(resource.RLIMIT_AS)
+        sizes += [] if soft == resource.RLIM_INFINITY else [soft]
+    return min([*sizes, *_cgroup_limits()])
+
+
+def _cgroup_limits() -> list[int]:
+    """The memory limits of this process's control group and of those above it."""
+    if not _CGROUP.exists():
+        return []
+    groups = [line.split(":", 2)[2].strip("/") for line in _CGROUP.read_text("utf-8").splitlines()]
+    places = {
+        folder / name
+        for root, name in _CGROUP_LIMITS.items()
+        for group in groups
+        for folder in (root / group, *(root / group).parents)
+        if folder.is_relative_to(root)
+    }
+    texts = [place.read_text("ascii").strip() for place in places if place.exists()]
+    return [int(text) for text in texts if text.isdigit()]  # without a limit, the text is "max"
 
 
 def single_blas_thread() -> AbstractContextManager[Any]:

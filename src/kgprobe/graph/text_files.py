@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import gzip
+import io
+import json
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Protocol, cast
+from typing import IO, TYPE_CHECKING, Any, Protocol, cast
 
 import numpy as np
 import pyarrow as pa
 
 from kgprobe.errors import spans
 from kgprobe.graph.knowledge_graph import Labels, as_labels
+from kgprobe.resources import TooLarge, require_unpackable, shown_memory
+
+if TYPE_CHECKING:
+    from _typeshed import WriteableBuffer
 
 SHOWN = 20
 """Bad lines of one file that are shown in full; the others are listed by number."""
@@ -21,18 +27,111 @@ SHOWN = 20
 UNREADABLE = (OSError, EOFError, zlib.error)
 """Exceptions that reading a file can raise, compressed or not."""
 
+LONGEST_LINE = 1 << 24
+"""Bytes of the longest line that is read. A longer one is no record, and would be held in memory as a whole."""
+
 Columns = Mapping[str, pa.Array]
 """Columns of one file: int64 for ids, dictionary-encoded strings for labels."""
 
 Judge = Callable[[int, list[str]], str | None]
 """Returns the problem of the line with this number and these fields, or None."""
 
+_BLOCK = 1 << 20
 _MAGIC = {b"\x1f\x8b": "a gzip file", b"PAR1": "a Parquet file", b"PK\x03\x04": "a zip file"}
 
 
 def open_bytes(path: Path) -> IO[bytes]:
-    """Open a file, decompressing it if its name ends in .gz."""
-    return cast("IO[bytes]", gzip.open(path, "rb")) if path.suffix == ".gz" else path.open("rb")
+    """Open a file, decompressing it if its name ends in .gz; reading raises TooLarge beyond `unpacking_limit`."""
+    if path.suffix != ".gz":
+        return path.open("rb")
+    return io.BufferedReader(_Unpacked(cast("IO[bytes]", gzip.open(path, "rb"))), _BLOCK)
+
+
+class _Unpacked(io.RawIOBase):
+    """A compressed file that counts the bytes that were unpacked."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file, self._size = file, 0
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: WriteableBuffer) -> int:
+        block = self._file.read(len(memoryview(buffer)))
+        memoryview(buffer)[: len(block)] = block
+        self._size += len(block)
+        require_unpackable(self._size, "the compressed file")
+        return len(block)
+
+    def close(self) -> None:
+        self._file.close()
+        super().close()
+
+
+def read_bounded(path: Path, most: int | None = None) -> bytes:
+    """The content of a file, decompressed if its name ends in .gz.
+
+    Raises:
+        TooLarge: It has more than ``most`` bytes, by default more than `unpacking_limit`.
+    """
+    with open_bytes(path) as file:
+        if most is None:
+            require_unpackable(path.stat().st_size)
+            return file.read()
+        content = file.read(most + 1)
+    if len(content) > most:
+        raise TooLarge(f"it is longer than {shown_memory(most)}")
+    return content
+
+
+def parse_json(content: bytes | str) -> Any:
+    r"""The value of a JSON text.
+
+    Raises:
+        ValueError: It is not JSON, is nested too deeply, or holds what is no text or no number that can be kept.
+
+    Example:
+        >>> parse_json('{"a": [1]}')
+        {'a': [1]}
+        >>> parse_json("[" * 100_000)
+        Traceback (most recent call last):
+        ...
+        ValueError: it is nested too deeply
+    """
+    try:
+        text = content if isinstance(content, str) else content.decode("utf-8-sig")
+        value = json.loads(text)
+        if "\\u" in text:  # half of a surrogate pair can be written as an escape, but never be shown or written again
+            json.dumps(value, ensure_ascii=False).encode()
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+    return value
+
+
+def bounded_lines(file: IO[bytes], most: int = LONGEST_LINE) -> Iterator[bytes]:
+    r"""The lines of a file without their ends, which may be \n, \r\n or \r.
+
+    Raises:
+        TooLarge: A line is longer than ``most`` bytes. No more than this and a block of the file is held in memory.
+
+    Example:
+        >>> list(bounded_lines(io.BytesIO(b"a\n\nb\r\nc")))
+        [b'a', b'', b'b', b'c']
+    """
+    number, rest = 1, b""
+    while block := file.read(_BLOCK):
+        text = rest + block
+        whole = text.removesuffix(b"\r")  # it may be the first half of \r\n
+        *lines, last = (whole + b"|").splitlines()
+        rest = last[:-1] + text[len(whole) :]
+        if len(text) > most:
+            for i, line in enumerate((*lines, last[:-1]), number):
+                if len(line) > most:
+                    raise TooLarge(f"line {i} is longer than {shown_memory(most)}, the longest line that is read")
+        number += len(lines)
+        yield from lines
+    if rest:
+        yield rest.removesuffix(b"\r")
 
 
 def disguise(path: Path) -> str | None:
@@ -252,18 +351,14 @@ def read_lines(
 def _texts(path: Path) -> Iterator[tuple[int, str, str | None]]:
     """Each line with its number, and the problem if it is not UTF-8."""
     with open_bytes(path) as file:
-        # Iteration ends lines at \n only: a file that has only \r comes as one piece and is split here.
-        number = 0
-        for chunk in file:
-            for raw in chunk.splitlines():
-                number += 1
-                try:
-                    text = raw.decode("utf-8-sig" if number == 1 else "utf-8")
-                except UnicodeDecodeError as error:
-                    problem = f"not UTF-8 (byte {error.start + 1} is 0x{raw[error.start]:02x})"
-                    yield number, raw.decode("utf-8", "backslashreplace"), problem
-                else:
-                    yield number, text, None
+        for number, raw in enumerate(bounded_lines(file), 1):
+            try:
+                text = raw.decode("utf-8-sig" if number == 1 else "utf-8")
+            except UnicodeDecodeError as error:
+                problem = f"not UTF-8 (byte {error.start + 1} is 0x{raw[error.start]:02x})"
+                yield number, raw.decode("utf-8", "backslashreplace"), problem
+            else:
+                yield number, text, None
 
 
 def read_dictionary(path: Path, layout: Layout, problems: list[str]) -> Labels | None:
