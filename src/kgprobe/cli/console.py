@@ -130,6 +130,32 @@ def load(graph: str | None) -> KnowledgeGraph | None:
     return load_graph(graph)
 
 
+def graph_inputs(graph: str | None) -> list[Path]:
+    """The files of a graph or world that no output may overwrite, existing or not.
+
+    Example:
+        >>> graph_inputs(None)
+        []
+    """
+    if graph is None:
+        return []
+    from kgprobe.graph.load import graph_files
+    from kgprobe.openworld.world_files import ABOUT, ANSWERS, MISSING, QUERIES
+
+    files = graph_files(graph)
+    return [*files, *(files[0].parent / name for name in (ABOUT, MISSING, QUERIES, ANSWERS))] if files else []
+
+
+def rank_files_below(folders: Sequence[Path]) -> list[Path]:
+    """All Parquet files in folders of rank files, which no output may overwrite.
+
+    Example:
+        >>> rank_files_below([Path("no such folder")])
+        []
+    """
+    return [file for folder in folders for file in folder.rglob("*.parquet")]
+
+
 def each_file(paths: Sequence[Path], work: Callable[[Path], Result]) -> list[tuple[Path, Result]]:
     """Each path with the result of the work on it; the problems of all files are reported together."""
     done, errors = [], []
