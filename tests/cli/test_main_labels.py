@@ -27,7 +27,6 @@ COMMANDS = {
     "unknown graph": ["graph", "stats", "ABSENT"],
 }
 NO_FORMAT = {
-    "report": ["report", "RANKS", "-o", "OUT.html", "--graph", "GRAPH", *FEW],
     "compare": ["compare", "RANKS", "-o", "OUT.md", *FEW],
     "figure": ["figure", "rank-histogram", "RANKS", "-o", "OUT.pdf"],
     "rank": ["rank", "random", "--graph", "GRAPH", "-o", "OUT.parquet"],

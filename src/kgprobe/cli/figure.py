@@ -74,12 +74,13 @@ def figure(
     skipped = {kind.name: f"needs {'; '.join(kind.missing(offer))}" for kind in kinds if kind not in drawable}
     for kind in drawable:
         try:
-            save(kind.draw(inputs), paths[kind.name])
+            drawn = kind.draw(inputs)
         except KgprobeError as error:
             if name != EVERY:
                 raise
             skipped[kind.name] = "; ".join([error.title, *error.problems])
             continue
+        save(drawn, paths[kind.name])
         note(f"wrote {paths[kind.name]}{_shown(kind, offer)}")
     for skipped_name, reason in skipped.items():
         note(f"skipped {skipped_name}: {reason}".replace("`graph`", "--graph"))
