@@ -1,9 +1,10 @@
-"""Errors that a user can cause (bad data, bad usage), each with all problems and a remedy."""
+"""Errors that a user can cause (bad data, bad usage) with all problems and a remedy; texts that are safe to print."""
 
 from __future__ import annotations
 
 import difflib
 import math
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from os import PathLike
@@ -36,7 +37,7 @@ class KgprobeError(Exception):
         lines = [self.title, *(f"  - {problem}" for problem in self.problems)]
         if self.remedy:
             lines.append(f"Remedy: {self.remedy}")
-        return "\n".join(lines)
+        return "\n".join(map(one_line, lines))
 
 
 class DataError(KgprobeError):
@@ -82,6 +83,25 @@ def shown(value: object, most: int = 60) -> str:
             return f"a whole number of about {int(math.log10(abs(value))) + 1:,} digits"
         return f"a {type(value).__name__} that is too large to print"
     return text if len(text) <= most else f"{text[:most]}... ({len(text):,} characters)"
+
+
+_CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+_DIRECTION_MARKS = re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+_SURROGATES = re.compile("[\ud800-\udfff]")
+UNPRINTABLE = re.compile("|".join(each.pattern for each in (_CONTROLS, _DIRECTION_MARKS, _SURROGATES)))
+"""Characters that a terminal obeys instead of showing them, and those that have no UTF-8 form."""
+
+
+def one_line(text: str) -> str:
+    r"""A text without line breaks, control characters and marks of writing direction, safe to print.
+
+    Labels and file names come from files of others: printed as they are, they could move the cursor or hide text.
+
+    Example:
+        >>> one_line("two\nlines"), one_line("\x1b[31mred"), one_line("\u202eturned")
+        ('two lines', ' [31mred', 'turned')
+    """
+    return _SURROGATES.sub("\ufffd", _DIRECTION_MARKS.sub("", _CONTROLS.sub(" ", text)))
 
 
 def spans(numbers: Sequence[int], most: int = 40) -> str:

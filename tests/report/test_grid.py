@@ -19,9 +19,9 @@ _ROWS = st.lists(st.fixed_dictionaries({"name": NAMES, "value": st.floats()}, op
 
 
 @given(_ROWS)
-def test_csv_parsed_back_has_every_digit_and_every_letter(rows: list[dict[str, Any]]) -> None:
+def test_csv_parsed_back_has_every_digit_and_every_letter_that_can_be_shown(rows: list[dict[str, Any]]) -> None:
     back = list(csv.DictReader(io.StringIO(csv_text(rows), newline="")))
-    assert [row["name"] for row in back] == [row["name"] for row in rows]
+    assert [row["name"] for row in back] == [one_line(row["name"]) for row in rows]
     for read, row in zip(back, rows, strict=True):
         written = row["value"] if math.isfinite(row["value"]) else None
         assert same(float(read["value"]) if read["value"] else None, written)
@@ -39,7 +39,7 @@ def test_json_parsed_back_is_the_same(rows: list[dict[str, Any]]) -> None:
 def test_half_a_letter_does_not_stop_a_result() -> None:
     rows = [{"name": "half \ud83d"}]
     assert json.loads(json_text(rows)) == rows
-    assert csv_text(rows).encode() == b"name\nhalf ?\n"
+    assert csv_text(rows).encode() == "name\nhalf \ufffd\n".encode()
 
 
 def test_nothing_is_an_empty_list() -> None:

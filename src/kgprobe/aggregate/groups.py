@@ -128,6 +128,7 @@ class ByQuantile(Grouping):
         return f"{int(code) + 1}: {opening}{low:.4g}, {high:.4g}]"
 
 
+_MOST_BANDS = 1_000_000
 _QUANTILE = ("popularity", "entity_popularity", "relation_popularity", "candidates", "rank")
 
 
@@ -145,8 +146,10 @@ def parse_grouping(text: str) -> Grouping:
         return ByColumn(name)
     if name not in _QUANTILE:
         raise UsageError(f"'{name}' cannot be cut into bands", [f"columns that can: {', '.join(_QUANTILE)}"])
-    if not bands.isdecimal() or int(bands) < 1:
-        raise UsageError(f"'{bands}' is not a number of bands", remedy=f"for example {name}:5")
+    if not bands.isdecimal() or len(bands) > len(str(_MOST_BANDS)) or not 1 <= int(bands) <= _MOST_BANDS:
+        shown = bands if len(bands) <= 20 else f"{bands[:20]}..."
+        problem = f"there may be 1 to {_MOST_BANDS:,}"
+        raise UsageError(f"'{shown}' is not a number of bands", [problem], f"for example {name}:5")
     return ByQuantile(name, int(bands))
 
 

@@ -12,6 +12,7 @@ import typer
 
 from kgprobe.aggregate.weighted_mean import Tie
 from kgprobe.cli import console
+from kgprobe.files import refuse_overwriting
 from kgprobe.report.grid import Record, as_text, counted
 
 if TYPE_CHECKING:
@@ -66,6 +67,7 @@ def compare(
 
     metrics = parse_all(metric) if metric else None
     if output is not None:
+        refuse_overwriting([output], [*ranks, *console.graph_inputs(graph)])
         reports.require_writing(output)
     knowledge = console.load(graph)
     tables, files = console.read_models(ranks, knowledge)

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import math
+import os
 import shutil
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TextIO, TypeVar
 
 import typer
 
 from kgprobe.aggregate.weighted_mean import Tie
-from kgprobe.errors import DataError, UsageError
+from kgprobe.errors import DataError, UsageError, one_line
 from kgprobe.report.grid import Grid, csv_text, grid_of, json_text, terminal
 from kgprobe.report.grid import Record as Row
 from kgprobe.report.latex_tables import latex
@@ -130,6 +131,32 @@ def load(graph: str | None) -> KnowledgeGraph | None:
     return load_graph(graph)
 
 
+def graph_inputs(graph: str | None) -> list[Path]:
+    """The files of a graph or world that no output may overwrite, existing or not.
+
+    Example:
+        >>> graph_inputs(None)
+        []
+    """
+    if graph is None:
+        return []
+    from kgprobe.graph.load import graph_files
+    from kgprobe.openworld.world_files import ABOUT, ANSWERS, MISSING, QUERIES
+
+    files = graph_files(graph)
+    return [*files, *(files[0].parent / name for name in (ABOUT, MISSING, QUERIES, ANSWERS))] if files else []
+
+
+def rank_files_below(folders: Sequence[Path]) -> list[Path]:
+    """All Parquet files in folders of rank files, which no output may overwrite.
+
+    Example:
+        >>> rank_files_below([Path("no such folder")])
+        []
+    """
+    return [file for folder in folders for file in folder.rglob("*.parquet")]
+
+
 def each_file(paths: Sequence[Path], work: Callable[[Path], Result]) -> list[tuple[Path, Result]]:
     """Each path with the result of the work on it; the problems of all files are reported together."""
     done, errors = [], []
@@ -202,8 +229,18 @@ def without(rows: Sequence[Row], hidden: dict[str, bool]) -> list[dict[str, Any]
 
 
 def note(text: str) -> None:
-    """Write a line to standard error."""
-    print(text, file=sys.stderr)
+    """Write a line to standard error; a note that cannot be written does not stop the work."""
+    try:
+        print(one_line(text), file=sys.stderr)
+    except OSError:
+        discard(sys.stderr)
+
+
+def discard(stream: TextIO) -> None:
+    """Send a stream that cannot be written to nowhere, so that Python's last flush of it does not fail."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, stream.fileno())
+    os.close(nowhere)
 
 
 _LARGE_FILE = 16 << 20  # bytes: smaller files are read in a moment
@@ -227,7 +264,8 @@ def watching(path: Path) -> Iterator[Progress | None]:
     from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
     from rich.progress import Progress as Bar
 
-    columns = (TextColumn(path.name), BarColumn(), TextColumn("{task.completed:,.0f} rows read"), TimeElapsedColumn())
+    name = TextColumn(one_line(path.name), markup=False)
+    columns = (name, BarColumn(), TextColumn("{task.completed:,.0f} rows read"), TimeElapsedColumn())
     with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task("reading", total=None)
         yield lambda rows: bar.advance(task, rows)

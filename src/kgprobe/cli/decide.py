@@ -10,6 +10,7 @@ import typer
 
 from kgprobe.aggregate.weighted_mean import Tie
 from kgprobe.cli import console
+from kgprobe.errors import one_line
 from kgprobe.report.grid import Record
 
 if TYPE_CHECKING:
@@ -84,7 +85,7 @@ def decide(
 def _print_decision(decision: Decision, format: console.Format) -> None:  # noqa: A002
     rows = decision.to_rows()
     if format is console.Format.table:
-        print(f"{decision}\n")
+        print(one_line(str(decision)), end="\n\n")
     else:
         console.note(str(decision))
     console.print_rows(rows if format.is_data else _shortened(rows), format)

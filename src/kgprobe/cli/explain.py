@@ -8,6 +8,7 @@ import typer
 
 from kgprobe.cli.console import Format, FormatOption, print_rows
 from kgprobe.cli.rules import RunArgument, RunGraphOption, RunSeedOption, RunSelectOption
+from kgprobe.errors import one_line
 
 
 def explain(
@@ -45,6 +46,7 @@ def explain(
         run, query, graph=graph, select=select, seed=seed, candidates=candidate or [], top=top, rules=rules, new=new
     )
     if format is Format.table:
-        print(explanation)
+        for line in str(explanation).split("\n"):
+            print(one_line(line))
     else:
         print_rows(explanation.to_rows(), format)

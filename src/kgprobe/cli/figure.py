@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kgprobe.cli.console import CommonOption, GraphOption, each_file, load, note, parse_axis, read_file
+from kgprobe.cli.console import CommonOption, GraphOption, each_file, graph_inputs, load, note, parse_axis, read_file
 from kgprobe.errors import KgprobeError, UsageError, nearest
-from kgprobe.files import require_writable
+from kgprobe.files import refuse_overwriting, require_writable
 from kgprobe.report.figures import ENDINGS, FIGURES, FigureKind, Inputs, Offer, figure_type, find_figure, save
 
 if TYPE_CHECKING:
@@ -51,6 +51,7 @@ def figure(
     paths = {kind.name: output / f"{kind.name}.{type_}" if name == EVERY else output for kind in kinds}
     for path in paths.values():
         figure_type(path)
+    refuse_overwriting(paths.values(), [*(ranks or []), *graph_inputs(graph)])
     if metric is not None:
         parse(metric)
     files = _chosen(ranks or [], models or [])
@@ -73,12 +74,13 @@ def figure(
     skipped = {kind.name: f"needs {'; '.join(kind.missing(offer))}" for kind in kinds if kind not in drawable}
     for kind in drawable:
         try:
-            save(kind.draw(inputs), paths[kind.name])
+            drawn = kind.draw(inputs)
         except KgprobeError as error:
             if name != EVERY:
                 raise
             skipped[kind.name] = "; ".join([error.title, *error.problems])
             continue
+        save(drawn, paths[kind.name])
         note(f"wrote {paths[kind.name]}{_shown(kind, offer)}")
     for skipped_name, reason in skipped.items():
         note(f"skipped {skipped_name}: {reason}".replace("`graph`", "--graph"))

@@ -8,8 +8,9 @@ from typing import Annotated
 
 import typer
 
-from kgprobe.cli.console import GraphOption, note
+from kgprobe.cli.console import GraphOption, graph_inputs, note
 from kgprobe.errors import UsageError
+from kgprobe.files import overwritten, require_writable
 
 
 def import_ranks(
@@ -43,11 +44,12 @@ def import_ranks(
     from kgprobe.ranks.importers.rank_tables import import_ranks, request_problems
 
     columns, problems = _mapping(map or [])
-    problems += [f"{output} is both input and output" for file in files if _same(file, output)]
+    problems += overwritten([output], [*files, *graph_inputs(graph)])
     if problems:
         options = ImportOptions(None, entities, columns, raw, labels, model, split, seed)
         problems += request_problems(files, format, options, has_graph=graph is not None)
         raise UsageError("invalid arguments", problems, "see 'kgprobe import --help'")
+    require_writable(output)
     ranks = import_ranks(
         files,
         format,
@@ -81,10 +83,3 @@ def _mapping(texts: Sequence[str]) -> tuple[dict[str, str], list[str]]:
         else:
             columns[name] = column
     return columns, problems
-
-
-def _same(one: Path, other: Path) -> bool:
-    try:
-        return one.samefile(other)
-    except OSError:  # one of them does not exist
-        return False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 import re
@@ -14,7 +15,7 @@ import typer
 from kgprobe.cli import graph, openworld
 from kgprobe.cli.check import check
 from kgprobe.cli.compare import compare
-from kgprobe.cli.console import note
+from kgprobe.cli.console import discard, note
 from kgprobe.cli.decide import decide
 from kgprobe.cli.demo import demo
 from kgprobe.cli.eval import evaluate
@@ -28,7 +29,7 @@ from kgprobe.cli.report import report
 from kgprobe.cli.rules import rules
 from kgprobe.cli.surface import surface
 from kgprobe.cli.train import train
-from kgprobe.errors import KgprobeError
+from kgprobe.errors import DataError, KgprobeError
 
 app = typer.Typer(
     name="kgprobe",
@@ -69,26 +70,68 @@ def kgprobe(
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
     ] = False,
+    memory: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SIZE", help="Read files that unpack to up to this size, such as 64GB.", show_default="half of all"
+        ),
+    ] = None,
 ) -> None:
     """Evaluate knowledge graph completion models from rank files."""
+    if memory is not None:
+        from kgprobe.resources import parse_memory, raise_unpacking_limit
+
+        raise_unpacking_limit(parse_memory(memory))
 
 
 command = typer.main.get_command(app)
 
 
+class _StandardOutput(io.FileIO):
+    """Standard output whose write errors, such as a full disk, are reported as errors of the user's making."""
+
+    def write(self, data: Any) -> int | None:
+        try:
+            return super().write(data)
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            problem = "it is closed" if error.errno == errno.EBADF else os.strerror(error.errno or 0)
+            remedy = "send the results to a file or program that takes them"
+            raise DataError("standard output: cannot be written", [problem], remedy) from None
+
+
+def _open_streams() -> None:
+    """Prepare standard output and standard error: the same bytes under every locale, and errors that are understood.
+
+    A stream that the shell closed (`>&-`) is taken by the null device. Otherwise the next file that is opened would get
+    its number, and with it whatever is printed. Writing results to a closed stream fails; notes are dropped.
+    """
+    for number, mode in enumerate((os.O_RDONLY, os.O_RDONLY, os.O_WRONLY)):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.dup2(os.open(os.devnull, mode), number)
+    if sys.stdout is sys.__stdout__:  # not under a test that captures it
+        at_once = any(getattr(sys.stdout, name, False) for name in ("line_buffering", "write_through"))
+        buffer = io.BufferedWriter(_StandardOutput(1, "w", closefd=False))
+        # The name of a file may hold bytes that are not UTF-8; these are printed as they are.
+        sys.stdout = io.TextIOWrapper(buffer, "utf-8", "surrogateescape", line_buffering=at_once)
+    if sys.stderr is None:
+        sys.stderr = open(2, "w", encoding="utf-8", closefd=False)  # noqa: SIM115 (until the process ends)
+    if isinstance(sys.stderr, io.TextIOWrapper):
+        sys.stderr.reconfigure(encoding="utf-8", errors="backslashreplace")
+
+
 def _run() -> None:
     """Run the command; end quietly if the reader of its output is gone (`kgprobe ... | head`)."""
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(encoding="utf-8")  # the same bytes under every locale
     try:
         try:
             command()
         finally:
             sys.stdout.flush()
     except BrokenPipeError:
-        # Python flushes stdout once more at exit, which must not fail.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        discard(sys.stdout)
         sys.exit(1)
 
 
@@ -96,10 +139,16 @@ def main() -> None:
     """Run the command line; exit 0 on success, 1 for bad data, 2 for bad usage, 130 for Ctrl-C."""
     # Waiting threads of torch must not occupy a core.
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+    _open_streams()
     try:
         _run()
     except KgprobeError as error:
-        note(f"Error: {with_options(str(error), sys.argv[1:])}")
+        for line in f"Error: {with_options(str(error), sys.argv[1:])}".split("\n"):
+            note(line)
+        try:
+            sys.stdout.flush()
+        except KgprobeError:
+            discard(sys.stdout)
         sys.exit(error.exit_code)
 
 

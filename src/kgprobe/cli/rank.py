@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import re
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kgprobe.cli.console import counting, note
-from kgprobe.files import require_writable
+from kgprobe.cli.console import counting, graph_inputs, note
+from kgprobe.files import refuse_overwriting, require_writable
 from kgprobe.report.grid import counted
 
 if TYPE_CHECKING:
@@ -66,10 +67,13 @@ def rank(
     from kgprobe.graph import load_graph
     from kgprobe.predict import Opening, Setting, open_model, rank_in
     from kgprobe.predict.adapters.top_k import Unlisted
-    from kgprobe.resources import Resources, parse_memory
+    from kgprobe.resources import Resources, parse_memory, raise_unpacking_limit
 
     resources = Resources(device, threads, parse_memory(memory), batch, shards=shards)
+    raise_unpacking_limit(resources.memory)
     how = Unlisted(unlisted)
+    known = [filter, *re.split("[+,]", filter)] if filter else []  # names of splits are no files
+    refuse_overwriting([output], [model, *graph_inputs(graph), *([triples] if triples else []), *known, candidates])
     require_writable(output)
     setting = Setting.build(
         load_graph(graph), split=split, sides=side, triples=triples, filter=filter, candidates=candidates

@@ -11,9 +11,20 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kgprobe.cli.console import CommonOption, GraphOption, RanksArgument, counting, load, note, read_models
+from kgprobe.cli.console import (
+    CommonOption,
+    GraphOption,
+    RanksArgument,
+    counting,
+    graph_inputs,
+    load,
+    note,
+    rank_files_below,
+    read_models,
+)
 from kgprobe.cli.rules import require_models
 from kgprobe.errors import UsageError
+from kgprobe.files import refuse_overwriting
 from kgprobe.report.grid import counted
 
 if TYPE_CHECKING:
@@ -94,6 +105,8 @@ def report(
     from kgprobe.report.page.page_file import write_page
     from kgprobe.report.page.payload import About
 
+    inputs = [*ranks, *graph_inputs(graph), *(rules or []), *rank_files_below(open_world or [])]
+    refuse_overwriting([output], inputs)
     is_page = require_writing(output) == ".html"
     for folders, what in ((open_world, "open-world results (--open-world)"), (rules, "rules (--rules)")):
         if folders and not is_page:

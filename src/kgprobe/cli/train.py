@@ -13,6 +13,7 @@ import typer
 from kgprobe.cli.console import Format, FormatOption, note, print_rows
 from kgprobe.cli.training_output import TerminalDisplay, result_rows, tied_share
 from kgprobe.errors import UsageError
+from kgprobe.files import refuse_overwriting
 from kgprobe.models.registry import MODELS, model_kind
 
 if TYPE_CHECKING:
@@ -107,9 +108,12 @@ def train(
 
     from kgprobe.graph import load_graph
     from kgprobe.train.fitting import fit_from
+    from kgprobe.train.run_directory import SETTINGS
     from kgprobe.train.setting_sources import from_command_line
     from kgprobe.train.trainer import TrainingResources
 
+    if config is not None and not (resume or dry_run):
+        refuse_overwriting([folder / SETTINGS], [config])
     known, given = load_graph(graph), from_command_line(texts)
     if dry_run:
         _print_settings(kind.name, known, config, given)

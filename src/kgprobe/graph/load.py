@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import TypeAlias, overload
 
 from kgprobe.errors import DataError, UsageError
-from kgprobe.graph.knowledge_graph import KnowledgeGraph
-from kgprobe.graph.parquet_graph import is_parquet_graph, read_parquet_graph
-from kgprobe.graph.triple_files import is_labelled, is_openke, read_labelled, read_openke
+from kgprobe.graph.knowledge_graph import SPLITS, KnowledgeGraph
+from kgprobe.graph.parquet_graph import DEGREES, PAIRS, RELATIONS, is_parquet_graph, read_parquet_graph
+from kgprobe.graph.triple_files import ENDINGS, is_labelled, is_openke, read_labelled, read_openke
 
 GraphLike: TypeAlias = KnowledgeGraph | str | os.PathLike[str]
 """A graph, or the directory or name of one: what every public argument ``graph`` accepts."""
@@ -133,6 +133,27 @@ def places(source: str | os.PathLike[str]) -> list[Path]:
     if path.is_absolute():
         return [path]
     return [path, *(folder / path for root in _roots() for folder in (root, root / "graphs"))]
+
+
+_FILES = (
+    *(f"{split}{ending}" for split in SPLITS for ending in (".parquet", *ENDINGS, "2id.txt")),
+    *(f"{kind}{ending}" for kind in ("entities", "relations") for ending in (".parquet", ".dict")),
+    *("entity2id.txt", "relation2id.txt", DEGREES, PAIRS, RELATIONS),
+)
+
+
+def graph_files(source: str | os.PathLike[str]) -> list[Path]:
+    """The files of a graph directory, with those that would be read if they existed; none for a graph without one.
+
+    Example:
+        >>> graph_files("no such graph")
+        []
+    """
+    directory = next((place for place in places(source) if place.is_dir()), None)
+    if directory is None:
+        return []
+    shared = [directory.parent / f"{kind}.parquet" for kind in ("entities", "relations")]
+    return [*(directory / name for name in _FILES), *(file for file in shared if file.exists())]
 
 
 def _roots() -> list[Path]:

@@ -23,6 +23,7 @@ METRICS: tuple[type[Metric], ...] = (
     *(rank.IMR, rank.IGMR, rank.IMedianRank, rank.VarRank, rank.StdRank, rank.MADRank),
 )
 
+_LONGEST_NAME = 500
 _FORM = re.compile(r"(?P<name>[^@()=,]+?)_?(?:@(?P<at>[^()]*))?(?:\((?P<inside>[^()]*)\))?")
 
 
@@ -57,6 +58,8 @@ def parse(text: str | Metric) -> Metric:
     """
     if isinstance(text, Metric):
         return text
+    if len(text) > _LONGEST_NAME:
+        raise UsageError(f"'{text[:40]}...' is not the name of a metric", [f"it has {len(text):,} characters"])
     form = _FORM.fullmatch(text.strip())
     if form is None:
         raise UsageError(f"'{text}' is not the name of a metric", remedy="write for example PROBE(alpha=0.5,beta=0.4)")

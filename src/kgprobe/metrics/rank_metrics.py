@@ -30,6 +30,8 @@ TIWARI = "Tiwari et al. 2021"
 VOORHEES = "Voorhees 1999"
 YANG = "Yang et al. 2022"
 
+_LARGEST_K = 2**53  # larger whole numbers are not exact in float64
+
 
 @dataclass(frozen=True)
 class MR(MeanMetric):
@@ -111,8 +113,9 @@ class Hits(MeanMetric):
     k: int = 10
 
     def __post_init__(self) -> None:
-        if self.k < 1 or not float(self.k).is_integer():
-            raise UsageError(f"{self.name}@{self.k}: k must be a whole number of at least 1")
+        if not 1 <= self.k <= _LARGEST_K or not float(self.k).is_integer():
+            shown = f"@{self.k}" if abs(self.k) <= _LARGEST_K else ""  # Python refuses to write out a huge number
+            raise UsageError(f"{self.name}{shown}: k must be a whole number of at least 1 and at most {_LARGEST_K:,}")
         object.__setattr__(self, "k", int(self.k))
 
     @property

@@ -7,6 +7,7 @@ from datetime import date
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
+from kgprobe.errors import one_line
 from kgprobe.files import replacing
 from kgprobe.ranks.metadata import package_version
 from kgprobe.report.grid import (
@@ -19,7 +20,6 @@ from kgprobe.report.grid import (
     csv_text,
     ending_of,
     json_text,
-    one_line,
     terminal,
 )
 from kgprobe.report.latex_tables import latex

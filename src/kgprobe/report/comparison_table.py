@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from itertools import chain, pairwise, zip_longest
 from typing import TYPE_CHECKING, Any
 
-from kgprobe.errors import UsageError
+from kgprobe.errors import UsageError, one_line
 from kgprobe.metrics import Metric
 from kgprobe.metrics.metric import spelled
-from kgprobe.report.grid import Cell, Column, Grid, GridRow, as_text, counted, one_line
+from kgprobe.report.grid import Cell, Column, Grid, GridRow, as_text, counted
 
 if TYPE_CHECKING:
     from kgprobe.comparison.results import Comparison, Difference, Estimate

@@ -6,7 +6,6 @@ import csv
 import io
 import json
 import math
-import unicodedata
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
@@ -14,7 +13,7 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kgprobe.errors import UsageError
+from kgprobe.errors import UNPRINTABLE, UsageError, one_line
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -51,18 +50,6 @@ def counted(number: int, one: str, several: str | None = None) -> str:
     return f"{number:,} {one if number == 1 else several or one + 's'}"
 
 
-def one_line(text: str) -> str:
-    r"""A text without line breaks, control characters and marks of writing direction, fit for a table cell.
-
-    Example:
-        >>> one_line("two\nlines"), one_line("\x1b[31mred"), one_line("\u202eturned")
-        ('two lines', ' [31mred', 'turned')
-    """
-    return "".join("" if c in _DIRECTION_MARKS else _REPLACED.get(unicodedata.category(c), c) for c in text)
-
-
-_DIRECTION_MARKS = "\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
-_REPLACED = {"Cc": " ", "Zl": " ", "Zp": " ", "Cs": "\ufffd"}
 Record = Mapping[str, Any]
 
 
@@ -186,37 +173,30 @@ def json_text(rows: Sequence[Record]) -> str:
     """
     if not rows:
         return "[]\n"
-    lines = ",\n".join("  " + json.dumps(_finite(row), ensure_ascii=False) for row in rows)
-    # A lone surrogate has no UTF-8 form; its backslash escape is valid JSON.
-    return f"[\n{lines}\n]\n".encode("utf-8", "backslashreplace").decode()
+    lines = (json.dumps(_finite(row), ensure_ascii=False) for row in rows)
+    # All of these characters are inside strings, where JSON has an escape for each: nothing is lost.
+    shown = ",\n".join("  " + UNPRINTABLE.sub(lambda match: f"\\u{ord(match[0]):04x}", line) for line in lines)
+    return f"[\n{shown}\n]\n"
 
 
 def csv_text(rows: Sequence[Record]) -> str:
-    """Rows as CSV with a header; numbers that are not finite are empty.
+    r"""Rows as CSV with a header; numbers that are not finite are empty, texts are printed as in tables.
 
     Example:
-        >>> print(csv_text([{"metric": "MRR", "value": 0.1 + 0.2, "std": None}]), end="")
-        metric,value,std
-        MRR,0.30000000000000004,
+        >>> print(csv_text([{"metric": "MRR", "value": 0.1 + 0.2, "std": None, "model": "a\nb"}]), end="")
+        metric,value,std,model
+        MRR,0.30000000000000004,,a b
     """
-    lines = _Lines()
-    # The writer quotes a lone carriage return only if it is part of its line terminator.
-    writer = csv.DictWriter(lines, columns_of(rows), restval="", lineterminator=_Lines.end)
-    writer.writeheader()
-    writer.writerows(_finite(row) for row in rows)
-    return "".join(lines.written).encode("utf-8", "replace").decode()
+    text = io.StringIO()
+    columns = columns_of(rows)
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(map(one_line, columns))
+    writer.writerows([_csv_cell(cells.get(column)) for column in columns] for cells in map(_finite, rows))
+    return text.getvalue()
 
 
-class _Lines:
-    """Collects lines that end in CR LF with LF endings."""
-
-    end = "\r\n"
-
-    def __init__(self) -> None:
-        self.written: list[str] = []
-
-    def write(self, line: str) -> None:
-        self.written.append(line.removesuffix(self.end) + "\n")
+def _csv_cell(value: Any) -> Any:
+    return value if value is None or isinstance(value, int | float) else one_line(str(value))
 
 
 def _finite(row: Record) -> dict[str, Any]:

@@ -10,7 +10,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kgprobe.cli.console import DrawOption, Format, FormatOption, MetricOption, counting, note, print_terminal
+from kgprobe.cli.console import (
+    DrawOption,
+    Format,
+    FormatOption,
+    MetricOption,
+    counting,
+    note,
+    print_terminal,
+    rank_files_below,
+)
+from kgprobe.files import refuse_overwriting
 
 if TYPE_CHECKING:
     from kgprobe.openworld import Bench
@@ -57,9 +67,10 @@ def bench(
     from kgprobe.report.figures.style import figure_type
 
     settings = BenchSettings(late=late, replicates=replicates, seed=seed)
-    if output is not None:
-        require_writing(output)
     figure_type(f"figure.{type_}")
+    if output is not None:
+        refuse_overwriting([output], rank_files_below(folders))
+        require_writing(output)
     with counting("evaluating", len(find_pairs(folders)), "checkpoints") as progress:
         benches = read_bench(folders, metric or OPEN_WORLD_METRICS, settings=settings, progress=progress)
     if figures is not None:

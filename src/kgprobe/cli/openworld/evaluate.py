@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kgprobe.cli.console import Format, FormatOption, MetricOption, counting, note, print_rows
+from kgprobe.cli.console import Format, FormatOption, MetricOption, counting, graph_inputs, note, print_rows
 from kgprobe.errors import DataError
-from kgprobe.files import require_writable
+from kgprobe.files import refuse_overwriting, require_writable
 from kgprobe.report.grid import Record
 
 if TYPE_CHECKING:
@@ -65,13 +65,16 @@ def evaluate(
     """
     from kgprobe.metrics.catalogue import parse_all
     from kgprobe.openworld.world_files import read_world
-    from kgprobe.openworld.world_ranks import RankPair, checkpoints_of
+    from kgprobe.openworld.world_ranks import RankPair, checkpoints_of, pair_paths
     from kgprobe.openworld.world_tasks import all_task, tail_task
-    from kgprobe.resources import Resources, parse_memory
+    from kgprobe.resources import Resources, parse_memory, raise_unpacking_limit
 
     names = [str(parsed) for parsed in parse_all(metric or METRICS)]
     resources = Resources(device, threads, parse_memory(memory))
+    raise_unpacking_limit(resources.memory)
     checkpoints = checkpoints_of(models, output)
+    written = [path for found in checkpoints for path in pair_paths(found.folder, found.name).values()]
+    refuse_overwriting(written, [*models, *graph_inputs(world)])
     require_writable(output / "ranks")
     opened = read_world(world, correlated)
     chosen = tail_task(opened, queries, least, seed=seed) if task is Ranked.tail else all_task(opened, facts, seed)

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kgprobe.cli.console import Format, FormatOption, note, print_rows
+from kgprobe.cli.console import Format, FormatOption, graph_inputs, note, print_rows
 from kgprobe.errors import DataError
+from kgprobe.files import refuse_overwriting
 from kgprobe.report.grid import Record
 
 if TYPE_CHECKING:
@@ -49,8 +50,9 @@ def split(
     """
     from kgprobe.graph import load_graph
     from kgprobe.openworld.splits import split_world
-    from kgprobe.openworld.world_files import require_free, write_world
+    from kgprobe.openworld.world_files import ABOUT, require_free, write_world
 
+    refuse_overwriting([output / ABOUT], graph_inputs(graph))
     require_free(output)
     complete = load_graph(graph)
     scores = None if score is None else _scores(score, complete)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import math
 import unicodedata
 import warnings
@@ -296,5 +297,8 @@ def save(figure: Figure, path: str | PathLike[str]) -> None:
         b'%PDF-'
     """
     ending = figure_type(path)
-    with house_style(), replacing(path) as temporary:
-        figure.savefig(temporary, format=ending, metadata=_METADATA[ending])
+    drawn = io.BytesIO()  # matplotlib's writers hide that a disk is full behind errors of their own
+    with house_style():
+        figure.savefig(drawn, format=ending, metadata=_METADATA[ending])
+    with replacing(path) as temporary:
+        temporary.write_bytes(drawn.getvalue())
