@@ -109,7 +109,8 @@ class Power(Transformer):
         return abs(self.alpha)
 
     def __call__(self, rank: Floats, candidates: Floats) -> Floats:
-        return np.power(rank, -self.alpha)
+        with np.errstate(over="ignore"):  # infinite where double precision ends
+            return np.power(rank, -self.alpha)
 
     def mean_over(self, first: Floats, last: Floats, candidates: Floats) -> Floats:
         if math.isinf(self.alpha):

@@ -11,7 +11,7 @@ from support import random_ranks, tables, take, with_columns
 
 PROBE = parse("PROBE(alpha=0.5,beta=0.7)")
 
-WANTED = [(PROBE.weighting, PROBE.needs_alternatives)]
+WANTED = [(PROBE.weighting, PROBE.fewest_candidates)]
 
 
 @settings(max_examples=40)

@@ -82,7 +82,7 @@ def decide(
 
 
 def _print_decision(decision: Decision, format: console.Format) -> None:  # noqa: A002
-    rows = decision.to_rows()
+    rows = [{**row, "alpha": console.axis_value(row["alpha"])} for row in decision.to_rows()]
     if format is console.Format.table:
         print(f"{decision}\n")
     else:
@@ -95,6 +95,7 @@ def _shortened(rows: Sequence[Record]) -> list[Record]:
     hidden = {
         "alpha": True,
         "beta": True,
+        "reason": True,
         "std": all(row["std"] is None for row in rows),
         "seeds": all(row["seeds"] == 1 for row in rows),
         "queries": all(row["queries"] == round(row["effective"]) for row in rows),

@@ -51,7 +51,7 @@ def surface(
                 {
                     "ranks": str(path),
                     "model": model,
-                    "alpha": a,
+                    "alpha": console.axis_value(a),
                     "beta": b,
                     "value": float(grid[i, j]),
                     "effective": float(grid.effective[j]),

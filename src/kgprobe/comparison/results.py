@@ -51,6 +51,7 @@ class Estimate:
         clusters: The number of clusters.
         effective: The effective number of queries.
         group: The group's name by column.
+        reason: Why the value is not a finite number; None where it is.
     """
 
     model: str
@@ -63,6 +64,7 @@ class Estimate:
     clusters: int
     effective: float
     group: dict[str, Any] = field(default_factory=dict)
+    reason: str | None = None
 
 
 @dataclass(frozen=True)
@@ -79,6 +81,7 @@ class Difference:
         holm: The p-value adjusted for all differences of the comparison by Holm.
         bh: The p-value adjusted by Benjamini and Hochberg.
         group: The group's name by column.
+        reason: Why the value or the p-value is not a finite number; None where both are.
     """
 
     first: str
@@ -90,6 +93,7 @@ class Difference:
     holm: float = math.nan
     bh: float = math.nan
     group: dict[str, Any] = field(default_factory=dict)
+    reason: str | None = None
 
 
 @dataclass(frozen=True)

@@ -61,6 +61,7 @@ def estimate_row(
         "place": placing.place,
         "within_noise": placing.within_noise,
         "beats": ", ".join(placing.beats),
+        "reason": estimate.reason or estimate.interval.reason,
     }
 
 
@@ -77,6 +78,7 @@ def difference_row(difference: Difference) -> Row:
         "p": difference.p,
         "p_holm": difference.holm,
         "p_bh": difference.bh,
+        "reason": difference.reason or difference.interval.reason,
     }
 
 

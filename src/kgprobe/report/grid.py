@@ -21,12 +21,16 @@ if TYPE_CHECKING:
     from rich.text import Text
 
 
+UNDEFINED = "\N{EN DASH}"
+"""The cell of a number that is undefined."""
+
+
 def as_text(value: Any) -> str:
     """A value as text for tables.
 
     Example:
-        >>> as_text(0.123456), as_text(1234567), as_text(None), as_text(1e-9)
-        ('0.1235', '1,234,567', '', '1e-09')
+        >>> as_text(0.123456), as_text(1234567), as_text(None), as_text(1e-9), as_text(math.nan)
+        ('0.1235', '1,234,567', '', '1e-09', '–')
     """
     if value is None:
         return ""
@@ -35,6 +39,8 @@ def as_text(value: Any) -> str:
     if isinstance(value, int):
         return f"{value:,}"
     if isinstance(value, float):
+        if math.isnan(value):
+            return UNDEFINED
         if value == 0 or (1e-3 <= abs(value) < 1e6 and math.isfinite(value)):
             return f"{value:,.4f}"
         return f"{value:.4g}"
@@ -176,12 +182,13 @@ def grid_of(rows: Sequence[Record]) -> Grid:
 
 
 def json_text(rows: Sequence[Record]) -> str:
-    """Rows as a JSON list of flat objects, one per line; numbers that are not finite are null.
+    """Rows as a JSON list of flat objects, one per line; numbers that are not finite are null, with a ``reason``.
 
     Example:
-        >>> print(json_text([{"metric": "MRR", "value": 0.1 + 0.2, "std": float("nan")}]), end="")
+        >>> print(json_text([{"metric": "MRR", "value": 0.1 + 0.2}, {"metric": "MR", "value": math.nan}]), end="")
         [
-          {"metric": "MRR", "value": 0.30000000000000004, "std": null}
+          {"metric": "MRR", "value": 0.30000000000000004},
+          {"metric": "MR", "value": null, "reason": "value is undefined"}
         ]
     """
     if not rows:
@@ -192,18 +199,18 @@ def json_text(rows: Sequence[Record]) -> str:
 
 
 def csv_text(rows: Sequence[Record]) -> str:
-    """Rows as CSV with a header; numbers that are not finite are empty.
+    """Rows as CSV with a header; numbers that are not finite are empty, with a ``reason``.
 
     Example:
         >>> print(csv_text([{"metric": "MRR", "value": 0.1 + 0.2, "std": None}]), end="")
         metric,value,std
         MRR,0.30000000000000004,
     """
-    lines = _Lines()
+    lines, rows = _Lines(), list(map(_finite, rows))
     # The writer quotes a lone carriage return only if it is part of its line terminator.
     writer = csv.DictWriter(lines, columns_of(rows), restval="", lineterminator=_Lines.end)
     writer.writeheader()
-    writer.writerows(_finite(row) for row in rows)
+    writer.writerows(rows)
     return "".join(lines.written).encode("utf-8", "replace").decode()
 
 
@@ -220,7 +227,12 @@ class _Lines:
 
 
 def _finite(row: Record) -> dict[str, Any]:
-    return {key: None if isinstance(v, float) and not math.isfinite(v) else v for key, v in row.items()}
+    """A row with null in place of numbers that are not finite, and the reason beside them."""
+    wrong = {key: v for key, v in row.items() if isinstance(v, float) and not math.isfinite(v)}
+    if not wrong:
+        return dict(row)
+    named = "; ".join(f"{key} is {'undefined' if math.isnan(v) else 'infinite'}" for key, v in wrong.items())
+    return {**row, **dict.fromkeys(wrong), "reason": row.get("reason") or named}
 
 
 _UNLIMITED_WIDTH = 10_000
