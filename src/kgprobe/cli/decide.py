@@ -48,12 +48,13 @@ def decide(
     from kgprobe.comparison.results import remarks
     from kgprobe.decision import decide as decide_at
     from kgprobe.decision import decision_map
+    from kgprobe.metrics import PROBE
 
     alphas, betas = console.parse_axis("alpha", alpha), console.parse_axis("beta", beta)
     knowledge = console.load(graph)
     tables, _ = console.read_models(ranks, knowledge)
     lineup = line_up(tables, graph=knowledge, common=common)
-    limits = remarks(lineup, seeds or lineup.usual_seeds)
+    limits = remarks(lineup, seeds or lineup.usual_seeds, [PROBE()])
     if len(alphas) == len(betas) == 1:
         draws = _REPLICATES if replicates is None else replicates
         with console.counting("deciding", 2 * draws, "draws") as progress:

@@ -46,6 +46,8 @@ def surface(
 
     rows: list[Record] = []
     for path, (model, grid) in console.each_file(ranks, computed):
+        if grid.left_out:
+            console.note(f"{path}: {grid.left_out:,} queries with a single candidate are left out")
         if format.is_data:
             rows += [
                 {

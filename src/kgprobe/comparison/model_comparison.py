@@ -196,8 +196,7 @@ def _run_covariances(
             values = next(drawn).values
             yield np.atleast_2d(np.cov(values[np.isfinite(values).all(axis=1)], rowvar=False))
         else:
-            with np.errstate(over="ignore", invalid="ignore"):  # of a metric that overflows
-                yield family.influence.T @ family.influence * (family.clusters / max(family.clusters - 1, 1))
+            yield family.influence.T @ family.influence * (family.clusters / max(family.clusters - 1, 1))
 
 
 def _over_runs(contrast: Contrast, covariance: Floats) -> tuple[Uncertainty, IntervalEvidence]:
@@ -222,6 +221,7 @@ def _variance(influence: Floats) -> float:
     return float(np.square(influence - influence.mean()).sum()) * clusters / max(clusters - 1, 1)
 
 
+@np.errstate(over="ignore", invalid="ignore")  # a metric that overflows has no interval, and says so
 def compare_models(
     lineup: Lineup,
     metrics: str | Metric | Iterable[str | Metric],

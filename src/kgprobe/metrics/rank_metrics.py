@@ -30,6 +30,8 @@ TIWARI = "Tiwari et al. 2021"
 VOORHEES = "Voorhees 1999"
 YANG = "Yang et al. 2022"
 
+_LARGEST_K = 1 << 53  # larger whole numbers are not exact in double precision
+
 
 @dataclass(frozen=True)
 class MR(MeanMetric):
@@ -111,8 +113,8 @@ class Hits(MeanMetric):
     k: int = 10
 
     def __post_init__(self) -> None:
-        if self.k < 1 or not float(self.k).is_integer():
-            raise UsageError(f"{self.name}@{self.k}: k must be a whole number of at least 1")
+        if not 1 <= self.k <= _LARGEST_K or self.k % 1:
+            raise UsageError(f"{self.name}: k must be a whole number from 1 to {_LARGEST_K:,}, not {self.k!s:.40}")
         object.__setattr__(self, "k", int(self.k))
 
     @property
