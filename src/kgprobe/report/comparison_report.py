@@ -178,7 +178,8 @@ class Report:
     @property
     def remarks(self) -> list[str]:
         """Limits of the comparison, one sentence each."""
-        return remarks(self.lineup, self.comparison.settings.seeds, {e.metric for e in self.comparison.estimates})
+        metrics = dict.fromkeys(estimate.metric for estimate in self.comparison.estimates)
+        return remarks(self.lineup, self.comparison.settings.seeds, metrics)
 
     def to_rows(self) -> list[dict[str, Any]]:
         """Flat rows: those of kind ``estimate``, then those of kind ``difference``."""
