@@ -114,7 +114,7 @@ def scaled_exp(log_weights: Floats, slices: Ints | None = None) -> Floats:
         largest = np.full(slices.max() + 2, -np.inf)
         np.maximum.at(largest, slices + 1, log_weights)
         scaled = log_weights - largest[slices + 1]
-    return np.exp(scaled)
+    return np.asarray(np.exp(scaled))
 
 
 class Weighting(ABC):

@@ -114,7 +114,8 @@ class Hits(MeanMetric):
 
     def __post_init__(self) -> None:
         if not 1 <= self.k <= _LARGEST_K or self.k % 1:
-            raise UsageError(f"{self.name}: k must be a whole number from 1 to {_LARGEST_K:,}, not {self.k!s:.40}")
+            shown = f"{self.name}@{self.k!s:.40}"
+            raise UsageError(f"{shown}: k must be a whole number of at least 1 and at most {_LARGEST_K:,}")
         object.__setattr__(self, "k", int(self.k))
 
     @property
