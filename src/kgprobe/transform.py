@@ -38,6 +38,10 @@ SO_SMALL_THAT_LINEAR = 1e-18
 """Below this, |alpha| ln E cannot be distinguished from 0 in double precision for any candidate count."""
 
 
+_ONLY_RANK_ONE = 1100.0
+"""Above this alpha, ``2 ** -alpha`` is 0 in double precision: of whole ranks, only rank 1 scores."""
+
+
 class Transformer(ABC):
     """A function of rank and candidate count; subclasses are frozen dataclasses."""
 
@@ -106,13 +110,14 @@ class Power(Transformer):
 
     @property
     def steepness(self) -> float:
-        return abs(self.alpha)
+        return _steepness(self.alpha)
 
     def __call__(self, rank: Floats, candidates: Floats) -> Floats:
-        return np.power(rank, -self.alpha)
+        with np.errstate(over="ignore"):  # infinite where double precision ends
+            return np.power(rank, -self.alpha)
 
     def mean_over(self, first: Floats, last: Floats, candidates: Floats) -> Floats:
-        if math.isinf(self.alpha):
+        if math.isinf(self.steepness):
             return (first <= 1) / (last - first + 1) if self.alpha > 0 else np.where(last <= 1, 1.0, np.inf)
         return super().mean_over(first, last, candidates)
 
@@ -141,7 +146,7 @@ class AffinePower(Transformer):
 
     @property
     def steepness(self) -> float:
-        return abs(self.alpha)
+        return _steepness(self.alpha)
 
     def __call__(self, rank: Floats, candidates: Floats) -> Floats:
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -162,10 +167,14 @@ class AffinePower(Transformer):
         return np.power(rank, -alpha) * (np.expm1(-alpha * log_left) / np.expm1(-alpha * log_span))
 
     def mean_over(self, first: Floats, last: Floats, candidates: Floats) -> Floats:
-        if math.isinf(self.alpha):
+        if math.isinf(self.steepness):
             scoring = (first <= 1) if self.alpha > 0 else last - first + (last < candidates)
             return np.where(candidates == 1, np.nan, scoring / (last - first + 1))
         return super().mean_over(first, last, candidates)
+
+
+def _steepness(alpha: float) -> float:
+    return math.inf if alpha > _ONLY_RANK_ONE else abs(alpha)
 
 
 def _refuse_nan(alpha: float) -> None:

@@ -213,5 +213,38 @@ def test_beta_needs_popularity():
 
 
 def test_nothing_to_evaluate():
-    with pytest.raises(DataError, match="no query has more than one candidate"):
+    with pytest.raises(DataError, match="the table is empty"):
         surface(take(random_ranks(2), []), [1], [0])
+
+
+@pytest.mark.parametrize("betas", [[0], [0, 0.8]])
+def test_single_candidates_alone_are_the_cause_that_is_named(betas):
+    alone = with_columns(random_ranks(2), rank=[1.0, 1.0], ties=[0, 0], candidates=[1, 1])
+    with pytest.raises(DataError, match="every query has a single candidate"):
+        surface(alone, [1], betas)
+
+
+def test_the_weights_of_a_run_do_not_vanish_beside_those_of_another():
+    """At beta 1,000 the rare targets of one run outweigh those of the other by more than a double can hold."""
+    ranks = with_columns(
+        random_ranks(4, runs=2),
+        rank=[1.0, 2.0, 3.0, 4.0],
+        ties=[0] * 4,
+        candidates=[9] * 4,
+        seed=[0, 0, 1, 1],
+        entity_popularity=[0.001, 0.001, 0.4, 0.4],
+        relation_popularity=[1.0] * 4,
+    )
+    found = surface(ranks, [1.0], [-1000.0, 1000.0])
+    each = [surface(take(ranks, rows), [1.0], [0.0]).item() for rows in ([0, 1], [2, 3])]
+    assert found.tolist() == [[pytest.approx(np.mean(each), rel=1e-12)] * 2]
+
+
+def test_as_many_candidates_as_a_double_counts():
+    ranks = with_columns(random_ranks(1), rank=[2.0**52], ties=[0], candidates=[2**53])
+    assert surface(ranks, [0.0], [0.0]).item() == pytest.approx(1 - 52 / 53, rel=1e-12)
+
+
+def test_a_beta_whose_weights_overflow_is_refused():
+    with pytest.raises(UsageError, match="at most 1e\\+300"):
+        surface(random_ranks(3), [1.0], [1e301])

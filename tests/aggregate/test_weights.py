@@ -11,7 +11,7 @@ from support import random_ranks, tables, take, with_columns
 
 PROBE = parse("PROBE(alpha=0.5,beta=0.7)")
 
-WANTED = [(PROBE.weighting, PROBE.needs_alternatives)]
+WANTED = [(PROBE.weighting, PROBE.fewest_candidates)]
 
 
 @settings(max_examples=40)
@@ -46,7 +46,7 @@ def test_queries_that_do_not_count_set_no_reference():
         random_ranks(3), candidates=[1, 90, 90], rank=[1.0, 2.0, 3.0], ties=[0] * 3, entity_popularity=[0.001, 0.2, 0.3]
     )
     weighting = PopularityWeight(1.0, 0.0)
-    several, all_of_them = settle(ranks, [(weighting, True), (weighting, False)])
+    several, all_of_them = settle(ranks, [(weighting, 2), (weighting, 1)])
     assert sorted(set(several.reference["entity_popularity"].tolist())) == [0.2, 0.3]
     assert sorted(set(all_of_them.reference["entity_popularity"].tolist())) == [0.001, 0.3]
 

@@ -37,8 +37,8 @@ def test_markdown_escapes_bars(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_csv_has_all_columns_and_no_nan(capsys: pytest.CaptureFixture[str]) -> None:
     lines = printed(capsys, Format.csv).splitlines()
-    assert lines[0] == "name,value,count,more"
-    assert lines[2] == ",,,True"
+    assert lines[0] == "name,value,count,more,reason"
+    assert lines[2] == ",,,True,value is undefined"
 
 
 def test_table_shows_values_for_people(capsys: pytest.CaptureFixture[str]) -> None:

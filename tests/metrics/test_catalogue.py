@@ -163,7 +163,7 @@ def test_a_single_bad_name_keeps_its_own_message():
         evaluate(random_ranks(2), ["MMR", "MRR"])
 
 
-@pytest.mark.parametrize("k", [0, -1, 2.5, float("inf"), float("nan")])
+@pytest.mark.parametrize("k", [0, -1, 2.5, float("inf"), float("nan"), 10**400])
 def test_a_cut_off_is_a_whole_number(k):
     with pytest.raises(UsageError, match="whole number"):
         Hits(k)

@@ -180,12 +180,10 @@ def test_an_unknown_macro_is_answered_with_the_known_ones():
     assert "relation, entity, side" in str(caught.value)
 
 
-def test_the_median_of_weights_that_vanish_is_unknown():
+def test_weights_that_are_all_0_are_refused():
     ranks = with_columns(random_ranks(3), weight=[0.0] * 3)
-    found = evaluate(
-        ranks, ["MRR", "MedianRank", "IMedianRank", "VarRank", "StdRank", "MADRank", "ZMR"], weight="weight"
-    )
-    assert all(math.isnan(value) for value in found.values())
+    with pytest.raises(DataError, match="all sample weights are 0"):
+        scores(ranks, ["MRR", "MedianRank", "IMedianRank", "VarRank", "StdRank", "MADRank", "ZMR"], weight="weight")
 
 
 def rows_where(ranks, flags):
@@ -236,8 +234,9 @@ class TestMacro:
             macro_values = evaluate(ranks, EVERYTHING, macro=macro)
             groups = scores(ranks, EVERYTHING, by=[column])
             for name, value in macro_values.items():
-                every = [score.value for score in groups if str(score.metric) == name]
-                assert value == pytest.approx(np.mean(every), rel=1e-11, abs=1e-12, nan_ok=True), name
+                every = [score.value for score in groups if str(score.metric) == name and score.reason is None]
+                mean = np.mean(every) if every else math.nan
+                assert value == pytest.approx(mean, rel=1e-11, abs=1e-12, nan_ok=True), name
 
     def test_effective_queries_of_a_macro_mean(self):
         ranks = with_columns(random_ranks(4), relation=[0, 0, 0, 1])
@@ -299,13 +298,23 @@ class TestSampleWeights:
 
 
 class TestNothingLeft:
-    def test_an_empty_table_has_no_value(self):
-        for score in scores(take(random_ranks(2), []), ["MRR", "MedianRank", "ZPROBE"]):
+    @pytest.mark.parametrize("by", [[], ["relation"], ["candidates:2"]])
+    def test_an_empty_table_is_refused(self, by):
+        with pytest.raises(DataError, match="the table is empty"):
+            scores(take(random_ranks(2), []), ["MRR", "MedianRank", "ZPROBE"], by=by)
+
+    def test_an_accumulator_without_queries_says_so(self):
+        for score in RankAccumulator(["MRR", "MedianRank", "ZPROBE"]).scores():
             assert math.isnan(score.value)
+            assert score.reason is not None
             assert (score.queries, score.seeds, score.effective) == (0, 0, 0)
 
-    def test_an_empty_table_has_no_groups(self):
-        assert scores(take(random_ranks(2), []), ["MRR"], by=["relation"]) == []
+    def test_evaluate_warns_of_a_metric_that_is_undefined(self):
+        ranks = with_columns(random_ranks(2), rank=[1.0, 1.0], ties=[0, 0], candidates=[1, 1])
+        with pytest.warns(UserWarning, match="AMRI is undefined: every query has a single candidate"):
+            found = evaluate(ranks, ["MRR", "AMRI"])
+        assert found["MRR"] == 1
+        assert math.isnan(found["AMRI"])
 
     def test_single_candidates_alone_have_no_value(self):
         ranks = with_columns(random_ranks(2), rank=[1.0, 1.0], ties=[0, 0], candidates=[1, 1])

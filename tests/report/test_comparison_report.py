@@ -72,7 +72,7 @@ def test_rows_are_flat_and_of_two_kinds(report: Report) -> None:
     assert all(value is None or isinstance(value, str | int | float | bool) for row in rows for value in row.values())
     assert set(rows[0]) == {
         "kind", "ranks", "model", "metric", "value", "low", "high", "level", "method", "trusted", "remark", "std",
-        "seeds", "queries", "clusters", "effective", "place", "within_noise", "beats",
+        "seeds", "queries", "clusters", "effective", "place", "within_noise", "beats", "reason",
     }  # fmt: skip
     assert {"first", "second", "metric", "value", "low", "high", "p", "p_holm", "p_bh"} <= rows[-1].keys()
 

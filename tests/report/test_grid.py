@@ -31,7 +31,8 @@ def test_csv_parsed_back_has_every_digit_and_every_letter_that_can_be_shown(rows
 def test_json_parsed_back_is_the_same(rows: list[dict[str, Any]]) -> None:
     back = json.loads(json_text(rows), parse_constant=pytest.fail)
     for read, row in zip(back, rows, strict=True):
-        assert read.keys() == row.keys()
+        assert read.keys() - {"reason"} == row.keys()
+        assert ("reason" in read) == any(isinstance(v, float) and not math.isfinite(v) for v in row.values())
         assert read["name"] == row["name"]
         assert same(read["value"], row["value"] if math.isfinite(row["value"]) else None)
 
@@ -47,7 +48,17 @@ def test_nothing_is_an_empty_list() -> None:
 
 
 def test_csv_has_the_columns_of_all_rows_and_ends_lines_plainly() -> None:
-    assert csv_text([{"a": 1}, {"b": math.nan, "a": math.inf}]) == "a,b\n1,\n,\n"
+    found = csv_text([{"a": 1}, {"b": math.nan, "a": math.inf}])
+    assert found == "a,b,reason\n1,,\n,,b is undefined; a is infinite\n"
+
+
+def test_a_number_that_is_not_finite_has_a_reason() -> None:
+    rows = [{"value": math.nan, "low": -math.inf}, {"value": math.nan, "reason": "no query"}, {"value": 1.0}]
+    assert json.loads(json_text(rows), parse_constant=pytest.fail) == [
+        {"value": None, "low": None, "reason": "value is undefined; low is infinite"},
+        {"value": None, "reason": "no query"},
+        {"value": 1.0},
+    ]
 
 
 _TURNING = {"LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI"}
@@ -85,7 +96,7 @@ def test_one_line_is_one_line(name: str) -> None:
 
 def test_values_as_people_read_them() -> None:
     shown = [as_text(value) for value in (True, 12345, 0.0, 1e7, float("nan"), float("-inf"), "x")]
-    assert shown == ["yes", "12,345", "0.0000", "1e+07", "nan", "-inf", "x"]
+    assert shown == ["yes", "12,345", "0.0000", "1e+07", "\N{EN DASH}", "-inf", "x"]
 
 
 @given(st.lists(NAMES, min_size=1, max_size=4))

@@ -9,15 +9,15 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from kgprobe.aggregate.weighted_mean import Sums, Tie, tied_rank, tied_score
-from kgprobe.aggregate.weights import Columns, PopularityWeight, log_weight, resolve_epsilon, settle
+from kgprobe.aggregate.weighted_mean import Sums, Tie, refuse_empty, tied_rank, tied_score
+from kgprobe.aggregate.weights import LARGEST_BETA, Columns, PopularityWeight, log_weight, resolve_epsilon, settle
 from kgprobe.arrays import Flags, Floats, Ints, distinct
 from kgprobe.errors import DataError, UsageError
 from kgprobe.ranks import RankFile, Ranks, refuse_intervals
@@ -77,8 +77,9 @@ def surface(
         [[0.6875, 0.4886], [0.7847, 0.6476]]
     """
     alpha, beta, tie = grid_axis("alphas", alphas), grid_axis("betas", betas), Tie(tie)
-    if not np.isfinite(beta).all():
-        raise UsageError("betas must be finite")
+    if not (np.abs(beta) <= LARGEST_BETA).all():
+        raise UsageError(f"betas must be finite, and at most {LARGEST_BETA:g}")
+    refuse_empty(ranks)
     refuse_intervals(ranks)
     popularity = _Popularity.of(ranks, beta, eps_e, eps_r) if (beta != 0).any() else None
     totals: dict[int, list[Floats]] = {}
@@ -87,10 +88,10 @@ def surface(
         counted = batch.candidates > 1
         left_out.update({seed: len(rows) for seed, rows in _by_seed(batch, ~counted)})
         for seed, rows in _by_seed(batch, counted):
-            part = _Kernel(rows, alpha, beta, tie, popularity).sums()
+            part = _Kernel(rows, alpha, beta, tie, popularity and popularity.of_seed(seed)).sums()
             totals[seed] = [a + b for a, b in zip(totals[seed], part, strict=True)] if seed in totals else part
     if not totals:
-        raise DataError("no query has more than one candidate", remedy="check the rank file")
+        raise no_alternatives()
     seeds = [Sums(weight, squared, score=product) for weight, squared, product in totals.values()]
     result: Surface = np.mean([1 - sums.mean for sums in seeds], axis=0).view(Surface)
     result.alphas, result.betas, result.left_out = alpha, beta, max(left_out.values(), default=0)
@@ -109,40 +110,70 @@ def grid_axis(name: str, values: ArrayLike) -> Floats:
     return axis
 
 
+def no_alternatives() -> DataError:
+    """The error for a table in which PROBE leaves out every query."""
+    return DataError(
+        "every query has a single candidate, so PROBE has no value",
+        ["a target without other candidates has nothing to be ranked against"],
+        "check the candidates of the rank file",
+    )
+
+
+Limits = tuple[float, float]
+"""The smallest and the largest log weight at beta 1."""
+
+
 @dataclass(frozen=True)
 class _Popularity:
-    """The weighting at beta 1, with epsilon known, and limits of its log weight over the whole table."""
+    """The weighting at beta 1, with epsilon known, and limits of its log weight: of the whole table, or by seed."""
 
     weighting: PopularityWeight
-    least: float
-    most: float
+    limits: Limits
+    by_seed: Mapping[int, Limits] = field(default_factory=dict)
 
     @classmethod
     def of(cls, ranks: Ranks | RankFile, beta: Floats, eps_e: float | None, eps_r: float | None) -> _Popularity:
-        (settled,) = settle(ranks, [(PopularityWeight(1.0, 1.0), True)])
+        (settled,) = settle(ranks, [(PopularityWeight(1.0, 1.0), 2)])
         reference = settled.reference
+        if not len(reference["entity_popularity"]):
+            raise no_alternatives()
         given = {"entity_popularity": eps_e, "relation_popularity": eps_r}
         eps = (resolve_epsilon(column, reference[column], own) for column, own in given.items())
-        found = cls(PopularityWeight(1.0, 1.0, *eps), math.inf, -math.inf)
-        found = found._widened(reference, np.ones(len(reference["entity_popularity"]), dtype=bool))
-        if np.abs(beta).max() * (found.most - found.least) <= _MAX_EXPONENT / 2:
+        weighting = PopularityWeight(1.0, 1.0, *eps)
+        found = cls(weighting, _limits(log_weight(reference, _all_of(reference), weighting.factors)))
+        if np.abs(beta).max() * (found.limits[1] - found.limits[0]) <= _MAX_EXPONENT / 2:
             return found
-        # Weights may vanish: use the limits that are reached, since the two columns may never be extreme together.
-        found = replace(found, least=math.inf, most=-math.inf)
+        # Weights may vanish: use the limits that each run reaches, since the columns may never be extreme together.
+        by_seed: dict[int, Limits] = {}
         for batch in ranks.batches():
-            found = found._widened(found.columns(batch), batch.candidates > 1)
-        return found
+            for seed, rows in _by_seed(batch, batch.candidates > 1):
+                by_seed[seed] = _limits(found._logs(rows), *by_seed.get(seed, ()))
+        return replace(found, by_seed=by_seed)
 
-    def _widened(self, columns: Columns, counted: Flags) -> _Popularity:
-        logs = log_weight(columns, counted, self.weighting.factors)[counted]
-        return replace(self, least=float(logs.min(initial=self.least)), most=float(logs.max(initial=self.most)))
+    def of_seed(self, seed: int) -> _Popularity:
+        """The same weighting with the limits of one training run."""
+        return replace(self, limits=self.by_seed.get(seed, self.limits))
 
-    def columns(self, ranks: Ranks) -> Columns:
-        return {column: ranks.numbers(column) for column in self.weighting.columns}
+    @property
+    def span(self) -> float:
+        """The difference between the largest and the smallest log weight."""
+        return self.limits[1] - self.limits[0]
 
     def log_weights(self, ranks: Ranks) -> Floats:
-        """The log weight at beta 1 of every query, relative to the largest in the table."""
-        return log_weight(self.columns(ranks), np.ones(len(ranks), dtype=bool), self.weighting.factors) - self.most
+        """The log weight at beta 1 of every query, relative to the largest."""
+        return self._logs(ranks) - self.limits[1]
+
+    def _logs(self, ranks: Ranks) -> Floats:
+        columns = {column: ranks.numbers(column) for column in self.weighting.columns}
+        return log_weight(columns, _all_of(columns), self.weighting.factors)
+
+
+def _limits(logs: Floats, *known: float) -> Limits:
+    return min([float(logs.min()), *known]), max([float(logs.max()), *known])
+
+
+def _all_of(columns: Columns) -> Flags:
+    return np.ones(len(columns["entity_popularity"]), dtype=bool)
 
 
 def _by_seed(batch: Ranks, kept: Flags) -> Iterator[tuple[int, Ranks]]:
@@ -171,8 +202,7 @@ class _Kernel:
         self.weight_powers = Powers(beta)
         self.log_weights = popularity.log_weights(ranks) if popularity else np.zeros(len(ranks))
         # Relative to the largest weight in the table, only the weights of a negative beta can overflow.
-        span = popularity.most - popularity.least if popularity else 0.0
-        self.log_heaviest = np.maximum(-beta, 0) * span
+        self.log_heaviest = np.maximum(-beta, 0) * (popularity.span if popularity else 0.0)
 
     def sums(self) -> list[Floats]:
         """The sums of W, of W squared and of X W' over the table.
@@ -236,7 +266,7 @@ def _indexed(values: Floats) -> tuple[Floats, Ints]:
     doubled = 2 * values
     least, most = doubled.min(), doubled.max()
     if most - least < _TABLE_ROWS and (doubled == np.floor(doubled)).all():
-        return np.arange(least, most + 1) / 2, (doubled - least).astype(np.int64)
+        return (least + np.arange(most - least + 1)) / 2, (doubled - least).astype(np.int64)
     (found,), which = distinct([values], len(values))
     return found, which
 

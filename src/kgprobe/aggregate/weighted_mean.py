@@ -12,7 +12,7 @@ import numpy as np
 
 from kgprobe.arrays import Floats, distinct, sum_by
 from kgprobe.errors import DataError, UsageError
-from kgprobe.ranks import Ranks
+from kgprobe.ranks import RankFile, Ranks
 from kgprobe.transform import Transformer
 
 _UNKNOWN: Any = np.float64(np.nan)
@@ -62,6 +62,12 @@ class Sums:
     def effective(self) -> Floats:
         """The effective number of queries, (sum w)^2 / sum w^2."""
         return np.square(self.weight) / self.squared_weight
+
+
+def refuse_empty(ranks: Ranks | RankFile) -> None:
+    """Raise a DataError for a table without queries, of which no mean can be taken."""
+    if not len(ranks):
+        raise DataError("the table is empty", ["there is no query to evaluate"], "check how the rank file was written")
 
 
 def weighted(statistic: Statistic, values: Floats, weights: Floats) -> Floats:

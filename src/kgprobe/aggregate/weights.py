@@ -18,11 +18,20 @@ from typing import ClassVar
 
 import numpy as np
 
-from kgprobe.arrays import Flags, Floats
+from kgprobe.arrays import Flags, Floats, Ints
 from kgprobe.errors import DataError, UsageError
 from kgprobe.ranks import RankFile, Ranks
 
 Columns = Mapping[str, Floats]
+
+LARGEST_BETA = 1e300
+"""A log weight with a larger beta could overflow. Far below it, only the queries of the largest weight count."""
+
+_LOG_SPREAD = 300.0
+"""Weights whose logarithms spread wider than this are scaled slice by slice: their squares would underflow."""
+
+_SMALLEST_SETTLED = 1e-100
+"""Settled weights below this, relative to the largest, could vanish beside sample weights."""
 
 
 def resolve_epsilon(column: str, popularity: Floats, eps: float | None = None) -> float:
@@ -77,6 +86,8 @@ def log_weight(columns: Columns, counted: Flags, factors: Mapping[str, tuple[flo
         [4.605]
     """
     result = np.zeros(len(counted))
+    if not counted.any():
+        return result
     rows = slice(None) if counted.all() else counted
     for column, (beta, eps) in factors.items():
         popularity = columns[column][rows]
@@ -84,9 +95,26 @@ def log_weight(columns: Columns, counted: Flags, factors: Mapping[str, tuple[flo
     return result
 
 
-def scaled_exp(log_weights: Floats) -> Floats:
-    """Exponentials divided by the largest of them, so that none overflows."""
-    return np.exp(log_weights - log_weights.max()) if log_weights.size else log_weights
+def scaled_exp(log_weights: Floats, slices: Ints | None = None) -> Floats:
+    """Exponentials divided by the largest of them, so that none overflows.
+
+    Args:
+        log_weights: The logarithms.
+        slices: The slice of each number, where means are taken by slice; -1 for none. Numbers that spread so widely
+            that a whole slice could underflow to 0 are divided by the largest of their slice.
+
+    Example:
+        >>> scaled_exp(np.array([0.0, -1000.0, -1000.0]), np.array([0, 1, 1])).tolist()
+        [1.0, 1.0, 1.0]
+    """
+    if not log_weights.size:
+        return log_weights
+    scaled = log_weights - log_weights.max()
+    if slices is not None and scaled.min() < -_LOG_SPREAD:
+        largest = np.full(slices.max() + 2, -np.inf)
+        np.maximum.at(largest, slices + 1, log_weights)
+        scaled = log_weights - largest[slices + 1]
+    return np.asarray(np.exp(scaled))
 
 
 class Weighting(ABC):
@@ -98,12 +126,14 @@ class Weighting(ABC):
         """The columns of the rank table on which the weight depends."""
 
     @abstractmethod
-    def weights(self, columns: Columns, count: Floats) -> Floats:
+    def weights(self, columns: Columns, count: Floats, slices: Ints | None = None) -> Floats:
         """The weight of a query for each combination of column values, up to a common factor.
 
         Args:
             columns: The values, one array for each of `columns`.
             count: How many evaluated queries have that combination; may be 0.
+            slices: The slice of each combination, -1 for none, where means are taken by slice. The common factor may
+                then differ between slices.
         """
 
 
@@ -113,7 +143,7 @@ class Uniform(Weighting):
 
     columns: ClassVar[tuple[str, ...]] = ()
 
-    def weights(self, columns: Columns, count: Floats) -> Floats:
+    def weights(self, columns: Columns, count: Floats, slices: Ints | None = None) -> Floats:
         return np.ones_like(count)
 
 
@@ -128,7 +158,7 @@ class CandidateWeight(Weighting):
     columns: ClassVar[tuple[str, ...]] = ("candidates",)
     in_log: bool = False
 
-    def weights(self, columns: Columns, count: Floats) -> Floats:
+    def weights(self, columns: Columns, count: Floats, slices: Ints | None = None) -> Floats:
         size = columns["candidates"]
         return (size - 1) * np.log(size) if self.in_log else size - 1
 
@@ -166,8 +196,8 @@ class PopularityWeight(Weighting):
     def columns(self) -> tuple[str, ...]:
         return tuple(self.factors)
 
-    def weights(self, columns: Columns, count: Floats) -> Floats:
-        return scaled_exp(log_weight(columns, count > 0, self.factors))
+    def weights(self, columns: Columns, count: Floats, slices: Ints | None = None) -> Floats:
+        return scaled_exp(log_weight(columns, count > 0, self.factors), slices)
 
 
 @dataclass(frozen=True)
@@ -186,12 +216,12 @@ class StratumWeight(Weighting):
     def columns(self) -> tuple[str, ...]:
         return ("entity_popularity",) * (self.beta_e != 0) + ("relation",) * (self.beta_r != 0)
 
-    def weights(self, columns: Columns, count: Floats) -> Floats:
+    def weights(self, columns: Columns, count: Floats, slices: Ints | None = None) -> Floats:
         result = log_weight(columns, count > 0, PopularityWeight(self.beta_e, 0.0).factors)
         if self.beta_r:
             _, which = np.unique(columns["relation"], return_inverse=True)
             result -= self.beta_r * np.log(np.maximum(np.bincount(which, weights=count), 1)[which])
-        return scaled_exp(result)
+        return scaled_exp(result, slices)
 
 
 def read_column(ranks: Ranks, column: str, counted: Flags | slice = slice(None)) -> Floats:
@@ -207,11 +237,13 @@ def read_column(ranks: Ranks, column: str, counted: Flags | slice = slice(None))
     return values
 
 
-def table_weights(ranks: Ranks, weighting: Weighting, counted: Flags) -> Floats:
-    """The weight of every query of a table; 0 where it is not counted."""
+def table_weights(ranks: Ranks, weighting: Weighting, counted: Flags, slices: Ints | None = None) -> Floats:
+    """The weight of every query of a table, 0 where it is not counted; `slices` as for `Weighting.weights`."""
     weights = np.zeros(len(ranks))
     columns = {name: read_column(ranks, name, counted) for name in weighting.columns}
-    weights[counted] = weighting.weights(columns, np.ones(int(counted.sum())))
+    weights[counted] = weighting.weights(
+        columns, np.ones(int(counted.sum())), None if slices is None else slices[counted]
+    )
     return weights
 
 
@@ -242,12 +274,18 @@ class SettledWeight:
     Attributes:
         weighting: The weighting.
         reference: The reference rows.
-        needs_alternatives: Whether queries with a single candidate were left out.
+        fewest_candidates: Queries with fewer candidates were left out.
     """
 
     weighting: Weighting
     reference: Columns = field(compare=False)
-    needs_alternatives: bool = False
+    fewest_candidates: int = 1
+
+    @property
+    def may_vanish(self) -> bool:
+        """Whether weights spread so widely that those of a group of queries could all underflow to 0."""
+        rows = len(next(iter(self.reference.values())))
+        return bool(self.weighting.weights(self.reference, np.ones(rows)).min(initial=1.0) < _SMALLEST_SETTLED)
 
     def __call__(self, columns: Columns) -> Floats:
         """The weights of some rows."""
@@ -257,26 +295,26 @@ class SettledWeight:
         return self.weighting.weights(joined, np.ones(rows))[rows - added :]
 
 
-def settle(ranks: Ranks | RankFile, weightings: Iterable[tuple[Weighting, bool]]) -> list[SettledWeight]:
+def settle(ranks: Ranks | RankFile, weightings: Iterable[tuple[Weighting, int]]) -> list[SettledWeight]:
     """Settle weightings in one pass over the table.
 
     Args:
         ranks: A table, or a file, which is streamed.
-        weightings: Each with a flag: whether queries with a single candidate are left out.
+        weightings: Each with the fewest candidates that a query needs to be evaluated.
     """
     weightings = list(weightings)
     found = {
-        (weighting.columns, alone): dict.fromkeys(weighting.columns, Extremes()) for weighting, alone in weightings
+        (weighting.columns, fewest): dict.fromkeys(weighting.columns, Extremes()) for weighting, fewest in weightings
     }
     for batch in ranks.batches() if weightings else ():
-        several = batch.candidates > 1
-        for (_, needs_alternatives), extremes in found.items():
-            counted = several if needs_alternatives and not several.all() else slice(None)
+        for (_, fewest), extremes in found.items():
+            enough = batch.candidates >= fewest
+            counted = slice(None) if enough.all() else enough
             extremes.update(
                 {column: old.joined(read_column(batch, column, counted)) for column, old in extremes.items()}
             )
     return [
-        SettledWeight(weighting, _corners(found[weighting.columns, alone]), alone) for weighting, alone in weightings
+        SettledWeight(weighting, _corners(found[weighting.columns, fewest]), fewest) for weighting, fewest in weightings
     ]
 
 

@@ -117,7 +117,7 @@ def _print(report: Report, format: console.Format, pairs: bool) -> None:  # noqa
 
 def _pairs(report: Report) -> list[Record]:
     """Differences without the columns that are constant or explained in the notes."""
-    hidden = {"kind", "level", "method", "remark"}
+    hidden = {"kind", "level", "method", "remark", "reason"}
     rows = [row for row in report.to_rows() if row["kind"] == "difference"]
     if all(row["trusted"] for row in rows):
         hidden.add("trusted")

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TextIO, TypeVar
 import typer
 
 from kgprobe.aggregate.weighted_mean import Tie
-from kgprobe.errors import DataError, UsageError, one_line
+from kgprobe.errors import DataError, UsageError, naming, one_line
 from kgprobe.report.grid import Grid, csv_text, grid_of, json_text, terminal
 from kgprobe.report.grid import Record as Row
 from kgprobe.report.latex_tables import latex
@@ -122,6 +122,16 @@ def parse_axis(name: str, text: str) -> list[float]:
     return values
 
 
+def axis_value(number: float) -> float | str:
+    """A number of an axis for JSON and CSV, which have no infinite numbers: these are written as text.
+
+    Example:
+        >>> axis_value(0.5), axis_value(-math.inf)
+        (0.5, '-inf')
+    """
+    return number if math.isfinite(number) else f"{number:g}"
+
+
 def load(graph: str | None) -> KnowledgeGraph | None:
     """The graph of the option, if it is given."""
     if graph is None:
@@ -162,7 +172,8 @@ def each_file(paths: Sequence[Path], work: Callable[[Path], Result]) -> list[tup
     done, errors = [], []
     for path in paths:
         try:
-            done.append((path, work(path)))
+            with naming(path):
+                done.append((path, work(path)))
         except DataError as error:
             errors.append(error)
     if len(errors) == 1:

@@ -49,12 +49,13 @@ def decide(
     from kgprobe.comparison.results import remarks
     from kgprobe.decision import decide as decide_at
     from kgprobe.decision import decision_map
+    from kgprobe.metrics import PROBE
 
     alphas, betas = console.parse_axis("alpha", alpha), console.parse_axis("beta", beta)
     knowledge = console.load(graph)
     tables, _ = console.read_models(ranks, knowledge)
     lineup = line_up(tables, graph=knowledge, common=common)
-    limits = remarks(lineup, seeds or lineup.usual_seeds)
+    limits = remarks(lineup, seeds or lineup.usual_seeds, [PROBE()])
     if len(alphas) == len(betas) == 1:
         draws = _REPLICATES if replicates is None else replicates
         with console.counting("deciding", 2 * draws, "draws") as progress:
@@ -83,7 +84,7 @@ def decide(
 
 
 def _print_decision(decision: Decision, format: console.Format) -> None:  # noqa: A002
-    rows = decision.to_rows()
+    rows = [{**row, "alpha": console.axis_value(row["alpha"])} for row in decision.to_rows()]
     if format is console.Format.table:
         print(one_line(str(decision)), end="\n\n")
     else:
@@ -96,6 +97,7 @@ def _shortened(rows: Sequence[Record]) -> list[Record]:
     hidden = {
         "alpha": True,
         "beta": True,
+        "reason": True,
         "std": all(row["std"] is None for row in rows),
         "seeds": all(row["seeds"] == 1 for row in rows),
         "queries": all(row["queries"] == round(row["effective"]) for row in rows),

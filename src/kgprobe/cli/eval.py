@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,6 +12,7 @@ import typer
 
 from kgprobe.aggregate.weighted_mean import Tie
 from kgprobe.cli import console
+from kgprobe.errors import DataError
 from kgprobe.report.grid import Record
 
 if TYPE_CHECKING:
@@ -42,6 +44,8 @@ def evaluate(
         with console.watching(path) as progress:
             file = RankFile(path, progress)
             found = scores(file, metrics, graph=knowledge, by=by or [], macro=macro, tie=tie, weight=weight)
+            if all(math.isnan(score.value) and math.isnan(score.low) for score in found):
+                raise DataError("no metric has a value", _undefined(found))
             return file.info.model, found
 
     rows: list[Record] = []
@@ -73,6 +77,8 @@ def _row(
         "intervals": score.intervals,
         "tie": str(tie),
         "macro": macro,
+        "note": score.note,
+        "reason": score.reason,
     }
 
 
@@ -89,25 +95,42 @@ def _shortened(rows: list[Record]) -> list[Record]:
         "left_out": all(row["left_out"] == 0 for row in rows),
         "tie": all(row["tie"] == Tie.mean for row in rows),
         "macro": all(row["macro"] is None for row in rows),
+        "note": True,  # printed below the table
+        "reason": True,
     }
-    rounded = [{"effective": round(row["effective"]) if math.isfinite(row["effective"]) else None} for row in rows]
-    return [row | whole | _blanks(row) for row, whole in zip(console.without(rows, hidden), rounded, strict=True)]
+    return [row | {"effective": round(row["effective"])} for row in console.without(rows, hidden)]
 
 
-def _blanks(row: Record) -> dict[str, None]:
-    """Empty cells for values that rank intervals leave undefined."""
-    columns = [column for column in ("value", "low", "high") if column in row and row.get("intervals")]
-    return {column: None for column in columns if math.isnan(row[column])}
+def _left_out(scores: Sequence[Score]) -> Iterator[str]:
+    """What the values leave out, a sentence for each kind of queries, macro groups and training runs."""
+    for fewest in sorted({score.metric.fewest_candidates for score in scores if score.left_out}):
+        own = [score for score in scores if score.metric.fewest_candidates == fewest]
+        metrics = ", ".join(dict.fromkeys(str(score.metric) for score in own))
+        yield (
+            f"{'candidate-size-aware metrics' if fewest == 2 else metrics} leave out "
+            f"{max(score.left_out for score in own):,} queries with {own[0].metric.left_out}"
+        )
+    if cells := max((score.empty_cells for score in scores), default=0):
+        yield f"the macro average leaves out {cells:,} groups without any weight"
+    if seeds := max((score.empty_seeds for score in scores), default=0):
+        yield f"the mean over seeds leaves out {seeds:,} training runs without any weight"
+
+
+def _undefined(scores: Sequence[Score]) -> list[str]:
+    """The metrics whose value is undefined or infinite, with the reason, and in how many groups."""
+    reasons = Counter((score.metric, score.reason) for score in scores if score.reason and not score.low < score.high)
+    groups = len({tuple(score.group.items()) for score in scores})
+    return [
+        f"{metric} is undefined{f' in {count:,} of {groups:,} groups' if groups > 1 else ''}: {reason}"
+        for (metric, reason), count in reasons.items()
+    ]
 
 
 def _print_notes(path: Path, scores: Sequence[Score]) -> None:
-    if left_out := max((score.left_out for score in scores), default=0):
-        console.note(f"{path}: candidate-size-aware metrics leave out {left_out:,} queries with a single candidate")
+    for line in [*_left_out(scores), *_undefined(scores)]:
+        console.note(f"{path}: {line}")
     if any(score.low < score.high for score in scores):
         console.note(f"{path}: some ranks are intervals; the exact value lies between low and high")
-    for metric in dict.fromkeys(score.metric for score in scores if score.intervals):
-        if not metric.facts.monotone:
-            console.note(f"{path}: {metric} is undefined for rank intervals, because it is not monotone in the rank")
     for score in scores:
         if not score.group and score.effective < _LOW_EFFECTIVE_SHARE * score.queries:
             console.note(

@@ -46,12 +46,14 @@ def surface(
 
     rows: list[Record] = []
     for path, (model, grid) in console.each_file(ranks, computed):
+        if grid.left_out:
+            console.note(f"{path}: {grid.left_out:,} queries with a single candidate are left out")
         if format.is_data:
             rows += [
                 {
                     "ranks": str(path),
                     "model": model,
-                    "alpha": a,
+                    "alpha": console.axis_value(a),
                     "beta": b,
                     "value": float(grid[i, j]),
                     "effective": float(grid.effective[j]),

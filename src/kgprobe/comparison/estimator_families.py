@@ -115,13 +115,14 @@ class SmoothFamily(EstimatorFamily):
         In the products, every column is taken relative to the first (the weights) to avoid cancellation.
         """
         own = self.columns[rows]
-        basis = own - np.multiply.outer(own[:, 0], self._ratio)
-        basis[:, 0] = own[:, 0]
         design = np.empty((len(own), own.shape[1] + len(self._left)))
         single, pairs = np.split(design, [own.shape[1]], axis=1)
         single[:] = own
-        pairs[:] = basis[:, self._left]
-        pairs *= basis[:, self._right]
+        with np.errstate(over="ignore", invalid="ignore"):  # of a metric that overflows
+            basis = own - np.multiply.outer(own[:, 0], self._ratio)
+            basis[:, 0] = own[:, 0]
+            pairs[:] = basis[:, self._left]
+            pairs *= basis[:, self._right]
         return design
 
     def finish(self, reduced: Floats) -> Replicates:

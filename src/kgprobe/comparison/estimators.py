@@ -109,19 +109,23 @@ class MomentPart(Part):
             return self.of_variance(np.where(rounding, 0.0, variance))
 
 
-def part_of(ranks: Ranks, metric: Metric, clusters: Clusters, tie: Tie) -> tuple[Part, Floats]:
-    """The metric of a training run, and the weight of every query."""
+def part_of(
+    ranks: Ranks, metric: Metric, clusters: Clusters, tie: Tie, slices: Ints | None = None
+) -> tuple[Part, Floats]:
+    """The metric of a training run, and the weight of every query; ``slices`` are the groups of the queries."""
     if isinstance(metric, MeanMetric):
-        return _mean_part(ranks, metric, clusters, tie)
+        return _mean_part(ranks, metric, clusters, tie, slices)
     if tie is Tie.expected:
         raise UsageError(f"`tie='expected'` is not available for {metric}", remedy="use `tie='mean'`")
     make = _moment_part if type(metric) in _OF_VARIANCE else _distribution_part
     return make(ranks, metric, clusters, tie)
 
 
-def _mean_part(ranks: Ranks, metric: MeanMetric, clusters: Clusters, tie: Tie) -> tuple[Part, Floats]:
-    counted = (ranks.candidates > 1) | (not metric.needs_alternatives)
-    weight = table_weights(ranks, metric.weighting, counted)
+def _mean_part(
+    ranks: Ranks, metric: MeanMetric, clusters: Clusters, tie: Tie, slices: Ints | None
+) -> tuple[Part, Floats]:
+    counted = metric.counted(ranks.candidates)
+    weight = table_weights(ranks, metric.weighting, counted, slices)
     values = query_values(ranks, tie)
     amounts = {"weight": weight}
     for statistic in metric.statistics:
@@ -163,6 +167,7 @@ class Estimator:
         queries: The number of evaluated queries.
         effective: The effective number of queries, (sum w)^2 / sum w^2; for a difference, the smaller of the two.
         effective_clusters: The effective number of clusters.
+        fewest_queries: The number of evaluated queries in the training run that has the fewest.
     """
 
     parts: tuple[Part, ...]
@@ -170,6 +175,7 @@ class Estimator:
     queries: int
     effective: float
     effective_clusters: float
+    fewest_queries: int = 1
 
     @cached_property
     def _layout(self) -> tuple[Any, list[Ints]]:
@@ -247,7 +253,8 @@ def estimators(
     lineup: Lineup, model: str, metric: Metric, *, cells: GroupCells, tie: Tie | str = Tie.mean
 ) -> list[Estimator]:
     """The mean of a metric over the training runs, for each group of queries; weights are those in the whole table."""
-    made = [part_of(run, metric, cells.clusters, Tie(tie)) for run in lineup.runs[model]]
+    slices = _group_of_each_query(cells)
+    made = [part_of(run, metric, cells.clusters, Tie(tie), slices) for run in lineup.runs[model]]
     weights = [weight for _, weight in made]
     by_cell = [sum_by(cells.clusters.codes, weight, cells.clusters.count) for weight in weights]
     return [
@@ -257,9 +264,20 @@ def estimators(
             queries=max(int((weight[group.queries] > 0).sum()) for weight in weights),
             effective=float(np.mean([_effective(weight[group.queries]) for weight in weights])),
             effective_clusters=float(np.mean([_effective(weight[group.cells]) for weight in by_cell])),
+            fewest_queries=min(int((weight[group.queries] > 0).sum()) for weight in weights),
         )
         for group in cells.groups
     ]
+
+
+def _group_of_each_query(cells: GroupCells) -> Ints | None:
+    """The number of the group of every query; None for a single group."""
+    if len(cells.groups) == 1:
+        return None
+    slices = np.empty(len(cells.clusters.codes), dtype=np.int64)
+    for number, group in enumerate(cells.groups):
+        slices[group.queries] = number
+    return slices
 
 
 def difference(first: Estimator, second: Estimator) -> Estimator:

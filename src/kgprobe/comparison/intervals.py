@@ -49,6 +49,14 @@ class Interval:
     trusted: bool = True
     remark: str | None = None
 
+    @property
+    def reason(self) -> str | None:
+        """Why a limit is not a finite number; None where both are."""
+        if math.isfinite(self.low) and math.isfinite(self.high):
+            return None
+        unbounded = "the interval is unbounded: some bootstrap draws have no variance"
+        return self.remark if math.isnan(self.low) or math.isnan(self.high) else unbounded
+
 
 @dataclass(frozen=True)
 class IntervalEvidence:

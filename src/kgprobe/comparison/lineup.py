@@ -164,8 +164,8 @@ def line_up(ranks: Lineup | Mapping[str, Source], *, graph: GraphLike | None = N
         validate(table, graph)
         refuse_intervals(table)
         runs[model] = by_seed(table)
-    if not all(len(run) for tables_of in runs.values() for run in tables_of):
-        raise DataError("there is no query to compare", remedy="check that the rank files have rows")
+    if empty := [f"{model}: the table is empty" for model, own in runs.items() if not all(map(len, own))]:
+        raise DataError("there is no query to compare", empty, "check that the rank files have rows")
     lined = _in_one_order(runs, common)
     if graph is not None:
         lined = {model: tuple(run.with_popularity(graph.popularity) for run in own) for model, own in lined.items()}

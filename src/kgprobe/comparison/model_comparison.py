@@ -13,7 +13,7 @@ import numpy as np
 from kgprobe.aggregate import Tie
 from kgprobe.arrays import Floats
 from kgprobe.comparison.estimator_families import EstimatorFamily, bootstrap, estimator_family
-from kgprobe.comparison.estimators import estimators
+from kgprobe.comparison.estimators import Estimator, estimators
 from kgprobe.comparison.intervals import (
     Component,
     ContrastRuns,
@@ -221,6 +221,7 @@ def _variance(influence: Floats) -> float:
     return float(np.square(influence - influence.mean()).sum()) * clusters / max(clusters - 1, 1)
 
 
+@np.errstate(over="ignore", invalid="ignore")  # a metric that overflows has no interval, and says so
 def compare_models(
     lineup: Lineup,
     metrics: str | Metric | Iterable[str | Metric],
@@ -319,18 +320,31 @@ def _estimates(models: Sequence[str], question: Hypotheses, intervals: list[Inte
         runs = one.run_values(one.sums)
         std = float(np.std(runs, ddof=1)) if len(runs) > 1 else None
         counts = (len(runs), one.queries, question.family.clusters, one.effective)
-        made.append(Estimate(model, question.metric, one.estimate, interval, std, *counts, group))
+        reason = _why_undefined(question.metric, one)
+        made.append(Estimate(model, question.metric, one.estimate, interval, std, *counts, group, reason))
     return made
+
+
+def _why_undefined(metric: Metric, one: Estimator) -> str | None:
+    """Why the value of a model is not a finite number; None where it is."""
+    reason = metric.why_undefined(one.estimate, one.fewest_queries, one.effective)
+    return f"in a training run, {reason}" if reason and one.fewest_queries < one.queries else reason
 
 
 def _differences(
     models: Sequence[str], question: Hypotheses, intervals: list[Interval], p_values: Any, group: Any
 ) -> list[Difference]:
     values = question.family.estimate
-    return [
-        Difference(models[i], models[j], question.metric, float(values[i] - values[j]), interval, float(p), group=group)
-        for (i, j), interval, p in zip(question.pairs, intervals, p_values, strict=True)
-    ]
+    reasons = [_why_undefined(question.metric, one) for one in question.family.estimators]
+    made = []
+    for (i, j), interval, p in zip(question.pairs, intervals, p_values, strict=True):
+        named = [f"{models[k]}: {reasons[k]}" for k in (i, j) if reasons[k]]
+        reason = "; ".join(named) or (None if math.isfinite(p) else "the variance overflows double precision")
+        value = math.nan if named else float(values[i] - values[j])
+        made.append(
+            Difference(models[i], models[j], question.metric, value, interval, float(p), group=group, reason=reason)
+        )
+    return made
 
 
 def _adjusted(differences: list[Difference]) -> list[Difference]:

@@ -158,7 +158,8 @@ def side_by_side(kinds: Sequence[Reduction], clusters: int) -> Callable[[Floats]
     def reduce(draws: Floats) -> Floats:
         sums = np.zeros((len(draws), width))
         for start in range(0, clusters if tables else 0, block):
-            sums += draws[:, start : start + block] @ columns(start)
+            with np.errstate(invalid="ignore", over="ignore"):  # in a thread of its own; of a metric that overflows
+                sums += draws[:, start : start + block] @ columns(start)
         of_tables = parted(sums, tables)
         return np.concatenate(
             [next(of_tables) if isinstance(kind, ColumnSums) else kind.of(draws) for kind in kinds], axis=1

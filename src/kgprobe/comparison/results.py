@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -51,6 +51,7 @@ class Estimate:
         clusters: The number of clusters.
         effective: The effective number of queries.
         group: The group's name by column.
+        reason: Why the value is not a finite number; None where it is.
     """
 
     model: str
@@ -63,6 +64,7 @@ class Estimate:
     clusters: int
     effective: float
     group: dict[str, Any] = field(default_factory=dict)
+    reason: str | None = None
 
 
 @dataclass(frozen=True)
@@ -79,6 +81,7 @@ class Difference:
         holm: The p-value adjusted for all differences of the comparison by Holm.
         bh: The p-value adjusted by Benjamini and Hochberg.
         group: The group's name by column.
+        reason: Why the value or the p-value is not a finite number; None where both are.
     """
 
     first: str
@@ -90,6 +93,7 @@ class Difference:
     holm: float = math.nan
     bh: float = math.nan
     group: dict[str, Any] = field(default_factory=dict)
+    reason: str | None = None
 
 
 @dataclass(frozen=True)
@@ -155,12 +159,13 @@ def benjamini_hochberg(p: ArrayLike) -> Floats:
     return adjusted
 
 
-def remarks(lineup: Lineup, seeds: str) -> list[str]:
+def remarks(lineup: Lineup, seeds: str, metrics: Iterable[Metric] = ()) -> list[str]:
     """Limits of what a comparison of these models can say, one sentence each.
 
     Args:
         lineup: The models.
         seeds: Whether training runs are ``random`` or ``fixed``.
+        metrics: The metrics, for remarks on the queries that they leave out.
 
     Example:
         >>> from kgprobe.comparison.lineup import line_up
@@ -172,13 +177,24 @@ def remarks(lineup: Lineup, seeds: str) -> list[str]:
         >>> remarks(line_up({"one": ranks(9), "other": ranks(5)}), seeds="fixed")
         ['Candidate sets differ between models in 1 query. Run `kgprobe check` before comparing them.']
     """
-    return [*_left_out(lineup), *_candidates(lineup), *_runs(lineup, seeds)]
+    return [*_left_out(lineup), *_too_few_candidates(lineup, metrics), *_candidates(lineup), *_runs(lineup, seeds)]
 
 
 def _left_out(lineup: Lineup) -> Iterator[str]:
     for model, count in lineup.left_out.items():
         if count:
             yield f"{_queries(count)} of {model} that not all models have {'is' if count == 1 else 'are'} left out."
+
+
+def _too_few_candidates(lineup: Lineup, metrics: Iterable[Metric]) -> Iterator[str]:
+    """A sentence for every number of candidates below which some of the metrics leave queries out."""
+    alike: dict[int, list[Metric]] = {}
+    for metric in metrics:
+        alike.setdefault(metric.fewest_candidates, []).append(metric)
+    for fewest, own in sorted(alike.items()):
+        if most := max(int((run.candidates < fewest).sum()) for runs in lineup.runs.values() for run in runs):
+            which = "Candidate-size-aware metrics" if fewest == 2 else ", ".join(map(str, own))
+            yield f"{which} leave out {_queries(most)} with {own[0].left_out}."
 
 
 def _candidates(lineup: Lineup) -> Iterator[str]:

@@ -116,6 +116,13 @@ class Standing:
         """Why a significant lead of the winner over it cannot be trusted; None where it can."""
         return None if self.behind is None or self.within_noise else self.behind.interval.remark
 
+    @property
+    def reason(self) -> str | None:
+        """Why a number of its row is missing; None where none is."""
+        if self.behind is None:
+            return self.estimate.interval.reason or "the winner has no lead over itself"
+        return self.estimate.interval.reason or self.behind.reason or self.behind.interval.reason
+
 
 @dataclass(frozen=True)
 class Decision:
@@ -225,6 +232,7 @@ class Decision:
                     "queries": estimate.queries,
                     "effective": estimate.effective,
                     "trusted": estimate.interval.trusted and standing.doubt is None,
+                    "reason": standing.reason,
                 }
             )
         return rows
@@ -302,8 +310,8 @@ def decide(
         seed=seed,
         progress=progress,
     )
-    if none := [estimate.model for estimate in found.estimates if math.isnan(estimate.value)]:
-        raise DataError(f"{', '.join(none)} has no score", ["no query has more than one candidate"])
+    if none := [f"{estimate.model}: {estimate.reason}" for estimate in found.estimates if estimate.reason]:
+        raise DataError(f"{metric} is undefined for {len(none)} of {len(lineup.models)} models", none)
     ordered = sorted(found.estimates, key=lambda estimate: -estimate.value)
     ahead = {difference.second: difference for difference in _from(found.differences, ordered[0].model)}
     point = {"alpha": float(alpha), "beta": float(beta)}

@@ -17,6 +17,7 @@ from kgprobe.aggregate import PopularityWeight, Sums, Tie, surface, tied_score
 from kgprobe.aggregate.weights import log_weight, scaled_exp
 from kgprobe.arrays import Flags, Floats
 from kgprobe.comparison.lineup import Clusters, Lineup
+from kgprobe.errors import naming
 from kgprobe.ranks import Ranks
 from kgprobe.transform import AffinePower
 
@@ -58,7 +59,8 @@ def model_surface(
     lineup: Lineup, model: str, alphas: ArrayLike, betas: ArrayLike, *, tie: Tie | str = Tie.mean
 ) -> ModelSurface:
     """PROBE of one model of a line-up over a grid."""
-    found = [surface(run, alphas, betas, tie=tie) for run in lineup.runs[model]]
+    with naming(model):
+        found = [surface(run, alphas, betas, tie=tie) for run in lineup.runs[model]]
     return ModelSurface(
         runs=np.stack([np.asarray(grid) for grid in found]),
         effective=np.mean([grid.effective for grid in found], axis=0),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -27,6 +28,7 @@ SAME = 1e-12
 """Scores that differ by less are equal up to rounding."""
 
 _REPLICATES = 2_000
+_ALONE = "there is no other model"
 
 
 @dataclass(frozen=True)
@@ -201,9 +203,20 @@ class DecisionMap:
                                 self.beyond_noise[i, j] if m == winner else self.beats[winner, m, i, j]
                             ),
                             "effective": float(self.effective[m, j]),
+                            "reason": self._reason(m, other, i, j),
                         }
                     )
         return rows
+
+    def _reason(self, first: int, second: int, *point: int) -> str | None:
+        """Why the error or the band of a difference is not a finite number; None where both are."""
+        if math.isnan(self.errors[first, second, *point]):
+            return "a single cluster of queries has no variance"
+        if math.isfinite(self.bands[first, second, *point]):
+            return None
+        return (
+            "the difference is the same in every cluster, so its variance is not known" if first != second else _ALONE
+        )
 
     def _index(self, model: str) -> int:
         return self.models.index(self._names(model)[0])

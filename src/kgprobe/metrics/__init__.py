@@ -14,7 +14,8 @@ Example:
 """
 
 from kgprobe.metrics.catalogue import METRICS, parse, parse_all
-from kgprobe.metrics.evaluation import RankAccumulator, Score, evaluate, scores
+from kgprobe.metrics.cubes import Score
+from kgprobe.metrics.evaluation import RankAccumulator, evaluate, scores
 from kgprobe.metrics.metric import Metric
 from kgprobe.metrics.popularity_metrics import APROBE, PROBE, ZPROBE, StratHits, StratMRR, rawPROBE
 from kgprobe.metrics.rank_metrics import (

@@ -181,7 +181,7 @@ def reference_row(metric: type[Metric]) -> dict[str, Any]:
         "meaning": metric.facts.title,
         "range": metric.facts.range,
         "better": "higher" if example.higher_is_better else "lower",
-        "candidate_aware": example.needs_alternatives,
+        "candidate_aware": example.fewest_candidates > 1,
         "monotone": metric.facts.monotone,
         "parameters": ", ".join(field.name for field in fields(metric)),  # type: ignore[arg-type]
         "reference": metric.facts.reference,

@@ -10,7 +10,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from kgprobe.aggregate import Statistic, Sums, Uniform, Weighting
-from kgprobe.arrays import Floats
+from kgprobe.aggregate.weights import LARGEST_BETA
+from kgprobe.arrays import Flags, Floats
 from kgprobe.errors import UsageError
 from kgprobe.transform import Transformer
 
@@ -71,9 +72,43 @@ class Metric(ABC):
         return ()
 
     @property
-    def needs_alternatives(self) -> bool:
-        """Whether queries with a single candidate are left out."""
-        return False
+    def fewest_candidates(self) -> int:
+        """Queries with fewer candidates are left out: whatever their rank, they carry no information."""
+        return 1
+
+    def counted(self, candidates: Floats) -> Flags:
+        """Which queries are evaluated, by their numbers of candidates."""
+        return np.asarray(candidates >= self.fewest_candidates)
+
+    @property
+    def left_out(self) -> str:
+        """The queries that are left out, in words."""
+        most = self.fewest_candidates - 1
+        return "a single candidate" if most == 1 else f"at most {most:,} candidates"
+
+    def why_undefined(self, value: float, queries: int, weight: float) -> str | None:
+        """The reason why a value is not a finite number; None for a finite one.
+
+        Args:
+            value: The value of the metric.
+            queries: The number of queries that were evaluated.
+            weight: The sum of their sample weights.
+
+        Example:
+            >>> from kgprobe.metrics import MR
+            >>> MR().why_undefined(math.nan, queries=4, weight=0.0)
+            'all sample weights are 0'
+        """
+        if math.isfinite(value):
+            return None
+        if not queries:
+            return f"every query has {self.left_out}" if self.fewest_candidates > 1 else "there is no query"
+        if not weight:
+            return "all sample weights are 0"
+        return "the value is infinite, or too large for double precision" if math.isinf(value) else self._degenerate
+
+    _degenerate: ClassVar[str] = "sums of the scores overflow double precision"
+    """Why the value is NaN although queries have weight."""
 
     @property
     def higher_is_better(self) -> bool:
@@ -122,8 +157,8 @@ class MeanMetric(Metric):
         return self.weighting.columns
 
     @property
-    def needs_alternatives(self) -> bool:
-        return self.transformer.candidate_aware
+    def fewest_candidates(self) -> int:
+        return 2 if self.transformer.candidate_aware else 1
 
     @property
     def terms(self) -> tuple[Term, ...]:
@@ -139,9 +174,11 @@ class RatioMetric(MeanMetric):
 
     statistics: ClassVar[tuple[Statistic, ...]] = (Statistic.score, Statistic.chance_mean)
 
+    _degenerate: ClassVar[str] = "the scores cannot be told apart from those of random ranks in double precision"
+
     @property
-    def needs_alternatives(self) -> bool:
-        return True  # a query with a single candidate has no chance level to compare with
+    def fewest_candidates(self) -> int:
+        return 2  # a query with a single candidate has no chance level to compare with
 
     def finish(self, sums: Sums) -> Floats:
         return sums.score / sums.chance_mean
@@ -175,6 +212,13 @@ class DistributionMetric(Metric):
     @abstractmethod
     def of_distribution(self, rank: Floats, weight: Floats) -> Floats:
         """The value for distinct ranks in ascending order with weights [..., ranks]: one or several distributions."""
+
+
+def check_beta(metric: str, name: str, value: float) -> None:
+    """Refuse an exponent of popularity that is not a number, or so large that weights would overflow."""
+    check_number(metric, name, value)
+    if abs(value) > LARGEST_BETA:
+        raise UsageError(f"{metric}: {name} must be between -{LARGEST_BETA:g} and {LARGEST_BETA:g}, not {value}")
 
 
 def check_number(metric: str, name: str, value: float, *, finite: bool = True) -> None:

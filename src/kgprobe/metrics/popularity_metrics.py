@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from kgprobe.aggregate import PopularityWeight, StratumWeight, Weighting
 from kgprobe.errors import UsageError
-from kgprobe.metrics.metric import Facts, IndexMetric, MeanMetric, ZMetric, check_number
+from kgprobe.metrics.metric import Facts, IndexMetric, MeanMetric, ZMetric, check_beta, check_number
 from kgprobe.metrics.rank_metrics import MRR, Hits
 from kgprobe.transform import AffinePower, Power, Transformer
 
@@ -47,7 +47,7 @@ class PROBE(MeanMetric):
         for key in ("beta_e", "beta_r", "eps_e", "eps_r"):
             value = getattr(self, key)
             if value is not None:
-                check_number(self.name, key, value)
+                (check_beta if key.startswith("beta") else check_number)(self.name, key, value)
                 if key.startswith("eps") and value < 0:
                     raise UsageError(f"{self.name}: {key} must not be negative, not {value}")
 
@@ -126,8 +126,8 @@ class _Stratified(MeanMetric):
     beta_r: float = 0.0
 
     def __post_init__(self) -> None:
-        check_number(self.name, "beta_e", self.beta_e)
-        check_number(self.name, "beta_r", self.beta_r)
+        check_beta(self.name, "beta_e", self.beta_e)
+        check_beta(self.name, "beta_r", self.beta_r)
 
     @property
     def weighting(self) -> Weighting:

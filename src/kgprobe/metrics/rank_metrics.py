@@ -282,11 +282,19 @@ class AMRR(IndexMetric):
 
 @dataclass(frozen=True)
 class AHits(IndexMetric, Hits):
-    """Hits@k, rescaled so that chance is 0 and perfect ranks are 1."""
+    """Hits@k, rescaled so that chance is 0 and perfect ranks are 1.
+
+    Queries with at most k candidates are hits whatever their rank. They are left out, which does not change the value.
+    Where no other query is left, the value is undefined; PyKEEN gives 0.
+    """
 
     name = "AHits"
     synonyms: ClassVar[tuple[str, ...]] = ("ahk", "ah", "ah_at", "ahits_at", "adjusted hits", "adjusted_hits_at")
     facts = Facts("Adjusted hits at k", -math.inf, 1, True, HOYT)
+
+    @property
+    def fewest_candidates(self) -> int:
+        return self.k + 1
 
 
 @dataclass(frozen=True)
@@ -311,11 +319,15 @@ class ZMRR(ZMetric):
 
 @dataclass(frozen=True)
 class ZHits(ZMetric, Hits):
-    """Hits@k in standard deviations from chance."""
+    """Hits@k in standard deviations from chance; queries with at most k candidates are left out, as in `AHits`."""
 
     name = "ZHits"
     synonyms: ClassVar[tuple[str, ...]] = ("zahk", "z hits", "z_hits_at", "z_hits")
     facts = Facts("z-scored hits at k", -math.inf, math.inf, True, HOYT)
+
+    @property
+    def fewest_candidates(self) -> int:
+        return self.k + 1
 
 
 @dataclass(frozen=True)
@@ -326,7 +338,7 @@ class WMR(GMR):
     synonyms: ClassVar[tuple[str, ...]] = ("wgmr", "weighted geometric mean rank")
     facts = Facts("Weighted geometric mean rank", 1, math.inf, False, TIWARI)
     weighting = CandidateWeight()
-    needs_alternatives = True
+    fewest_candidates = 2
 
 
 @dataclass(frozen=True)

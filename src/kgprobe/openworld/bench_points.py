@@ -159,7 +159,7 @@ def room(metric: Metric, ranks: Ranks) -> float:
     """
     if not isinstance(metric, MeanMetric) or metric.weighting.columns:
         return math.nan
-    candidates = ranks.candidates[ranks.candidates > 1] if metric.needs_alternatives else ranks.candidates
+    candidates = ranks.candidates[metric.counted(ranks.candidates)]
     sizes, counts = np.unique(candidates, return_counts=True)
     mean, variance = (float(counts @ part) for part in metric.transformer.chance(sizes))
     total = float(counts.sum())

@@ -341,7 +341,7 @@ class _World:
 def _read(
     metric: MeanMetric, counts: AnswerCounts, rate: float, strength: float, unlearned: Unlearned
 ) -> MetricSensitivity:
-    counted = counts.candidates > 1 if metric.needs_alternatives else np.ones(len(counts.known), dtype=np.bool_)
+    counted = metric.counted(counts.candidates)
     known, size = counts.known[counted], counts.candidates[counted]
     columns = {name: column[counted] for name, column in counts.columns.items()}
     (answers, candidates), group = distinct([known, size], len(known))

@@ -61,6 +61,7 @@ def estimate_row(
         "place": placing.place,
         "within_noise": placing.within_noise,
         "beats": ", ".join(placing.beats),
+        "reason": estimate.reason or estimate.interval.reason,
     }
 
 
@@ -77,6 +78,7 @@ def difference_row(difference: Difference) -> Row:
         "p": difference.p,
         "p_holm": difference.holm,
         "p_bh": difference.bh,
+        "reason": difference.reason or difference.interval.reason,
     }
 
 
@@ -176,7 +178,8 @@ class Report:
     @property
     def remarks(self) -> list[str]:
         """Limits of the comparison, one sentence each."""
-        return remarks(self.lineup, self.comparison.settings.seeds)
+        metrics = dict.fromkeys(estimate.metric for estimate in self.comparison.estimates)
+        return remarks(self.lineup, self.comparison.settings.seeds, metrics)
 
     def to_rows(self) -> list[dict[str, Any]]:
         """Flat rows: those of kind ``estimate``, then those of kind ``difference``."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from kgprobe.errors import UsageError, one_line
 from kgprobe.metrics import Metric
 from kgprobe.metrics.metric import spelled
-from kgprobe.report.grid import Cell, Column, Grid, GridRow, as_text, counted
+from kgprobe.report.grid import UNDEFINED, Cell, Column, Grid, GridRow, as_text, counted
 
 if TYPE_CHECKING:
     from kgprobe.comparison.results import Comparison, Difference, Estimate
@@ -222,6 +222,7 @@ def notes(
         yield f"In brackets: {100 * settings.level:.4g} % confidence intervals, {how}."
     if UNTRUSTED in marks:
         yield _about_trust(comparison)
+    yield from _about_undefined(comparison)
 
 
 def _about_queries(comparison: Comparison) -> Iterator[str]:
@@ -279,6 +280,13 @@ def _about_trust(comparison: Comparison) -> str:
     more = [f"and {len(remarks) - _MOST_REMARKS:,} more"] if len(remarks) > _MOST_REMARKS else []
     reasons = "; ".join([*remarks[:_MOST_REMARKS], *more])
     return f"{UNTRUSTED} the interval is not reliable" + (f": {reasons}." if reasons else ".")
+
+
+def _about_undefined(comparison: Comparison) -> Iterator[str]:
+    """A note for each metric and reason for which a value is undefined or infinite."""
+    reasons = dict.fromkeys((str(e.metric), e.reason) for e in comparison.estimates if e.reason)
+    for metric, reason in reasons:
+        yield f"{metric} has no finite value{' in some groups' if comparison.estimates[0].group else ''}: {reason}."
 
 
 _MOST_COLUMNS = 12  # with more columns, groups are shown below each other instead of side by side
@@ -352,15 +360,17 @@ class _Layout:
         return [self._cell(estimate, self.standings[asked][estimate.model], digits) for estimate in estimates]
 
     def _cell(self, estimate: Estimate, placing: Placing, digits: int) -> Cell:
-        limits = [_number(limit, digits) for limit in (estimate.interval.low, estimate.interval.high)]
-        marks = [WITHIN_NOISE] * placing.within_noise + [UNTRUSTED] * (not estimate.interval.trusted)
+        interval = estimate.interval
+        known = not (math.isnan(interval.low) or math.isnan(interval.high))
+        limits = [_number(limit, digits) for limit in (interval.low, interval.high)]
+        marks = [WITHIN_NOISE] * placing.within_noise + [UNTRUSTED] * (not interval.trusted)
         if self.style.letters:
             comma = "," if len(self.models) > _ALPHABET else ""
             marks.append(comma.join(self.letter[model] for model in placing.beats))
         return Cell(
             text=_number(estimate.value, digits),
-            deviation="" if estimate.std is None else _number(estimate.std, digits),
-            interval=f"[{', '.join(limits)}]" if self.style.intervals and all(limits) else "",
+            deviation="" if estimate.std is None or math.isnan(estimate.std) else _number(estimate.std, digits),
+            interval=f"[{', '.join(limits)}]" if self.style.intervals and known else "",
             place=placing.place,
             marks=" ".join(filter(None, marks)),
         )
@@ -386,7 +396,7 @@ def _digits(values: Iterable[float]) -> int:
 
 def _number(value: float, digits: int) -> str:
     if math.isnan(value):
-        return ""
+        return UNDEFINED
     if math.isinf(value):
         return "∞" if value > 0 else "-∞"
     return f"{value:,.{digits}f}" if abs(value) < 1e9 else f"{value:.4g}"

@@ -20,12 +20,16 @@ if TYPE_CHECKING:
     from rich.text import Text
 
 
+UNDEFINED = "\N{EN DASH}"
+"""The cell of a number that is undefined."""
+
+
 def as_text(value: Any) -> str:
     """A value as text for tables.
 
     Example:
-        >>> as_text(0.123456), as_text(1234567), as_text(None), as_text(1e-9)
-        ('0.1235', '1,234,567', '', '1e-09')
+        >>> as_text(0.123456), as_text(1234567), as_text(None), as_text(1e-9), as_text(math.nan)
+        ('0.1235', '1,234,567', '', '1e-09', '–')
     """
     if value is None:
         return ""
@@ -34,6 +38,8 @@ def as_text(value: Any) -> str:
     if isinstance(value, int):
         return f"{value:,}"
     if isinstance(value, float):
+        if math.isnan(value):
+            return UNDEFINED
         if value == 0 or (1e-3 <= abs(value) < 1e6 and math.isfinite(value)):
             return f"{value:,.4f}"
         return f"{value:.4g}"
@@ -163,12 +169,13 @@ def grid_of(rows: Sequence[Record]) -> Grid:
 
 
 def json_text(rows: Sequence[Record]) -> str:
-    """Rows as a JSON list of flat objects, one per line; numbers that are not finite are null.
+    """Rows as a JSON list of flat objects, one per line; numbers that are not finite are null, with a ``reason``.
 
     Example:
-        >>> print(json_text([{"metric": "MRR", "value": 0.1 + 0.2, "std": float("nan")}]), end="")
+        >>> print(json_text([{"metric": "MRR", "value": 0.1 + 0.2}, {"metric": "MR", "value": math.nan}]), end="")
         [
-          {"metric": "MRR", "value": 0.30000000000000004, "std": null}
+          {"metric": "MRR", "value": 0.30000000000000004},
+          {"metric": "MR", "value": null, "reason": "value is undefined"}
         ]
     """
     if not rows:
@@ -180,7 +187,7 @@ def json_text(rows: Sequence[Record]) -> str:
 
 
 def csv_text(rows: Sequence[Record]) -> str:
-    r"""Rows as CSV with a header; numbers that are not finite are empty, texts are printed as in tables.
+    r"""Rows as CSV with a header; numbers that are not finite are empty, with a ``reason``; texts as in tables.
 
     Example:
         >>> print(csv_text([{"metric": "MRR", "value": 0.1 + 0.2, "std": None, "model": "a\nb"}]), end="")
@@ -188,10 +195,11 @@ def csv_text(rows: Sequence[Record]) -> str:
         MRR,0.30000000000000004,,a b
     """
     text = io.StringIO()
+    rows = list(map(_finite, rows))
     columns = columns_of(rows)
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(map(one_line, columns))
-    writer.writerows([_csv_cell(cells.get(column)) for column in columns] for cells in map(_finite, rows))
+    writer.writerows([_csv_cell(cells.get(column)) for column in columns] for cells in rows)
     return text.getvalue()
 
 
@@ -200,7 +208,12 @@ def _csv_cell(value: Any) -> Any:
 
 
 def _finite(row: Record) -> dict[str, Any]:
-    return {key: None if isinstance(v, float) and not math.isfinite(v) else v for key, v in row.items()}
+    """A row with null in place of numbers that are not finite, and the reason beside them."""
+    wrong = {key: v for key, v in row.items() if isinstance(v, float) and not math.isfinite(v)}
+    if not wrong:
+        return dict(row)
+    named = "; ".join(f"{key} is {'undefined' if math.isnan(v) else 'infinite'}" for key, v in wrong.items())
+    return {**row, **dict.fromkeys(wrong), "reason": row.get("reason") or named}
 
 
 _UNLIMITED_WIDTH = 10_000

@@ -37,7 +37,7 @@ def finding_entry(finding: Finding) -> dict[str, Any]:
 
 
 def estimate_entry(estimate: Estimate) -> dict[str, Any]:
-    """The entry of an estimate; numbers that are not finite are null."""
+    """The entry of an estimate; numbers that are not finite are null, with a reason."""
     return {
         "model": estimate.model,
         "metric": str(estimate.metric),
@@ -48,6 +48,7 @@ def estimate_entry(estimate: Estimate) -> dict[str, Any]:
         "queries": estimate.queries,
         "effective": _finite(estimate.effective),
         **_interval_entry(estimate.interval),
+        "reason": estimate.reason or estimate.interval.reason,
     }
 
 
@@ -62,6 +63,7 @@ def difference_entry(difference: Difference) -> dict[str, Any]:
         "holm": _finite(difference.holm),
         "bh": _finite(difference.bh),
         **_interval_entry(difference.interval),
+        "reason": difference.reason or difference.interval.reason,
     }
 
 

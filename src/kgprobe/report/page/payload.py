@@ -126,7 +126,7 @@ def remarks(lineup: Lineup, *, weighted: bool) -> list[str]:
         >>> for remark in remarks(line_up({"mine": ranks}), weighted=False):
         ...     print(remark)
         mine: 1 query with a single candidate is left out of the scores.
-        Popularity is not recorded for all targets, so queries cannot be weighted by it.
+        Every query of mine has a single candidate, so queries cannot be weighted by popularity.
     """
     notes = []
     for model, runs in lineup.runs.items():
@@ -151,8 +151,9 @@ def unweighed(lineup: Lineup) -> str:
         for column in POPULARITY
         if len(run) and not run.numbers(column).any()
     ]
-    reason = (zero or ["Popularity is not recorded for all targets"])[0]
-    return f"{reason}, so queries cannot be weighted by it."
+    alone = [f"Every query of {name} has a single candidate" for name, run in evaluated if not len(run)]
+    reason = (alone or zero or ["Popularity is not recorded for all targets"])[0]
+    return f"{reason}, so queries cannot be weighted by {'popularity' if alone else 'it'}."
 
 
 def _metadata(info: RanksInfo) -> Pairs:

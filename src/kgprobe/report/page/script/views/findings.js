@@ -31,6 +31,7 @@ function estimateTable(data, estimates) {
   const cell = (model) => (metric) => {
     const item = estimates.find((one) => one.model === model && one.metric === metric);
     if (!item) return "none";
+    if (item.value === null) return ["none", make("small", { class: "range-text" }, item.reason)];
     const below = [
       ...(Number.isFinite(item.std) ? [`± ${significantly(item.std)}`] : []),
       spread(item),
@@ -47,7 +48,8 @@ function estimateTable(data, estimates) {
 }
 
 function differenceTable(data) {
-  const value = (item) => [significantly(item.value), make("small", { class: "range-text" }, spread(item))];
+  const below = (item) => make("small", { class: "range-text" }, item.value === null ? item.reason : spread(item));
+  const value = (item) => [item.value === null ? "none" : significantly(item.value), below(item)];
   const p = (name) => (item) => significant(item[name]);
   return createTable("Differences between models", [
     { title: "First", header: true, cell: (item) => markedLabel(data, item.first) },
