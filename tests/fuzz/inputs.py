@@ -159,11 +159,21 @@ def _place(error: BaseException) -> str:
     return f"{file[file.rfind('/kgprobe/') + 1 :]}:{frames[-1].lineno} ({frames[-1].name})"
 
 
+@dataclass(frozen=True)
+class OneOf:
+    """Several values, each of which would be right."""
+
+    values: Sequence[Any]
+
+
 def differ(found: Any, expected: Any, tolerance: float = 0.0, at: str = "") -> str:
     """The first difference between what was read and what must come out, or an empty text.
 
     NaN equals nothing, not even NaN: no reader may return it. Whole numbers may be ints or floats.
     """
+    if isinstance(expected, OneOf):
+        differences = [differ(found, value, tolerance, at) for value in expected.values]
+        return differences[0] if all(differences) else ""
     if isinstance(expected, Mapping) and isinstance(found, Mapping):
         if found.keys() != expected.keys():
             return f"{at or 'keys'}: {sorted(map(str, found))} instead of {sorted(map(str, expected))}"

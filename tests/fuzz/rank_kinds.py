@@ -13,6 +13,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from fuzz.containers import table_bytes
 from fuzz.inputs import Files, Kind, only_file, require
@@ -89,7 +90,7 @@ def plain_rank_file(folder: Path) -> Any:
     for name in ("entity_popularity", "relation_popularity", "worst_rank"):
         columns |= {name: defined(columns[name])} if name in columns else {}
     check_ranks({name: columns[name] for name in CANONICAL if name in columns})
-    own = json.loads((table.schema.metadata or {}).get(b"kgprobe", b"{}"))
+    own = json.loads((pq.ParquetFile(path).schema_arrow.metadata or {}).get(b"kgprobe", b"{}"))
     info = {name: own.get(name) for name in INFO}
     require(all(value is None or isinstance(value, str) for name, value in info.items() if name != "filtered"), "metadata")
     filtered = info["filtered"]
