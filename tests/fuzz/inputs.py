@@ -142,7 +142,7 @@ def judge(kind: Kind, files: Files, folder: Path) -> Verdict:
 
 def _refusal(kind: Kind, error: KgprobeError, files: Files, folder: Path) -> Verdict:
     text = str(error)
-    if not error.title.strip() or "nan" in error.title.split():
+    if not error.title.strip():
         return Verdict(FAILED, f"refused without a message: {text!r}", _place(error))
     if kind.named and not any(name in text for name in (folder.name, *map(str, files))):
         return Verdict(FAILED, f"refused without the name of the file: {text[:200]}", _place(error))

@@ -16,10 +16,11 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
-from fuzz.containers import array_bytes, zip_bytes
+from fuzz.containers import array_bytes, table_bytes, zip_bytes
 from fuzz.inputs import Files, Kind, only_file, require
-from fuzz.plain import ENTITIES, RELATIONS, TEST, decimal_id, known_answers, small_graph, text_lines
+from fuzz.plain import ENTITIES, RELATIONS, TEST, decimal_id, known_answers, small_graph, text_lines, whole_columns
 from kgprobe.predict import Model, rank
 from kgprobe.predict.adapters.embedding_files import open_embeddings, write_embeddings
 from kgprobe.predict.adapters.rotate_checkpoint import open_rotate_checkpoint
@@ -438,6 +439,37 @@ def _plain_negatives(path: Path) -> Any:
     return lists
 
 
+def triple_files() -> list[Files]:
+    labelled = "".join(f"{ENTITIES[h]}\t{RELATIONS[r]}\t{ENTITIES[t]}\n" for h, r, t in TEST).encode()
+    columns = {name: [row[i] for row in TEST] for i, name in enumerate(("head", "relation", "tail"))}
+    return [
+        {"more.tsv": labelled},
+        {"more.txt.gz": gzip.compress(labelled, mtime=0)},
+        {"more2id.txt": b"3\n0 3 0\n0 4 0\n2 5 1\n"},
+        {"more.parquet": table_bytes(pa.table(columns))},
+    ]
+
+
+def read_triple_file(folder: Path) -> Any:
+    return RankedTriples.build(small_graph(), triples=only_file(folder)).given.tolist()
+
+
+def plain_triple_file(folder: Path) -> Any:
+    path = only_file(folder)
+    if path.suffix == ".parquet":
+        rows = [list(row) for row in zip(*whole_columns(path, "head", "relation", "tail"), strict=True)]
+    elif path.name.endswith(("2id.txt", "2id.txt.gz")):
+        (number, count), *lines = text_lines(path)
+        require(number == 1 and decimal_id(count) == len(lines), "a wrong number of lines")
+        rows = [[decimal_id(h), decimal_id(r), decimal_id(t)] for h, t, r in (line.split() for _, line in lines)]
+    else:
+        fields = [line.split("\t") for _, line in text_lines(path)]
+        require(fields, "no line")
+        rows = [[ENTITIES.index(h), RELATIONS.index(r), ENTITIES.index(t)] for h, r, t in fields]
+    require(all(h < SIZE and t < SIZE and r < KINDS_OF_RELATION and min(h, r, t) >= 0 for h, r, t in rows), "an id")
+    return rows
+
+
 def rotate_folders() -> list[Files]:
     def folder(config: dict[str, Any], entity: Any, relation: Any, *, named: bool) -> Files:
         files = {
@@ -547,6 +579,7 @@ KINDS = (
     Kind("scores", score_files, read_scores, plain_scores),
     Kind("top-k", top_k_files, read_top_k, plain_top_k),
     Kind("candidates", candidate_files, read_candidates, plain_candidates),
+    Kind("triples", triple_files, read_triple_file, plain_triple_file),
     Kind("rotate-folder", rotate_folders, read_rotate, plain_rotate, tolerance=1e-6),
     Kind("pykeen-folder", pykeen_folders, read_pykeen, plain_pykeen),
 )

@@ -1,70 +1,87 @@
-"""Run the fuzzers: ``python tests/fuzz/run.py --inputs 10000 --workers 16``; ``--replay FOLDER`` repeats a failure."""
+"""Run the fuzzers: ``python tests/fuzz/run.py --inputs 10000 --workers 16``; ``--replay FOLDER`` repeats a failure.
+
+Every input is made from its kind, the seed and its number, so a run can be repeated. Failures are saved as folders.
+"""
 
 from __future__ import annotations
 
 import argparse
 import json
 import os
+import secrets
+import subprocess
 import sys
 import tempfile
-import time
-from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
-from multiprocessing import get_context
+from concurrent.futures import ThreadPoolExecutor
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
+# Processes are forked, which threads of libraries do not survive.
+os.environ |= {"OMP_NUM_THREADS": "1", "ARROW_NUM_THREADS": "1"}
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from fuzz.inputs import FAILED, Kind, Verdict, judge, write  # noqa: E402
+from fuzz.campaign import Counts, run, table  # noqa: E402
+from fuzz.inputs import FAILED, judge  # noqa: E402
 from fuzz.kinds import KINDS  # noqa: E402
-from fuzz.mutators import make_input  # noqa: E402
 
 
-@dataclass
-class Counts:
-    """What became of the inputs of one kind; each distinct failure with its number and its first example."""
-
-    kind: str
-    outcomes: Counter[str] = field(default_factory=Counter)
-    failures: dict[str, int] = field(default_factory=dict)
-    examples: dict[str, str] = field(default_factory=dict)
-
-    @property
-    def inputs(self) -> int:
-        return self.outcomes.total()
-
-    def add(self, verdict: Verdict, example: str) -> None:
-        self.outcomes[verdict.outcome] += 1
-        if verdict.outcome == FAILED:
-            name = failure_name(verdict)
-            self.failures[name] = self.failures.get(name, 0) + 1
-            self.examples.setdefault(name, f"{verdict.problem} [{example}]")
-
-    def merge(self, other: Counts) -> None:
-        self.outcomes += other.outcomes
-        for name, count in other.failures.items():
-            self.failures[name] = self.failures.get(name, 0) + count
-            self.examples.setdefault(name, other.examples[name])
-
-
-def failure_name(verdict: Verdict) -> str:
-    """What tells failures apart: the exception and the place where it was raised, or the value that is wrong."""
-    if verdict.where:
-        return f"{verdict.problem.split(':')[0]} at {verdict.where}"
-    return ":".join(verdict.problem.split(":")[:2]).split("[")[0]
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Fuzz everything that kgprobe reads.")
+    parser.add_argument("--kind", action="append", choices=list(KINDS), help="a kind of input; all by default")
+    parser.add_argument("--inputs", type=int, default=2000, help="inputs of each kind")
+    parser.add_argument("--minutes", type=float, help="run all kinds for this time instead")
+    parser.add_argument("--seed", type=int, help="seed of the mutations; a random one with --minutes, else 0")
+    parser.add_argument("--workers", type=int, default=len(os.sched_getaffinity(0)), help="processes")
+    parser.add_argument("--failures", type=Path, default=Path("fuzz_failures"), help="folder for inputs that fail")
+    parser.add_argument("--json", type=Path, help="write the counts to this file as well")
+    parser.add_argument("--guided", action="store_true", help="use coverage guidance, if atheris is installed")
+    parser.add_argument("--replay", type=Path, help="judge the input in this folder, of the kind that --kind names")
+    options = parser.parse_args()
+    kinds = {name: KINDS[name] for name in options.kind or KINDS}
+    if options.replay is not None:
+        return replay(options.replay, *kinds)
+    seed = options.seed if options.seed is not None else secrets.randbelow(10**9) if options.minutes else 0
+    print(f"seed {seed}, {options.workers} workers", flush=True)
+    if options.guided and options.minutes and find_spec("atheris") is not None:
+        counts = guided(list(kinds), seed, options.minutes, options.workers, options.failures)
+    else:
+        counts = run(kinds, seed, options.inputs, options.minutes, options.workers, options.failures)
+    print(table(counts))
+    if options.json is not None:
+        failures = {count.kind: {name: count.examples[name] for name in count.failures} for count in counts}
+        rows = {"seed": seed, "counts": [count.row() for count in counts], "failures": failures}
+        options.json.write_text(json.dumps(rows, indent=1), encoding="utf-8")
+    return int(any(count.failures for count in counts))
 
 
-def fuzz(kind: Kind, seed: int, indices: Sequence[int], failures: Path) -> Counts:
-    """Judge the inputs with these numbers, and save the first of each distinct failure."""
-    counts = Counts(kind.name)
-    with tempfile.TemporaryDirectory(prefix="fuzz-") as scratch:
-        for index in indices:
-            files = make_input(kind, seed, index)
-            verdict = judge(kind, files, Path(scratch) / "input")
-            place = failures / kind.name / f"{seed}-{index}"
-            if verdict.outcome == FAILED and failure_name(verdict) not in counts.failures:
-                write(files, place)
-            counts.add(verdict, str(place))
-    return counts
+def replay(folder: Path, *kinds: str) -> int:
+    """Judge a saved input once more."""
+    if len(kinds) > 1:
+        sys.exit("--replay needs --kind")
+    files = {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+    with tempfile.TemporaryDirectory() as scratch:
+        verdict = judge(KINDS[kinds[0]], files, Path(scratch) / "input")
+    print(verdict)
+    return int(verdict.outcome == FAILED)
+
+
+def guided(names: list[str], seed: int, minutes: float, workers: int, failures: Path) -> list[Counts]:
+    """Fuzz every kind for its share of the time with coverage guidance, each in a process of its own."""
+    seconds = max(10, round(60 * minutes * workers / len(names)))
+    program = Path(__file__).with_name("guided.py")
+
+    def one(name: str) -> Counts:
+        with tempfile.TemporaryDirectory(prefix="fuzz-") as scratch:
+            arguments = (name, str(seed), str(seconds), str(failures), scratch)
+            done = subprocess.run([sys.executable, str(program), *arguments], capture_output=True, text=True)
+            found = Path(scratch) / "counts.json"
+            if not found.exists():
+                sys.exit(f"{name}: {done.stderr[-2000:]}")
+            return Counts.read(found)
+
+    with ThreadPoolExecutor(workers) as pool:
+        return list(pool.map(one, names))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
