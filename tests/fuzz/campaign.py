@@ -173,8 +173,9 @@ def table(counts: Sequence[Counts]) -> str:
     rows = [count.row() for count in counts]
     total = {name: sum(row[name] for row in rows) for name in rows[0] if name != "kind"}
     lines = [f"{'kind':20}" + "".join(f"{name:>10}" for name in total)]
-    for row in (*rows, {"kind": "all"} | total):
-        lines.append(f"{row['kind']:20}" + "".join(f"{row[name]:>10,}" for name in total))
+    lines += [
+        f"{row['kind']:20}" + "".join(f"{row[n]:>10,}" for n in total) for row in (*rows, {"kind": "all"} | total)
+    ]
     for count in counts:
         for name, times in count.failures.most_common():
             lines += [f"{count.kind}: {name} ({times:,} times)", f"    {count.examples[name]}"]

@@ -176,7 +176,11 @@ def run_command(*arguments: str) -> tuple[int, str, str]:
     """Exit code, standard output and standard error of a command in this process."""
     out, err = io.StringIO(), io.StringIO()
     code = 0
-    with patch.object(sys, "argv", ["kgprobe", *arguments]), contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+    with (
+        patch.object(sys, "argv", ["kgprobe", *arguments]),
+        contextlib.redirect_stdout(out),
+        contextlib.redirect_stderr(err),
+    ):
         try:
             main()
         except SystemExit as leaving:
@@ -198,7 +202,7 @@ def strict_json(text: str) -> Any:
 
 COMMANDS = (
     ["eval", "--metric", "MRR,Hits@10", "--metric", "PROBE(alpha=0.5,beta=0.4)", "--by", "relation,side"],
-    ["eval", "--macro", "relation", "--tie", "expected", "--weight", "weight", "--by", "popularity:2"],
+    ["eval", "--macro", "relation", "--tie", "pessimistic", "--weight", "weight", "--by", "popularity:2"],
     ["surface", "--alpha", "-1:1:0.5", "--beta", "0,0.4", "--eps-e", "0.1", "--at", "best"],
     ["check"],
     ["decide", "--alpha", "1", "--beta", "0.5", "--level", "0.9", "--replicates", "100", "--seed", "3"],
@@ -219,7 +223,9 @@ def run_arguments(folder: Path) -> Any:
     except (ValueError, RecursionError, TypeError):
         raise UsageError("arguments.json: no list of arguments") from None
     # Words that name files or folders, or that ask for help, are not what is tested here.
-    if not arguments or any("/" in a or a.startswith(("-h", "-o", "--o", "--help", "--v")) or "\0" in a for a in arguments):
+    if not arguments or any(
+        "/" in a or a.startswith(("-h", "-o", "--o", "--help", "--v")) or "\0" in a for a in arguments
+    ):
         raise UsageError("arguments.json: no arguments")
     path = folder / "ranks.parquet"
     _table().write(path)
@@ -252,7 +258,10 @@ def run_on_rank_file(folder: Path) -> Any:
         raise DataError(err.removeprefix("Error: "))
     with TemporaryDirectory() as scratch:
         if random.random() < 0.15:
-            copy, few = shutil.copy(path, Path(scratch) / "second.parquet"), ("--replicates", "100", "--permutations", "100")
+            copy, few = (
+                shutil.copy(path, Path(scratch) / "second.parquet"),
+                ("--replicates", "100", "--permutations", "100"),
+            )
             failed, compared, _ = run_command("compare", str(path), str(copy), "-m", "MRR", *few, "-f", "json")
             require(failed or strict_json(compared), "no comparison")
         if random.random() < 0.02:
@@ -288,16 +297,58 @@ def plain_metrics(folder: Path) -> Any:
 KINDS = (
     Kind(
         "metric-name",
-        lambda: texts("MRR", "Hits@10", "PROBE(alpha=0.5,beta=0.4)", "p-MRR(2)", "StratHits@3(beta_e=1)", "hits_at_5", "AMRI"),
+        lambda: texts(
+            "MRR", "Hits@10", "PROBE(alpha=0.5,beta=0.4)", "p-MRR(2)", "StratHits@3(beta_e=1)", "hits_at_5", "AMRI"
+        ),
         read_metric,
         plain_metric,
         named=False,
     ),
-    Kind("groups", lambda: texts("relation,side", "popularity:5", "rank:2", "kind", "candidates:3,side"), read_groups, plain_groups, named=False),
-    Kind("axis", lambda: texts("-1:1:0.5", "0, 0.4,1e3", "1:-1:-0.25", "0:0.8:0.2", "inf"), read_axis, plain_axis, named=False, tolerance=1e-9),
-    Kind("memory", lambda: texts("2 GB", "1.5g", "4096", "512MiB", "0.3kb"), read_memory, plain_memory, named=False, tolerance=1e-4),
-    Kind("query", lambda: texts("Ada, knows, ?", "?, likes, x y", "?\tknows\t007", "2, 1, ?"), read_query, plain_query, named=False),
-    Kind("option", lambda: texts("epochs=5", "learning_rate=1e-3", "seeds=1,2", "select=MRR", "loss=cross_entropy", "subsampling=true", "dimension=8"), read_option, plain_option, named=False),
+    Kind(
+        "groups",
+        lambda: texts("relation,side", "popularity:5", "rank:2", "kind", "candidates:3,side"),
+        read_groups,
+        plain_groups,
+        named=False,
+    ),
+    Kind(
+        "axis",
+        lambda: texts("-1:1:0.5", "0, 0.4,1e3", "1:-1:-0.25", "0:0.8:0.2", "inf"),
+        read_axis,
+        plain_axis,
+        named=False,
+        tolerance=1e-9,
+    ),
+    Kind(
+        "memory",
+        lambda: texts("2 GB", "1.5g", "4096", "512MiB", "0.3kb"),
+        read_memory,
+        plain_memory,
+        named=False,
+        tolerance=1e-4,
+    ),
+    Kind(
+        "query",
+        lambda: texts("Ada, knows, ?", "?, likes, x y", "?\tknows\t007", "2, 1, ?"),
+        read_query,
+        plain_query,
+        named=False,
+    ),
+    Kind(
+        "option",
+        lambda: texts(
+            "epochs=5",
+            "learning_rate=1e-3",
+            "seeds=1,2",
+            "select=MRR",
+            "loss=cross_entropy",
+            "subsampling=true",
+            "dimension=8",
+        ),
+        read_option,
+        plain_option,
+        named=False,
+    ),
     Kind("arguments", commands, run_arguments, plain_arguments, named=False),
     Kind("rank-file-commands", lambda: rank_files()[:-1], run_on_rank_file, plain_metrics, tolerance=1e-9),
 )

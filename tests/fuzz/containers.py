@@ -177,13 +177,17 @@ def change_array(content: bytes, random: Random, _other: bytes) -> bytes:
     if step < 2 and array.size:
         array = array.copy()
         with np.errstate(over="ignore"):
-            array.flat[random.randrange(array.size)] = random.choice(FLOATS if array.dtype.kind == "f" else INTEGERS[:5])
+            array.flat[random.randrange(array.size)] = random.choice(
+                FLOATS if array.dtype.kind == "f" else INTEGERS[:5]
+            )
     elif step == 2:
         kinds = ("<f2", "<f4", ">f4", "<f8", "<i4", "<i8", ">i8", "<u8", "?", "<c8", "<U3", "S2", "<M8[s]")
         with np.errstate(all="ignore"):
             array = array.astype(random.choice(kinds))
     elif step == 3:
-        array = random.choice((array.T, array[:-1], array[..., :1], array[None], array.ravel(), np.asfortranarray(array)))
+        array = random.choice(
+            (array.T, array[:-1], array[..., :1], array[None], array.ravel(), np.asfortranarray(array))
+        )
     else:
         array = np.concatenate([array, array[:1]])
     return array_bytes(array)

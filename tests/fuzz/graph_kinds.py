@@ -59,8 +59,12 @@ def labelled_graphs() -> list[Files]:
         texts,
         texts | {"entities.dict": _numbered(ENTITIES), "relations.dict": _numbered(RELATIONS)},
         {f"{split}.tsv.gz": gzip.compress(_in_words(triples).encode(), mtime=0) for split, triples in TRIPLES.items()},
-        {"train.tsv": "Ada\tknows\tBob".encode()},
-        {"train.txt": b'"a\t"\tNA\r\nNA\t"\t"a\r\n', "test.txt": '"a\t"\té\n'.encode(), "entities.dict": b'1\t"a\n0\tNA\n2\t\xc3\xa9\n'},
+        {"train.tsv": b"Ada\tknows\tBob"},
+        {
+            "train.txt": b'"a\t"\tNA\r\nNA\t"\t"a\r\n',
+            "test.txt": '"a\t"\té\n'.encode(),
+            "entities.dict": b'1\t"a\n0\tNA\n2\t\xc3\xa9\n',
+        },
     ]
 
 
@@ -218,7 +222,12 @@ def worlds() -> list[Files]:
         "test_queries.parquet": _columns([[7, 0, 0], [8, 2, 1]], "query", "head", "relation"),
         "test_answers.parquet": table_bytes(
             pa.table(
-                {"query": [7, 7, 8], "tail": [3, 4, 5], "in_sparse": [True, False, True], "in_sparse_correlated": [False, True, True]}
+                {
+                    "query": [7, 7, 8],
+                    "tail": [3, 4, 5],
+                    "in_sparse": [True, False, True],
+                    "in_sparse_correlated": [False, True, True],
+                }
             )
         ),
     }
@@ -243,7 +252,12 @@ def plain_world(folder: Path) -> Any:
     graph = plain_parquet_graph(folder)
     splits = {split: graph["splits"].get(split, []) for split in SPLITS}
     if (folder / "test_answers.parquet").exists():
-        asked = {q: [h, r] for q, h, r in zip(*whole_columns(folder / "test_queries.parquet", "query", "head", "relation"), strict=True)}
+        asked = {
+            q: [h, r]
+            for q, h, r in zip(
+                *whole_columns(folder / "test_queries.parquet", "query", "head", "relation"), strict=True
+            )
+        }
         answers = zip(*whole_columns(folder / "test_answers.parquet", "query", "tail"), strict=True)
         table = read_parquet(folder / "test_answers.parquet")
         require(table.column_names.count("in_sparse") == 1, "no single column in_sparse")
@@ -255,7 +269,10 @@ def plain_world(folder: Path) -> Any:
         queries: Any = list(asked.values())
     else:
         about = json.loads((folder / "openworld.json").read_bytes())
-        missing = [list(row) for row in zip(*whole_columns(folder / "missing.parquet", "head", "relation", "tail"), strict=True)]
+        missing = [
+            list(row)
+            for row in zip(*whole_columns(folder / "missing.parquet", "head", "relation", "tail"), strict=True)
+        ]
         parts = {"train": splits["train"], "valid": splits["valid"], "known": splits["test"], "missing": missing}
         require(all(about["facts"].get(part, 0) == len(rows) for part, rows in parts.items()), "parts that do not fit")
         queries = about["queries"]

@@ -12,17 +12,13 @@ import tarfile
 from pathlib import Path
 from random import Random
 
-import atheris
+if __name__ == "__main__":
+    os.environ |= {"OMP_NUM_THREADS": "1", "ARROW_NUM_THREADS": "1"}
+    sys.path.insert(0, str(Path(__file__).parents[1]))
 
-os.environ |= {"OMP_NUM_THREADS": "1", "ARROW_NUM_THREADS": "1"}
-sys.path.insert(0, str(Path(__file__).parents[1]))
-
-with atheris.instrument_imports(include=["kgprobe"], enable_loader_override=False):
-    from fuzz.kinds import KINDS
-
-from fuzz.campaign import Counts  # noqa: E402
-from fuzz.inputs import Files  # noqa: E402
-from fuzz.mutators import mutated  # noqa: E402
+from fuzz.campaign import Counts
+from fuzz.inputs import Files
+from fuzz.mutators import mutated
 
 SAVED_EVERY = 100
 
@@ -49,6 +45,10 @@ def unpacked(data: bytes) -> Files:
 
 
 def main() -> None:
+    import atheris
+
+    with atheris.instrument_imports(include=["kgprobe"], enable_loader_override=False):
+        from fuzz.kinds import KINDS
     name, seed, seconds, failures, scratch = sys.argv[1:]
     kind, place = KINDS[name], Path(scratch)
     counts = Counts(name)

@@ -1,5 +1,7 @@
 """All input kinds."""
 
-from fuzz import command_kinds, graph_kinds, model_kinds, rank_kinds, run_kinds
+from fuzz import command_kinds, graph_kinds, list_kinds, model_kinds, rank_kinds, run_kinds
 
-KINDS = {kind.name: kind for kind in (*rank_kinds.KINDS, *graph_kinds.KINDS, *model_kinds.KINDS, *run_kinds.KINDS, *command_kinds.KINDS)}
+_MODULES = (rank_kinds, graph_kinds, model_kinds, list_kinds, run_kinds, command_kinds)
+
+KINDS = {kind.name: kind for module in _MODULES for kind in module.KINDS}

@@ -1,4 +1,4 @@
-"""Files of models: embeddings, scores, top-k lists, candidate sets, RotatE checkpoints and PyKEEN folders."""
+"""Models as arrays: embedding files, score files, RotatE checkpoints and PyKEEN folders."""
 
 from __future__ import annotations
 
@@ -16,20 +16,16 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
-from fuzz.containers import array_bytes, table_bytes, zip_bytes
+from fuzz.containers import array_bytes, zip_bytes
 from fuzz.inputs import Files, Kind, only_file, require
-from fuzz.plain import ENTITIES, RELATIONS, TEST, decimal_id, known_answers, small_graph, text_lines, whole_columns
+from fuzz.plain import ENTITIES, RELATIONS, TEST, decimal_id, known_answers, small_graph, text_lines
 from kgprobe.predict import Model, rank
 from kgprobe.predict.adapters.embedding_files import open_embeddings, write_embeddings
 from kgprobe.predict.adapters.rotate_checkpoint import open_rotate_checkpoint
-from kgprobe.predict.adapters.top_k_files import open_top_k
-from kgprobe.predict.queries import RankedTriples
-from kgprobe.predict.tasks import QueryCandidates, open_candidates
 
 SIDES = ("tail", "head")
-SIZE, KINDS_OF_RELATION = len(ENTITIES), len(RELATIONS)
+SIZE, RELATION_COUNT = len(ENTITIES), len(RELATIONS)
 FLOATS = ("float16", "bfloat16", "float32", "float64")
 Arrays = dict[str, tuple[str, Any]]
 """Arrays by name, each with the name of its number type; bfloat16 is already float32."""
@@ -73,36 +69,33 @@ def _tensor(entry: Any, data: bytes) -> tuple[str, Any]:
     return array.dtype.name, array
 
 
-def _table(arrays: Arrays, name: str, *shape: int) -> Any:
-    """An array of finite numbers of this shape (-1: any), in float32."""
+def _table(arrays: Arrays, name: str, *shape: int, exact: bool = False) -> Any:
+    """An array of finite numbers of this shape (-1: any), rounded to float32 unless ``exact``."""
     kind, array = arrays.pop(name)
     require(kind in FLOATS and array.ndim == len(shape), f"{name} is no table of numbers")
     require(all(n in (-1, m) for n, m in zip(shape, array.shape, strict=True)), f"{name} has the wrong shape")
     with np.errstate(all="ignore"):
         singles = array.astype(np.float32)
     require(np.isfinite(singles).all(), f"{name} is not finite")
-    return singles
+    return array.astype(np.float64) if exact else singles
 
 
-_random = np.random.default_rng(0)
-
-
-def _normal(*shape: int) -> Any:
-    return _random.normal(size=shape).astype(np.float32)
+def _normal(*shape: int, seed: int = 0) -> Any:
+    return np.random.default_rng((seed, *shape)).normal(size=shape).astype(np.float32)
 
 
 @cache
 def embedding_files() -> list[Files]:
     """Every model and both similarities, stored and compressed, in several number types, with names and biases."""
-    entity, relation = _normal(SIZE, 4), _normal(KINDS_OF_RELATION, 4)
+    entity, relation = _normal(SIZE, 4), _normal(RELATION_COUNT, 4)
     named = {"entities": ENTITIES[::-1], "relations": RELATIONS[::-1]}
-    queries = {"tail_query": _normal(3, 4)[[0, 0, 1]], "head_query": _normal(3, 4), "triples": np.array(TEST)}
+    queries = {"tail_query": _normal(3, 4)[[0, 0, 1]], "head_query": _normal(3, 4, seed=1), "triples": np.array(TEST)}
     models: list[tuple[dict[str, Any], dict[str, Any]]] = [
         ({"model": "DistMult"}, {"entity": entity, "relation": relation, "entity_bias": _normal(SIZE)}),
         ({"model": "TransE", "p": 1, "gamma": 9.0}, {"entity": entity.astype(np.float64), "relation": relation}),
         ({"model": "complex", "name": "é", **named}, {"entity": entity, "relation": relation.astype(np.float16)}),
-        ({"model": "RotatE", "gamma": 6}, {"entity": entity, "relation": _normal(KINDS_OF_RELATION, 2)}),
-        ({"model": "RESCAL"}, {"entity": entity, "relation": _normal(KINDS_OF_RELATION, 4, 4)}),
+        ({"model": "RotatE", "gamma": 6}, {"entity": entity, "relation": _normal(RELATION_COUNT, 2)}),
+        ({"model": "RESCAL"}, {"entity": entity, "relation": _normal(RELATION_COUNT, 4, 4)}),
         ({"model": "CP"}, {"head_entity": entity, "tail_entity": -entity, "relation": relation}),
         ({"similarity": "dot"}, {"entity": entity, **queries}),
         ({"similarity": "group_norm", "group_size": 2}, {"entity": entity, **queries}),
@@ -114,11 +107,11 @@ def embedding_files() -> list[Files]:
                 write_embeddings(Path(folder) / name, header, arrays)
                 files.append({name: (Path(folder) / name).read_bytes()})
             members = {"header": np.array(json.dumps(header)), **arrays}
-            files.append({"packed.npz": _archive(members, zipfile.ZIP_DEFLATED)})
+            files.append({"packed.npz": archive(members, zipfile.ZIP_DEFLATED)})
     return files
 
 
-def _archive(arrays: Mapping[str, Any], method: int) -> bytes:
+def archive(arrays: Mapping[str, Any], method: int) -> bytes:
     return zip_bytes([(f"{name}.npy", array_bytes(np.asarray(array))) for name, array in arrays.items()], method)
 
 
@@ -134,7 +127,7 @@ def tables(scorer: Any, pairs: Mapping[str, Sequence[tuple[int, int]]]) -> dict[
     return read
 
 
-_EVERY_QUERY = {side: list(product(range(SIZE), range(KINDS_OF_RELATION))) for side in SIDES}
+_EVERY_QUERY = {side: list(product(range(SIZE), range(RELATION_COUNT))) for side in SIDES}
 _TEST_QUERIES = {"tail": [(h, r) for h, r, _ in TEST], "head": [(t, r) for _, r, t in TEST]}
 
 
@@ -153,21 +146,19 @@ def plain_embeddings(folder: Path) -> Any:
     header = json.loads(text or "")
     if "model" in header:
         return plain_model(arrays, header)
-    candidates = _biased(_table(arrays, "entity", SIZE, -1), arrays, header)
+    entity = _table(arrays, "entity", SIZE, -1)
+    candidates = _biased(entity, arrays.pop("entity_bias", None), header)
     names = {f"{side}_query": side for side in SIDES if f"{side}_query" in arrays}
-    queries = {side: _table(arrays, name, 3, candidates.shape[1] - bool(_bias(header, 1))) for name, side in names.items()}
+    queries = {side: _table(arrays, name, 3, entity.shape[1]) for name, side in names.items()}
     if "triples" in arrays:
         require(arrays.pop("triples")[1].tolist() == TEST, "other triples")
     require(not arrays and queries, "other arrays")
     for side, rows in queries.items():
         first = [_TEST_QUERIES[side].index(query) for query in _TEST_QUERIES[side]]
         require((rows == rows[first]).all(), "rows of one query differ")
-    return {side: {"candidates": candidates.tolist(), "queries": _ones(rows, candidates)} for side, rows in queries.items()}
-
-
-def _bias(header: dict[str, Any], given: Any = None) -> Any:
-    """Remember whether the candidates have a bias column, between the functions that add and use it."""
-    return header.get("@bias", 0)
+    return {
+        side: {"candidates": candidates.tolist(), "queries": _ones(rows, candidates)} for side, rows in queries.items()
+    }
 
 
 def _ones(rows: Any, candidates: Any) -> list[list[float]]:
@@ -176,12 +167,11 @@ def _ones(rows: Any, candidates: Any) -> list[list[float]]:
     return [[*row, *[1.0] * spare] for row in rows.tolist()]
 
 
-def _biased(table: Any, arrays: Arrays, header: dict[str, Any]) -> Any:
-    if "entity_bias" not in arrays:
-        return _reordered(table, header.get("entities"), ENTITIES)
-    header["@bias"] = 1
-    bias = _table(arrays, "entity_bias", SIZE)
-    return _reordered(np.column_stack([table, bias]), header.get("entities"), ENTITIES)
+def _biased(table: Any, bias: Any, header: Mapping[str, Any]) -> Any:
+    """The candidates in the order of the graph's ids, with their bias as a last column if they have one."""
+    if bias is not None:
+        table = np.column_stack([table, _table({"entity_bias": bias}, "entity_bias", SIZE)])
+    return _reordered(table, header.get("entities"), ENTITIES)
 
 
 def _reordered(table: Any, given: Sequence[str] | None, labels: Sequence[str]) -> Any:
@@ -200,25 +190,23 @@ def plain_model(arrays: Arrays, header: dict[str, Any]) -> Any:
     size = read[names[0]].shape[1]
     shape = {"rotate": (size // 2,), "rescal": (size, size)}.get(model, (size,))
     require(all(table.shape[1] == size for table in read.values()), "tables of different widths")
-    relation = _reordered(_table(arrays, "relation", KINDS_OF_RELATION, *shape), header.get("relations"), RELATIONS)
+    stored = _table(arrays, "relation", RELATION_COUNT, *shape, exact=model == "rotate")  # angles are not rounded
+    relation = _reordered(stored, header.get("relations"), RELATIONS)
     paired = model in ("complex", "rotate")
     require(not (paired and size % 2), "an odd number of coordinates")
-    bias = arrays.get("entity_bias")
-    heads, tails = (_biased(_interleaved(read[n]) if paired else read[n], _copy(arrays, bias), header) for n in names)
-    arrays.pop("entity_bias", None)
+    bias = arrays.pop("entity_bias", None)
+    heads, tails = (_biased(_interleaved(read[n]) if paired else read[n], bias, header) for n in names)
     require(not arrays, "other arrays")
     answer: dict[str, Any] = {}
     for side in SIDES:
         table, candidates = (heads, tails) if side == "tail" else (tails, heads)
-        rows = np.array([_composed(model, side, table[e, :size].tolist(), relation[r].tolist()) for e, r in _EVERY_QUERY[side]])
+        rows = np.array(
+            [_composed(model, side, table[e, :size].tolist(), relation[r].tolist()) for e, r in _EVERY_QUERY[side]]
+        )
         with np.errstate(over="ignore"):
             queries = rows.astype(np.float32)
         answer[side] = {"candidates": candidates.tolist(), "queries": _ones(queries, candidates)}
     return answer
-
-
-def _copy(arrays: Arrays, bias: Any) -> Arrays:
-    return {} if bias is None else {"entity_bias": bias}
 
 
 def _interleaved(table: Any) -> Any:
@@ -246,7 +234,7 @@ def _composed(model: str, side: str, entity: list[float], relation: list[Any]) -
 
 
 def score_files() -> list[Files]:
-    tail, head = _normal(3, SIZE)[[0, 0, 1]], _normal(3, SIZE)
+    tail, head = _normal(3, SIZE)[[0, 0, 1]], _normal(3, SIZE, seed=1)
     tail[2, 1:4] = np.inf, -np.inf, 0.5
     head[:, 2:] = np.round(head[:, 2:])
     arrays: dict[str, Any] = {"tail": tail, "head": head.astype(np.float64), "triples": np.array(TEST)}
@@ -254,12 +242,16 @@ def score_files() -> list[Files]:
     contents: dict[str, Any] = {}
     data = b""
     for name, code in (("tail", "F32"), ("head", "F64"), ("triples", "I64")):
-        contents[name] = {"dtype": code, "shape": arrays[name].shape, "data_offsets": [len(data), len(data) + arrays[name].nbytes]}
+        contents[name] = {
+            "dtype": code,
+            "shape": arrays[name].shape,
+            "data_offsets": [len(data), len(data) + arrays[name].nbytes],
+        }
         data += np.ascontiguousarray(arrays[name]).tobytes()
     text = json.dumps(contents).encode()
     return [
-        {"scores.npz": _archive(arrays, zipfile.ZIP_STORED)},
-        {"scores.npz": _archive({"tail": tail.astype(np.float16), "head": head}, zipfile.ZIP_DEFLATED)},
+        {"scores.npz": archive(arrays, zipfile.ZIP_STORED)},
+        {"scores.npz": archive({"tail": tail.astype(np.float16), "head": head}, zipfile.ZIP_DEFLATED)},
         {"scores.safetensors": struct.pack("<Q", len(text)) + text + data},
         folder,
     ]
@@ -269,7 +261,10 @@ def read_scores(folder: Path) -> Any:
     files = list(folder.iterdir())
     single = len(files) == 1 and files[0].suffix != ".npy"
     ranks = rank(files[0] if single else folder, small_graph())
-    return {name: ranks.column(name).to_pylist() for name in ("head", "relation", "tail", "side", "rank", "ties", "candidates")}
+    return {
+        name: ranks.column(name).to_pylist()
+        for name in ("head", "relation", "tail", "side", "rank", "ties", "candidates")
+    }
 
 
 def plain_scores(folder: Path) -> Any:
@@ -278,10 +273,16 @@ def plain_scores(folder: Path) -> Any:
         arrays, _ = plain_arrays(files[0])
     else:
         names = ("tail", "head", "triples")
-        arrays = {name: plain_arrays(folder / f"{name}.npy")[0][f"{name}.npy"] for name in names if (folder / f"{name}.npy").exists()}
+        arrays = {
+            name: plain_arrays(folder / f"{name}.npy")[0][f"{name}.npy"]
+            for name in names
+            if (folder / f"{name}.npy").exists()
+        }
     if "triples" in arrays:
         require(arrays.pop("triples")[1].tolist() == TEST, "other triples")
-    rows: dict[str, list[Any]] = {name: [] for name in ("head", "relation", "tail", "side", "rank", "ties", "candidates")}
+    rows: dict[str, list[Any]] = {
+        name: [] for name in ("head", "relation", "tail", "side", "rank", "ties", "candidates")
+    }
     for side in SIDES:
         kind, scores = arrays.pop(side)
         require(kind in FLOATS and scores.shape == (3, SIZE), "not the scores of all entities")
@@ -294,179 +295,11 @@ def plain_scores(folder: Path) -> Any:
             require(not math.isnan(own), "a score is not a number")
             better = sum(float(scores[row, entity]) > own for entity in others)
             equal = sum(float(scores[row, entity]) == own for entity in others)
-            for name, value in zip(rows, (head, relation, tail, side, 1 + better + equal / 2, equal, 1 + len(others)), strict=True):
+            for name, value in zip(
+                rows, (head, relation, tail, side, 1 + better + equal / 2, equal, 1 + len(others)), strict=True
+            ):
                 rows[name].append(value)
     require(not arrays, "other arrays")
-    return rows
-
-
-def top_k_files() -> list[Files]:
-    lines: list[dict[str, Any]] = [
-        {"head": "Ada", "relation": "knows", "predictions": ["007", "x y", "Bob"]},
-        {"tail": "007", "relation": "knows", "predictions": [["Ada", 2.5], ["Bob", 1], ["Çelik", 1]]},
-        {"head": 2, "relation": 1, "tail": 5, "side": "tail", "predictions": [{"entity": 5, "score": 1e308}]},
-        {"gold_head": "Ada", "gold_predicate": "knows", "gold_tail": "x y", "predict": "h", "predictions": []},
-    ]
-    text = "".join(json.dumps(line) + "\n" for line in lines).encode()
-    return [{"lists.jsonl": text}, {"lists.jsonl.gz": gzip.compress(text, mtime=0)}, {"a.jsonl": text.split(b"\n")[0]}]
-
-
-def read_top_k(folder: Path) -> Any:
-    read = {}
-    for side, lists in open_top_k(only_file(folder), small_graph()).sides.items():
-        starts = set(lists.ties.tolist())
-        for i, key in enumerate(lists.keys.tolist()):
-            start, stop = lists.offsets[i], lists.offsets[i + 1]
-            level = np.cumsum([place in starts for place in range(start, stop)]).tolist()
-            read[f"{side} {key}"] = {"entities": lists.entities[start:stop].tolist(), "level": level}
-    return read
-
-
-_FIELDS = {
-    "head": ("head", "gold_head"),
-    "relation": ("relation", "gold_relation", "gold_predicate"),
-    "tail": ("tail", "gold_tail"),
-    "side": ("side", "predict"),
-    "predictions": ("predictions",),
-}
-_SIDE_NAMES = {"h": "head", "s": "head", "subject": "head", "lhs": "head", "head-batch": "head", "head_batch": "head"}
-_SIDE_NAMES |= {"t": "tail", "o": "tail", "object": "tail", "rhs": "tail", "tail-batch": "tail", "tail_batch": "tail"}
-_SIDE_NAMES |= {"head": "head", "tail": "tail"}
-
-
-def plain_top_k(folder: Path) -> Any:
-    path = only_file(folder)
-    raw = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
-    lists: dict[str, Any] = {}
-    for number, line in enumerate(raw.split(b"\n")):
-        if not line.strip():
-            continue
-        entry = json.loads(line.decode("utf-8-sig" if number == 0 else "utf-8"))
-        found = {name: [entry[n] for n in names if entry.get(n) is not None] for name, names in _FIELDS.items()}
-        require(all(len(values) < 2 for values in found.values()), "a field is given twice")
-        fields = {name: values[0] for name, values in found.items() if values}
-        side = _SIDE_NAMES[fields["side"].lower()] if "side" in fields else ("head" if "head" not in fields else "tail")
-        require("side" in fields or ("head" in fields) != ("tail" in fields), "no single side")
-        given = _entity(fields["head" if side == "tail" else "tail"], ENTITIES)
-        key = f"{side} {given * KINDS_OF_RELATION + _entity(fields['relation'], RELATIONS)}"
-        read = _predictions(fields["predictions"])
-        require(lists.setdefault(key, read) == read, "two lists of one query")
-    require(lists, "no list")
-    return lists
-
-
-def _entity(name: Any, labels: Sequence[str]) -> int:
-    require(type(name) in (int, str), "not a name")
-    if isinstance(name, str):
-        return labels.index(name)
-    require(0 <= name < len(labels), "an id outside the graph")
-    return int(name)
-
-
-def _predictions(values: Any) -> dict[str, list[int]]:
-    require(isinstance(values, list), "no list")
-    pairs = [(v["entity"], v.get("score")) if isinstance(v, dict) else tuple(v) if isinstance(v, list) else (v, None) for v in values]
-    ids = [_entity(name, ENTITIES) for name, _ in pairs]
-    require(len(set(ids)) == len(ids), "predicted twice")
-    scores = [score for _, score in pairs]
-    if all(score is None for score in scores):
-        return {"entities": ids, "level": list(range(1, len(ids) + 1))}
-    require(all(type(score) in (int, float) and not math.isnan(score) for score in scores), "not a score")
-    numbers = [float(score) for score in scores]
-    require(numbers == sorted(numbers, reverse=True), "the score rises")
-    order = sorted(set(numbers), reverse=True)
-    return {"entities": ids, "level": [order.index(score) + 1 for score in numbers]}
-
-
-def candidate_files() -> list[Files]:
-    lists = {"head_neg": np.array([[1, 2], [3, 3], [0, 5]]), "tail_neg": np.array([[1, 2, 0], [3, 3, 1], [0, 5, 2]])}
-    triples = dict(zip(("head", "relation", "tail"), np.array(TEST).T, strict=True))
-    pairs = "knows\thead\tAda\nknows\ttail\t007\nlikes\ttail\tx y\nlikes\thead\tÇelik\n".encode()
-    return [
-        {"negatives.npz": _archive(lists | triples, zipfile.ZIP_STORED)},
-        {"negatives.npz": _archive({"head": lists["head_neg"], "tail": lists["tail_neg"]}, zipfile.ZIP_DEFLATED)},
-        {"types.tsv": pairs},
-        {"types.tsv.gz": gzip.compress(pairs, mtime=0)},
-        {"type_constrain.txt": b"2\n0\t2\t0\t4\n0\t1\t3\n1\t0\n1\t3\t5\t4\t0\n"},
-    ]
-
-
-def read_candidates(folder: Path) -> Any:
-    graph = small_graph()
-    sets = open_candidates(only_file(folder), graph, RankedTriples.build(graph))
-    if isinstance(sets, QueryCandidates):
-        rows = {side: sets.ids(side, np.arange(3)) for side in ("head", "tail")}
-        return {f"{side} {i}": e[o[i] : o[i + 1]].tolist() for side, (o, e) in rows.items() for i in range(3)}
-    require(sets is not None, "no candidates")
-    return {f"{side} {r}": sets.ids(side, r).tolist() for side in ("head", "tail") for r in range(KINDS_OF_RELATION)}
-
-
-def plain_candidates(folder: Path) -> Any:
-    path = only_file(folder)
-    found: dict[str, set[int]] = {f"{side} {r}": set() for side in ("head", "tail") for r in range(KINDS_OF_RELATION)}
-    if path.suffix == ".npz":
-        return _plain_negatives(path)
-    if path.name.startswith("type_constrain"):
-        (number, count), *lines = text_lines(path)
-        rows = [line.split() for _, line in lines]
-        require(number == 1 and len(rows) == 2 * decimal_id(count), "a wrong number of lines")
-        require(len({decimal_id(row[0]) for row in rows}) == len(rows) // 2, "a relation is repeated")
-        for i, (relation, size, *entities) in enumerate(rows):
-            require(len(entities) == decimal_id(size) and relation == rows[i - i % 2][0], "a wrong line")
-            ids = [decimal_id(text) for text in entities]
-            require(all(entity < SIZE for entity in ids), "an unknown entity")
-            found[f"{'tail' if i % 2 else 'head'} {decimal_id(relation)}"] |= set(ids)
-    else:
-        lines = text_lines(path)
-        require(lines, "no line")
-        for _, line in lines:
-            relation, side, entity = line.split("\t")
-            found[f"{side} {RELATIONS.index(relation)}"].add(ENTITIES.index(entity))
-    return {name: sorted(ids) for name, ids in found.items()}
-
-
-def _plain_negatives(path: Path) -> Any:
-    with np.load(path, allow_pickle=False) as file:
-        arrays = {name: file[name] for name in file.files}
-    if all(name in arrays and arrays[name].ndim == 1 for name in ("head", "relation", "tail")):
-        require(np.array_equal(np.stack([arrays[n] for n in ("head", "relation", "tail")], 1), TEST), "other triples")
-    lists = {}
-    for side in ("head", "tail"):
-        array = arrays.get(f"{side}_neg", arrays.get(side))
-        require(array is not None and array.dtype.kind in "iu" and array.ndim == 2 and len(array) == 3, "no lists")
-        require(all(0 <= e < SIZE for row in array.tolist() for e in row), "an unknown entity")
-        lists |= {f"{side} {i}": sorted(set(row)) for i, row in enumerate(array.tolist())}
-    return lists
-
-
-def triple_files() -> list[Files]:
-    labelled = "".join(f"{ENTITIES[h]}\t{RELATIONS[r]}\t{ENTITIES[t]}\n" for h, r, t in TEST).encode()
-    columns = {name: [row[i] for row in TEST] for i, name in enumerate(("head", "relation", "tail"))}
-    return [
-        {"more.tsv": labelled},
-        {"more.txt.gz": gzip.compress(labelled, mtime=0)},
-        {"more2id.txt": b"3\n0 3 0\n0 4 0\n2 5 1\n"},
-        {"more.parquet": table_bytes(pa.table(columns))},
-    ]
-
-
-def read_triple_file(folder: Path) -> Any:
-    return RankedTriples.build(small_graph(), triples=only_file(folder)).given.tolist()
-
-
-def plain_triple_file(folder: Path) -> Any:
-    path = only_file(folder)
-    if path.suffix == ".parquet":
-        rows = [list(row) for row in zip(*whole_columns(path, "head", "relation", "tail"), strict=True)]
-    elif path.name.endswith(("2id.txt", "2id.txt.gz")):
-        (number, count), *lines = text_lines(path)
-        require(number == 1 and decimal_id(count) == len(lines), "a wrong number of lines")
-        rows = [[decimal_id(h), decimal_id(r), decimal_id(t)] for h, t, r in (line.split() for _, line in lines)]
-    else:
-        fields = [line.split("\t") for _, line in text_lines(path)]
-        require(fields, "no line")
-        rows = [[ENTITIES.index(h), RELATIONS.index(r), ENTITIES.index(t)] for h, r, t in fields]
-    require(all(h < SIZE and t < SIZE and r < KINDS_OF_RELATION and min(h, r, t) >= 0 for h, r, t in rows), "an id")
     return rows
 
 
@@ -481,11 +314,27 @@ def rotate_folders() -> list[Files]:
         relations = "".join(f"{i}\t{label}\n" for i, label in enumerate(RELATIONS[::-1])).encode()
         return files | ({"entities.dict": entities, "relations.dict": relations} if named else {})
 
-    config = {"model": "RotatE", "gamma": 9.0, "hidden_dim": 2, "double_entity_embedding": True, "init_checkpoint": None}
+    config = {
+        "model": "RotatE",
+        "gamma": 9.0,
+        "hidden_dim": 2,
+        "double_entity_embedding": True,
+        "init_checkpoint": None,
+    }
     return [
         folder(config, _normal(SIZE, 4), _normal(2, 2), named=True),
-        folder(config | {"model": "TransE", "hidden_dim": 4, "double_entity_embedding": False}, _normal(SIZE, 4), _normal(2, 4), named=False),
-        folder(config | {"model": "ComplEx", "double_relation_embedding": True}, _normal(SIZE, 4), _normal(2, 4), named=False),
+        folder(
+            config | {"model": "TransE", "hidden_dim": 4, "double_entity_embedding": False},
+            _normal(SIZE, 4),
+            _normal(2, 4),
+            named=False,
+        ),
+        folder(
+            config | {"model": "ComplEx", "double_relation_embedding": True},
+            _normal(SIZE, 4),
+            _normal(2, 4),
+            named=False,
+        ),
     ]
 
 
@@ -506,14 +355,20 @@ def plain_rotate(folder: Path) -> Any:
     header: dict[str, Any] = {"model": config["model"]}
     for kind in ("entities", "relations"):
         if (folder / f"{kind}.dict").exists():
-            pairs = sorted((decimal_id(n), label) for n, label in (line.split("\t") for _, line in text_lines(folder / f"{kind}.dict")))
+            pairs = sorted(
+                (decimal_id(n), label)
+                for n, label in (line.split("\t") for _, line in text_lines(folder / f"{kind}.dict"))
+            )
             require([number for number, _ in pairs] == list(range(len(pairs))), "ids are not 0, 1, 2, ...")
             header[kind] = [label for _, label in pairs]
     if config["model"] == "RotatE":
-        _table(dict(arrays), "relation", KINDS_OF_RELATION, hidden)
+        _table(dict(arrays), "relation", RELATION_COUNT, hidden)
         reach = np.float32((float(np.float32(gamma)) + 2.0) / hidden)
         # The code base stores the range in float32 and divides by this pi.
-        arrays["relation"] = "float64", arrays["relation"][1].astype(np.float64) / (float(reach) / 3.14159262358979323846)
+        arrays["relation"] = (
+            "float64",
+            arrays["relation"][1].astype(np.float64) / (float(reach) / 3.14159262358979323846),
+        )
     return plain_model(arrays, header)
 
 
@@ -532,11 +387,13 @@ def pykeen_folders() -> list[Files]:
 
     files: list[Files] = []
     for model in (TransE, DistMult):
-        built = model(triples_factory=KGInfo(SIZE, KINDS_OF_RELATION, False), embedding_dim=3, random_seed=1)
+        built = model(triples_factory=KGInfo(SIZE, RELATION_COUNT, False), embedding_dim=3, random_seed=1)
         with TemporaryDirectory() as place:
             save_for_ranking(built, None, place)
             folder = {path.name: path.read_bytes() for path in sorted(Path(place).iterdir())}
-        weights = {name: tensor.contiguous() for name, tensor in built.state_dict().items() if "regularizer" not in name}
+        weights = {
+            name: tensor.contiguous() for name, tensor in built.state_dict().items() if "regularizer" not in name
+        }
         files += [folder, {"kgprobe.json": folder["kgprobe.json"], "model.safetensors": save(weights)}]
     named = {
         "training_triples/entity_to_id.tsv.gz": names(ENTITIES[::-1]),
@@ -549,7 +406,7 @@ def read_pykeen(folder: Path) -> Any:
     from kgprobe.predict.adapters.pykeen_folder import open_pykeen
     from kgprobe.predict.adapters.pykeen_scorer import PykeenScores
 
-    name, scorer, settings = open_pykeen(folder, small_graph())
+    name, scorer, _ = open_pykeen(folder, small_graph())
     rank(Model(name, scorer), small_graph())  # weights that are not numbers are found here
     if isinstance(scorer, PykeenScores):
         table = scorer.model.entity_representations[0]().detach().numpy()
@@ -561,7 +418,7 @@ def plain_pykeen(folder: Path) -> Any:
     import torch
 
     settings = json.loads((folder / "kgprobe.json").read_bytes())
-    require(settings["num_entities"] == SIZE and settings["num_relations"] == KINDS_OF_RELATION, "other sizes")
+    require(settings["num_entities"] == SIZE and settings["num_relations"] == RELATION_COUNT, "other sizes")
     weight = "entity_representations.0._embeddings.weight"
     if (folder / "model.safetensors").exists():
         table = plain_arrays(folder / "model.safetensors")[0][weight][1]
@@ -577,9 +434,6 @@ def plain_pykeen(folder: Path) -> Any:
 KINDS = (
     Kind("embeddings", embedding_files, read_embeddings, plain_embeddings, tolerance=1e-6),
     Kind("scores", score_files, read_scores, plain_scores),
-    Kind("top-k", top_k_files, read_top_k, plain_top_k),
-    Kind("candidates", candidate_files, read_candidates, plain_candidates),
-    Kind("triples", triple_files, read_triple_file, plain_triple_file),
     Kind("rotate-folder", rotate_folders, read_rotate, plain_rotate, tolerance=1e-6),
     Kind("pykeen-folder", pykeen_folders, read_pykeen, plain_pykeen),
 )

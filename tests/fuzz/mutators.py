@@ -16,7 +16,25 @@ Mutator = Callable[[bytes, Random, bytes], bytes]
 """(content, random generator, content of another valid input) -> changed content."""
 
 NUMBERS = (
-    *("0", "-0", "1", "-1", "2", "3.0", "2.5", "007", "+1", ".5", "1.", "1_0", "0x1", "１", "1e2", "1e308", "-1e308"),
+    *(
+        "0",
+        "-0",
+        "1",
+        "-1",
+        "2",
+        "3.0",
+        "2.5",
+        "007",
+        "+1",
+        ".5",
+        "1.",
+        "1_0",
+        "0x1",
+        "\uff11",
+        "1e2",
+        "1e308",
+        "-1e308",
+    ),
     *("1e-320", "1e400", "nan", "NaN", "inf", "-Infinity", "2147483648", "4294967296", "9007199254740993"),
     *("9223372036854775807", "9223372036854775808", "-9223372036854775808", "18446744073709551616"),
     *("9" * 19, "1" + "0" * 400, "0" * 400, "-" + "9" * 400, "0." + "3" * 400, "9" * 5000),
@@ -173,7 +191,9 @@ def _places(tree: Any) -> list[tuple[Any, Any]]:
     waiting = [tree]
     while waiting:
         node = waiting.pop()
-        keys: Sequence[Any] = list(node) if isinstance(node, dict) else range(len(node)) if isinstance(node, list) else ()
+        keys: Sequence[Any] = (
+            list(node) if isinstance(node, dict) else range(len(node)) if isinstance(node, list) else ()
+        )
         found += [(node, key) for key in keys]
         waiting += [node[key] for key in keys]
     return found

@@ -92,7 +92,9 @@ def plain_rank_file(folder: Path) -> Any:
     check_ranks({name: columns[name] for name in CANONICAL if name in columns})
     own = json.loads((pq.ParquetFile(path).schema_arrow.metadata or {}).get(b"kgprobe", b"{}"))
     info = {name: own.get(name) for name in INFO}
-    require(all(value is None or isinstance(value, str) for name, value in info.items() if name != "filtered"), "metadata")
+    require(
+        all(value is None or isinstance(value, str) for name, value in info.items() if name != "filtered"), "metadata"
+    )
     filtered = info["filtered"]
     require(filtered is None or (isinstance(filtered, list) and all(isinstance(s, str) for s in filtered)), "metadata")
     return {"columns": columns, "info": info | {"model": info["model"] or path.stem}}

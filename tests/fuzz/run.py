@@ -16,13 +16,14 @@ from concurrent.futures import ThreadPoolExecutor
 from importlib.util import find_spec
 from pathlib import Path
 
-# Processes are forked, which threads of libraries do not survive.
-os.environ |= {"OMP_NUM_THREADS": "1", "ARROW_NUM_THREADS": "1"}
-sys.path.insert(0, str(Path(__file__).parents[1]))
+if __name__ == "__main__":
+    # Processes are forked, which threads of libraries do not survive.
+    os.environ |= {"OMP_NUM_THREADS": "1", "ARROW_NUM_THREADS": "1"}
+    sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from fuzz.campaign import Counts, run, table  # noqa: E402
-from fuzz.inputs import FAILED, judge  # noqa: E402
-from fuzz.kinds import KINDS  # noqa: E402
+from fuzz.campaign import Counts, run, table
+from fuzz.inputs import FAILED, judge
+from fuzz.kinds import KINDS
 
 
 def main() -> int:

@@ -10,6 +10,7 @@ from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import torch
@@ -131,11 +132,15 @@ _RUN = {"dimension": 2, "epochs": 2, "validate_every": 1, "select": ["MRR"], "ba
 @cache
 def run_directories() -> list[Files]:
     """A run that is finished, and the same before its ranks were written."""
-    with TemporaryDirectory() as folder:
+    # Times and machines would make every run of the fuzzer another one.
+    with TemporaryDirectory() as folder, patch("time.monotonic", return_value=0.0):
         run = Path(folder) / "run"
         fit("distmult", small_graph(), run, threads=1, **_RUN)
         files = {str(path.relative_to(run)): path.read_bytes() for path in sorted(run.rglob("*")) if path.is_file()}
     del files[".lock"]
+    result, environment = (json.loads(files[name]) for name in ("result.json", "environment.json"))
+    files["result.json"] = json.dumps(result | {"peak_memory": {"host": 1}}, indent=2).encode()
+    files["environment.json"] = json.dumps({"python": "3", "graph": environment["graph"]}, indent=2).encode()
     return [files, {name: content for name, content in files.items() if name not in ("result.json", "ranks.parquet")}]
 
 
@@ -171,7 +176,7 @@ def plain_run(folder: Path) -> Any:
 def rule_models() -> list[Files]:
     """A checkpoint of a rule-based model."""
     quick = QUICK["rnnlogic"] | {"epochs": 2, "validate_every": 1, "select": ["MRR"]}
-    with TemporaryDirectory() as folder:
+    with TemporaryDirectory() as folder, patch("time.monotonic", return_value=0.0):
         fit("rnnlogic", small_graph(), Path(folder) / "run", threads=1, **quick)
         path = Path(folder) / "run" / "best" / "mrr" / "seed-0.safetensors"
         return [{"rules.safetensors": path.read_bytes()}]
