@@ -11,14 +11,14 @@ import sys
 import tarfile
 from pathlib import Path
 from random import Random
+from typing import TYPE_CHECKING
 
 if __name__ == "__main__":
     os.environ |= {"OMP_NUM_THREADS": "1", "ARROW_NUM_THREADS": "1"}
     sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from fuzz.campaign import Counts
-from fuzz.inputs import Files
-from fuzz.mutators import mutated
+if TYPE_CHECKING:
+    from fuzz.inputs import Files
 
 SAVED_EVERY = 100
 
@@ -48,7 +48,9 @@ def main() -> None:
     import atheris
 
     with atheris.instrument_imports(include=["kgprobe"], enable_loader_override=False):
+        from fuzz.campaign import Counts
         from fuzz.kinds import KINDS
+        from fuzz.mutators import mutated
     name, seed, seconds, failures, scratch = sys.argv[1:]
     kind, place = KINDS[name], Path(scratch)
     counts = Counts(name)
@@ -72,7 +74,8 @@ def main() -> None:
         changed = packed(mutated(files, random, random.choice(kind.seeds)))
         return changed if len(changed) <= most else data[:most]
 
-    limits = [f"-seed={int(seed) % 2**31}", f"-max_total_time={seconds}", "-max_len=1000000", "-rss_limit_mb=8000"]
+    limits = [f"-seed={int(seed) % 2**31}", f"-max_total_time={seconds}", "-mutate_depth=1"]
+    limits += ["-max_len=1000000", "-rss_limit_mb=8000"]
     atheris.Setup([sys.argv[0], *limits, str(corpus)], judge, custom_mutator=mutate)
     atheris.Fuzz()
 
