@@ -1,4 +1,4 @@
-"""Graph directories: labelled triples, OpenKE's files, Parquet; and open worlds."""
+"""Graph directories: labelled triples, OpenKE's files, Parquet; open worlds and their ranks."""
 
 from __future__ import annotations
 
@@ -14,9 +14,12 @@ import pyarrow as pa
 from fuzz.containers import table_bytes
 from fuzz.inputs import Files, Kind, require
 from fuzz.plain import ENTITIES, RELATIONS, TEST, TRAIN, VALID, decimal_id, read_parquet, text_lines, whole_columns
+from fuzz.rank_kinds import plain_rank_table
 from kgprobe.graph import KnowledgeGraph, load_graph
 from kgprobe.openworld import OpenWorld
 from kgprobe.openworld.world_files import read_world, write_world
+from kgprobe.openworld.world_ranks import RankPair
+from kgprobe.ranks import Ranks, RanksInfo
 
 SPLITS = ("train", "valid", "test")
 TRIPLES = dict(zip(SPLITS, (TRAIN, VALID, TEST), strict=True))
@@ -283,9 +286,37 @@ def plain_world(folder: Path) -> Any:
     return parts | labels | {"queries": queries, "sizes": [graph["entities"], graph["relations"]]}
 
 
+def world_ranks() -> list[Files]:
+    """The ranks of a model in an open and in a closed world."""
+    query: dict[str, Any] = {"head": [0, 0, 2], "relation": [0, 0, 1], "side": ["tail"] * 3, "tail": [3, 4, 5]}
+    info = RanksInfo(model="RotatE")
+    known = {name: column[::2] for name, column in query.items()}
+    opened = Ranks.from_columns(**known, rank=[2.0, 3.5], ties=[0, 1], candidates=[6, 5], info=info)
+    closed = Ranks.from_columns(**query, rank=[1.0, 1.0, 3.0], ties=[0, 0, 0], candidates=[5, 5, 5], info=info)
+    with TemporaryDirectory() as folder:
+        RankPair(opened, closed).write(folder, "final")
+        return [{path.name: path.read_bytes() for path in sorted(Path(folder).iterdir())}]
+
+
+def read_world_ranks(folder: Path) -> Any:
+    pair = RankPair.read(folder, "final")
+    return {"open": pair.open.rank.tolist(), "closed": pair.closed.rank.tolist(), "rows": pair.closed_rows.tolist()}
+
+
+def plain_world_ranks(folder: Path) -> Any:
+    tables = [plain_rank_table(folder / f"final.{world}.parquet")["columns"] for world in ("open", "closed")]
+    keys = ("head", "relation", "tail", "side", "seed")
+    queries = [list(zip(*(table[key] for key in keys if key in table), strict=True)) for table in tables]
+    rows = [queries[1].index(query) for query in queries[0]]
+    for name in ("rank", "candidates"):
+        require(all(tables[1][name][r] <= n for r, n in zip(rows, tables[0][name], strict=True)), f"a larger {name}")
+    return {"open": tables[0]["rank"], "closed": tables[1]["rank"], "rows": rows}
+
+
 KINDS = (
     Kind("labelled-graph", labelled_graphs, read_graph, plain_labelled),
     Kind("openke-graph", openke_graphs, read_graph, plain_openke),
     Kind("parquet-graph", parquet_graphs, read_graph, plain_parquet_graph),
     Kind("open-world", worlds, read_open_world, plain_world),
+    Kind("world-ranks", world_ranks, read_world_ranks, plain_world_ranks),
 )

@@ -82,7 +82,10 @@ def _listed(value: Any) -> Any:
 
 
 def plain_rank_file(folder: Path) -> Any:
-    path = only_file(folder)
+    return plain_rank_table(only_file(folder))
+
+
+def plain_rank_table(path: Path) -> Any:
     table = read_parquet(path)
     names = table.column_names
     require(len(set(names)) == len(names), "a column occurs twice")

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from fuzz.campaign import Batch, Counts, fuzz, table
+from fuzz.guided import packed, unpacked
 from fuzz.inputs import ACCEPTED, FAILED, REFUSED, Kind, judge, write
 from fuzz.kinds import KINDS
 from fuzz.mutators import make_input
@@ -47,6 +48,12 @@ def test_an_input_is_made_again_from_its_number(name: str) -> None:
     inputs = [dict(make_input(KINDS[name], 7, index)) for index in range(10)]
     assert inputs == [dict(make_input(again, 7, index)) for index in range(10)]
     assert any(files not in KINDS[name].seeds for files in inputs)
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_coverage_guidance_keeps_an_input_as_it_is(name: str) -> None:
+    files = make_input(KINDS[name], 1, 1)
+    assert unpacked(packed(files)) == files
 
 
 def _kind(read: Callable[[Path], Any], expect: Callable[[Path], Any] = lambda _: 1, **options: Any) -> Kind:
