@@ -2,17 +2,19 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+FUZZ_MINUTES ?= 120
 ifneq ($(wildcard ../shared/data),)
 KGPROBE_DATA ?= $(abspath ../shared/data)
 export KGPROBE_DATA
 endif
 
-.PHONY: help install demo test test-slow test-all lint bench docs clean
+.PHONY: help install demo test test-slow test-all fuzz lint bench docs clean
 
 help:
 	@echo "make demo   set up, and train, rank and compare models on the built-in graph"
 	@echo "make test   set up, and run the tests, which takes minutes"
 	@echo "make test-all   the same, then the long studies that are marked slow (make test-slow: only these)"
+	@echo "make fuzz   run the fuzzers of all input files on all cores for FUZZ_MINUTES=$(FUZZ_MINUTES)"
 	@echo "make install | lint | bench | docs | clean"
 
 $(BIN)/python:
@@ -39,6 +41,11 @@ test-slow: $(VENV)/.dev
 
 test-all: test test-slow
 
+# atheris adds coverage guidance; there is no wheel of it for every platform.
+fuzz: $(VENV)/.dev
+	-$(BIN)/python -m pip install --quiet --disable-pip-version-check --only-binary :all: atheris
+	$(BIN)/python tests/fuzz/run.py --guided --minutes $(FUZZ_MINUTES)
+
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -62,4 +69,4 @@ docs: $(VENV)/.dev
 	$(BIN)/python docs/generate.py
 
 clean:
-	rm -rf $(VENV) demo build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) demo fuzz_failures build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

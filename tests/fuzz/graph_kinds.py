@@ -1,0 +1,322 @@
+"""Graph directories: labelled triples, OpenKE's files, Parquet; open worlds and their ranks."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pyarrow as pa
+
+from fuzz.containers import table_bytes
+from fuzz.inputs import Files, Kind, require
+from fuzz.plain import ENTITIES, RELATIONS, TEST, TRAIN, VALID, decimal_id, read_parquet, text_lines, whole_columns
+from fuzz.rank_kinds import plain_rank_table
+from kgprobe.graph import KnowledgeGraph, load_graph
+from kgprobe.openworld import OpenWorld
+from kgprobe.openworld.world_files import read_world, write_world
+from kgprobe.openworld.world_ranks import RankPair
+from kgprobe.ranks import Ranks, RanksInfo
+
+SPLITS = ("train", "valid", "test")
+TRIPLES = dict(zip(SPLITS, (TRAIN, VALID, TEST), strict=True))
+
+
+def contents(graph: KnowledgeGraph) -> dict[str, Any]:
+    """Everything that was read of a graph."""
+    return {
+        "entities": graph.num_entities,
+        "relations": graph.num_relations,
+        "entity_labels": _texts(graph.entity_labels),
+        "relation_labels": _texts(graph.relation_labels),
+        "splits": {split: triples.tolist() for split, triples in graph.splits.items()},
+    }
+
+
+def _texts(labels: Any) -> list[Any] | None:
+    return None if labels is None else labels.to_pylist()
+
+
+def read_graph(folder: Path) -> Any:
+    graph = load_graph(folder)
+    counts = graph.train_counts
+    read = {"degree": counts.degree.tolist(), "pairs": counts.pair_counts.tolist()} if counts else None
+    return contents(graph) | {"counts": read}
+
+
+def _in_words(triples: Sequence[Sequence[int]]) -> str:
+    return "".join(f"{ENTITIES[h]}\t{RELATIONS[r]}\t{ENTITIES[t]}\n" for h, r, t in triples)
+
+
+def _numbered(labels: Sequence[str]) -> bytes:
+    return "".join(f"{i}\t{label}\n" for i, label in enumerate(labels)).encode()
+
+
+def labelled_graphs() -> list[Files]:
+    """With and without dictionaries, compressed, in TSV, and of one line."""
+    texts = {f"{split}.txt": _in_words(triples).encode() for split, triples in TRIPLES.items()}
+    return [
+        texts,
+        texts | {"entities.dict": _numbered(ENTITIES), "relations.dict": _numbered(RELATIONS)},
+        {f"{split}.tsv.gz": gzip.compress(_in_words(triples).encode(), mtime=0) for split, triples in TRIPLES.items()},
+        {"train.tsv": b"Ada\tknows\tBob"},
+        {
+            "train.txt": b'"a\t"\tNA\r\nNA\t"\t"a\r\n',
+            "test.txt": '"a\t"\té\n'.encode(),
+            "entities.dict": b'1\t"a\n0\tNA\n2\t\xc3\xa9\n',
+        },
+    ]
+
+
+def plain_labelled(folder: Path) -> Any:
+    names = {kind: _dictionary(folder / f"{kind}.dict", id_first=True) for kind in ("entities", "relations")}
+    splits: dict[str, list[list[str]]] = {}
+    for split in SPLITS:
+        files = [folder / f"{split}{ending}" for ending in (".txt", ".tsv", ".txt.gz", ".tsv.gz")]
+        files = [file for file in files if file.exists()]
+        require(len(files) < 2 and (files or split != "train"), f"no single file of {split}")
+        for file in files:
+            splits[split] = [line.split("\t") for _, line in text_lines(file)]
+            require(all(len(f) == 3 and "" not in f for f in splits[split]) and splits[split], "not three labels")
+    every = [fields for lines in splits.values() for fields in lines]
+    entities = names["entities"] or sorted({label for head, _, tail in every for label in (head, tail)})
+    relations = names["relations"] or sorted({relation for _, relation, _ in every})
+    ids = {label: i for i, label in enumerate(entities)}
+    kinds = {label: i for i, label in enumerate(relations)}
+    triples = {split: [[ids[h], kinds[r], ids[t]] for h, r, t in lines] for split, lines in splits.items()}
+    return _graph(entities, relations, triples)
+
+
+def _graph(entities: Any, relations: Any, splits: dict[str, Any], counts: Any = None) -> dict[str, Any]:
+    """What must be read of a graph; labels, or a number of ids without labels."""
+    named = [None if isinstance(labels, int) else list(labels) for labels in (entities, relations)]
+    sizes = [labels if isinstance(labels, int) else len(labels) for labels in (entities, relations)]
+    for triples in splits.values():
+        for head, relation, tail in triples:
+            require(0 <= head < sizes[0] and 0 <= tail < sizes[0] and 0 <= relation < sizes[1], "an id is outside")
+    return {
+        "entities": sizes[0],
+        "relations": sizes[1],
+        "entity_labels": named[0],
+        "relation_labels": named[1],
+        "splits": splits,
+        "counts": counts,
+    }
+
+
+def _dictionary(path: Path, *, id_first: bool) -> list[str] | None:
+    """The labels in the order of their ids, which run from 0 without gaps; None without a file."""
+    if not path.exists():
+        return None
+    lines = text_lines(path)
+    if id_first:
+        pairs = [(fields[0], fields[1:]) for _, line in lines if (fields := line.split("\t"))]
+    else:
+        require(lines and lines[0][0] == 1 and decimal_id(lines[0][1]) == len(lines) - 1, "a wrong number of lines")
+        split = [line.rsplit("\t" if "\t" in line else None, 1) for _, line in lines[1:]]
+        pairs = [(fields[-1], fields[:-1]) for fields in split]
+    require(all(len(label) == 1 and label[0] for _, label in pairs), "not an id and a label")
+    labels = {decimal_id(number): label for number, (label,) in pairs}
+    require(sorted(labels) == list(range(len(pairs))), "ids are not 0, 1, 2, ...")
+    require(len(set(labels.values())) == len(pairs), "a label occurs twice")
+    return [labels[i] for i in range(len(labels))]
+
+
+def openke_graphs() -> list[Files]:
+    def triples(rows: Sequence[Sequence[int]], gap: str) -> bytes:
+        return f"{len(rows)}\n{''.join(f'{h}{gap}{t}{gap}{r}' + chr(10) for h, r, t in rows)}".encode()
+
+    def names(labels: Sequence[str]) -> bytes:
+        return f"{len(labels)}\n{''.join(f'{label}{chr(9)}{i}' + chr(10) for i, label in enumerate(labels))}".encode()
+
+    labels = {"entity2id.txt": names(ENTITIES), "relation2id.txt": names(RELATIONS)}
+    whole = {f"{split}2id.txt": triples(rows, " ") for split, rows in TRIPLES.items()} | labels
+    tabs = {f"{split}2id.txt": triples(rows, "\t") for split, rows in TRIPLES.items()} | labels
+    one = {"train2id.txt": b"1\n0 1 0", "entity2id.txt": b"2\na 0\nb c\t1", "relation2id.txt": b"1\nr 0"}
+    return [whole, tabs, one]
+
+
+def plain_openke(folder: Path) -> Any:
+    entities = _dictionary(folder / "entity2id.txt", id_first=False)
+    relations = _dictionary(folder / "relation2id.txt", id_first=False)
+    require(entities is not None and relations is not None and (folder / "train2id.txt").exists(), "a missing file")
+    splits = {}
+    for split in SPLITS:
+        path = folder / f"{split}2id.txt"
+        if path.exists():
+            (first, count), *lines = text_lines(path)
+            require(first == 1 and decimal_id(count) == len(lines), "a wrong number of lines")
+            rows = [[decimal_id(text) for text in line.split()] for _, line in lines]
+            splits[split] = [[head, relation, tail] for head, tail, relation in rows]
+    return _graph(entities, relations, splits)
+
+
+def _columns(rows: Sequence[Sequence[int]], *names: str) -> bytes:
+    return table_bytes(pa.table({name: pa.array([row[i] for row in rows], pa.int64()) for i, name in enumerate(names)}))
+
+
+def _named(labels: Sequence[str | None] | int) -> bytes:
+    size = labels if isinstance(labels, int) else len(labels)
+    ids = {"id": pa.array(range(size), pa.int64())}
+    return table_bytes(pa.table(ids if isinstance(labels, int) else ids | {"label": pa.array(labels, pa.string())}))
+
+
+def parquet_graphs() -> list[Files]:
+    """With and without labels, of one split, and with counts in place of the training triples."""
+    splits = {f"{split}.parquet": _columns(rows, "head", "relation", "tail") for split, rows in TRIPLES.items()}
+    labels: list[str | None] = [*ENTITIES[:-1], None]
+    named = {"entities.parquet": _named(labels), "relations.parquet": _named(RELATIONS)}
+    bare = {"entities.parquet": _named(6), "relations.parquet": _named(2)}
+    counts = {
+        "test.parquet": splits["test.parquet"],
+        "entity_train_degree.parquet": _columns(list(enumerate((3, 2, 3, 2, 1, 1))), "id", "train_degree"),
+        "test_entity_relation_train_count.parquet": _columns(
+            [(0, 0, 2), (2, 1, 1), (3, 0, 0), (4, 0, 1), (5, 1, 0)], "entity", "relation", "train_count"
+        ),
+        "relation_train_count.parquet": _columns([(0, 4), (1, 2)], "id", "train_count"),
+    }
+    return [splits | named, splits | bare, counts | bare, {"train.parquet": splits["train.parquet"]} | bare]
+
+
+def plain_parquet_graph(folder: Path) -> Any:
+    names = [_plain_names(folder / f"{kind}.parquet") for kind in ("entities", "relations")]
+    sizes = [labels if isinstance(labels, int) else len(labels) for labels in names]
+    splits = {}
+    for split in SPLITS:
+        path = folder / f"{split}.parquet"
+        if path.exists():
+            splits[split] = [list(row) for row in zip(*whole_columns(path, "head", "relation", "tail"), strict=True)]
+    counts = None
+    if not (folder / "train.parquet").exists() and (folder / "entity_train_degree.parquet").exists():
+        ids, degree = whole_columns(folder / "entity_train_degree.parquet", "id", "train_degree")
+        require(ids == list(range(sizes[0])) and min(degree, default=0) >= 0, "degrees")
+        pairs_file = folder / "test_entity_relation_train_count.parquet"
+        pairs = sorted(zip(*whole_columns(pairs_file, "entity", "relation", "train_count"), strict=True))
+        require(len({pair[:2] for pair in pairs}) == len(pairs) and sum(degree) % 2 == 0, "counts")
+        require(all(0 <= e < sizes[0] and 0 <= r < sizes[1] and 0 <= n <= degree[e] for e, r, n in pairs), "counts")
+        totals = folder / "relation_train_count.parquet"
+        require(not totals.exists() or 2 * sum(whole_columns(totals, "id", "train_count")[1]) == sum(degree), "total")
+        counts = {"degree": degree, "pairs": [count for _, _, count in pairs]}
+    return _graph(*names, splits, counts)
+
+
+def _plain_names(path: Path) -> Any:
+    """The labels, or the number of ids without labels."""
+    (ids,) = whole_columns(path, "id")
+    require(ids == list(range(len(ids))), "ids are not 0, 1, 2, ...")
+    table = read_parquet(path)
+    require(table.column_names.count("label") < 2, "two columns of labels")
+    return table.column("label").cast(pa.string()).to_pylist() if "label" in table.column_names else len(ids)
+
+
+def worlds() -> list[Files]:
+    """Worlds as kgprobe writes them, and one in the published form."""
+    made = [
+        OpenWorld("small", 6, 2, train=TRAIN, known=TEST[:2], missing=TEST[2:], valid=VALID, settings={"seed": 1}),
+        OpenWorld("é", 6, 2, train=TRAIN, known=TEST[:1], missing=TEST[1:2], queries=[[0, 0]]),
+    ]
+    published = {
+        "train.parquet": _columns(TRAIN, "head", "relation", "tail"),
+        "entities.parquet": _named(ENTITIES),
+        "relations.parquet": _named(RELATIONS),
+        "test_queries.parquet": _columns([[7, 0, 0], [8, 2, 1]], "query", "head", "relation"),
+        "test_answers.parquet": table_bytes(
+            pa.table(
+                {
+                    "query": [7, 7, 8],
+                    "tail": [3, 4, 5],
+                    "in_sparse": [True, False, True],
+                    "in_sparse_correlated": [False, True, True],
+                }
+            )
+        ),
+    }
+    return [*map(_world_files, made), published]
+
+
+def _world_files(world: OpenWorld) -> Files:
+    with TemporaryDirectory() as scratch:
+        write_world(world, Path(scratch) / "world")
+        return {path.name: path.read_bytes() for path in sorted((Path(scratch) / "world").iterdir())}
+
+
+def read_open_world(folder: Path) -> Any:
+    world = read_world(folder)
+    parts = {part: getattr(world, part).tolist() for part in ("train", "valid", "known", "missing")}
+    queries = None if world.queries is None else world.queries.tolist()
+    labels = {"entity_labels": _texts(world.entity_labels), "relation_labels": _texts(world.relation_labels)}
+    return parts | labels | {"queries": queries, "sizes": [world.num_entities, world.num_relations]}
+
+
+def plain_world(folder: Path) -> Any:
+    graph = plain_parquet_graph(folder)
+    splits = {split: graph["splits"].get(split, []) for split in SPLITS}
+    if (folder / "test_answers.parquet").exists():
+        asked = {
+            q: [h, r]
+            for q, h, r in zip(
+                *whole_columns(folder / "test_queries.parquet", "query", "head", "relation"), strict=True
+            )
+        }
+        answers = zip(*whole_columns(folder / "test_answers.parquet", "query", "tail"), strict=True)
+        table = read_parquet(folder / "test_answers.parquet")
+        require(table.column_names.count("in_sparse") == 1, "no single column in_sparse")
+        flags = table.column("in_sparse").to_pylist()
+        require(all(isinstance(flag, bool) for flag in flags), "in_sparse is not a boolean")
+        hard = [([*asked[query], tail], flag) for (query, tail), flag in zip(answers, flags, strict=True)]
+        known, missing = ([triple for triple, flag in hard if flag is wanted] for wanted in (True, False))
+        parts = {"train": splits["train"], "valid": [], "known": known, "missing": missing}
+        queries: Any = list(asked.values())
+    else:
+        about = json.loads((folder / "openworld.json").read_bytes())
+        missing = [
+            list(row)
+            for row in zip(*whole_columns(folder / "missing.parquet", "head", "relation", "tail"), strict=True)
+        ]
+        parts = {"train": splits["train"], "valid": splits["valid"], "known": splits["test"], "missing": missing}
+        require(all(about["facts"].get(part, 0) == len(rows) for part, rows in parts.items()), "parts that do not fit")
+        queries = about["queries"]
+    every = [tuple(triple) for rows in parts.values() for triple in rows]
+    require(len(set(every)) == len(every), "a triple occurs twice")
+    _graph(graph["entities"], graph["relations"], parts | {"queries": [[h, r, 0] for h, r in queries or []]})
+    labels = {name: graph[name] for name in ("entity_labels", "relation_labels")}
+    return parts | labels | {"queries": queries, "sizes": [graph["entities"], graph["relations"]]}
+
+
+def world_ranks() -> list[Files]:
+    """The ranks of a model in an open and in a closed world."""
+    query: dict[str, Any] = {"head": [0, 0, 2], "relation": [0, 0, 1], "side": ["tail"] * 3, "tail": [3, 4, 5]}
+    info = RanksInfo(model="RotatE")
+    known = {name: column[::2] for name, column in query.items()}
+    opened = Ranks.from_columns(**known, rank=[2.0, 3.5], ties=[0, 1], candidates=[6, 5], info=info)
+    closed = Ranks.from_columns(**query, rank=[1.0, 1.0, 3.0], ties=[0, 0, 0], candidates=[5, 5, 5], info=info)
+    with TemporaryDirectory() as folder:
+        RankPair(opened, closed).write(folder, "final")
+        return [{path.name: path.read_bytes() for path in sorted(Path(folder).iterdir())}]
+
+
+def read_world_ranks(folder: Path) -> Any:
+    pair = RankPair.read(folder, "final")
+    return {"open": pair.open.rank.tolist(), "closed": pair.closed.rank.tolist(), "rows": pair.closed_rows.tolist()}
+
+
+def plain_world_ranks(folder: Path) -> Any:
+    tables = [plain_rank_table(folder / f"final.{world}.parquet")["columns"] for world in ("open", "closed")]
+    keys = ("head", "relation", "tail", "side", "seed")
+    queries = [list(zip(*(table[key] for key in keys if key in table), strict=True)) for table in tables]
+    rows = [queries[1].index(query) for query in queries[0]]
+    for name in ("rank", "candidates"):
+        require(all(tables[1][name][r] <= n for r, n in zip(rows, tables[0][name], strict=True)), f"a larger {name}")
+    return {"open": tables[0]["rank"], "closed": tables[1]["rank"], "rows": rows}
+
+
+KINDS = (
+    Kind("labelled-graph", labelled_graphs, read_graph, plain_labelled),
+    Kind("openke-graph", openke_graphs, read_graph, plain_openke),
+    Kind("parquet-graph", parquet_graphs, read_graph, plain_parquet_graph),
+    Kind("open-world", worlds, read_open_world, plain_world),
+    Kind("world-ranks", world_ranks, read_world_ranks, plain_world_ranks),
+)

@@ -1,0 +1,205 @@
+"""Lists of entities and triples beside a model: top-k lists, candidate sets, files of triples."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import math
+import zipfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from fuzz.containers import table_bytes
+from fuzz.inputs import Files, Kind, only_file, require
+from fuzz.model_kinds import archive
+from fuzz.plain import ENTITIES, RELATIONS, TEST, decimal_id, small_graph, text_lines, whole_columns
+from kgprobe.predict.adapters.top_k_files import open_top_k
+from kgprobe.predict.queries import RankedTriples
+from kgprobe.predict.tasks import QueryCandidates, open_candidates
+
+
+def top_k_files() -> list[Files]:
+    lines: list[dict[str, Any]] = [
+        {"head": "Ada", "relation": "knows", "predictions": ["007", "x y", "Bob"]},
+        {"tail": "007", "relation": "knows", "predictions": [["Ada", 2.5], ["Bob", 1], ["Çelik", 1]]},
+        {"head": 2, "relation": 1, "tail": 5, "side": "tail", "predictions": [{"entity": 5, "score": 1e308}]},
+        {"gold_head": "Ada", "gold_predicate": "knows", "gold_tail": "x y", "predict": "h", "predictions": []},
+    ]
+    text = "".join(json.dumps(line) + "\n" for line in lines).encode()
+    return [{"lists.jsonl": text}, {"lists.jsonl.gz": gzip.compress(text, mtime=0)}, {"a.jsonl": text.split(b"\n")[0]}]
+
+
+def read_top_k(folder: Path) -> Any:
+    read = {}
+    for side, lists in open_top_k(only_file(folder), small_graph()).sides.items():
+        starts = set(lists.ties.tolist())
+        for i, key in enumerate(lists.keys.tolist()):
+            start, stop = lists.offsets[i], lists.offsets[i + 1]
+            level = np.cumsum([place in starts for place in range(start, stop)]).tolist()
+            read[f"{side} {key}"] = {"entities": lists.entities[start:stop].tolist(), "level": level}
+    return read
+
+
+_FIELDS = {
+    "head": ("head", "gold_head"),
+    "relation": ("relation", "gold_relation", "gold_predicate"),
+    "tail": ("tail", "gold_tail"),
+    "side": ("side", "predict"),
+    "predictions": ("predictions",),
+}
+_SIDE_NAMES = {"h": "head", "s": "head", "subject": "head", "lhs": "head", "head-batch": "head", "head_batch": "head"}
+_SIDE_NAMES |= {"t": "tail", "o": "tail", "object": "tail", "rhs": "tail", "tail-batch": "tail", "tail_batch": "tail"}
+_SIDE_NAMES |= {"head": "head", "tail": "tail"}
+
+
+def plain_top_k(folder: Path) -> Any:
+    path = only_file(folder)
+    raw = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+    lists: dict[str, Any] = {}
+    for number, line in enumerate(raw.split(b"\n")):
+        if not line.strip():
+            continue
+        entry = json.loads(line.decode("utf-8-sig" if number == 0 else "utf-8"))
+        found = {name: [entry[n] for n in names if entry.get(n) is not None] for name, names in _FIELDS.items()}
+        require(all(len(values) < 2 for values in found.values()), "a field is given twice")
+        fields = {name: values[0] for name, values in found.items() if values}
+        side = _SIDE_NAMES[fields["side"].lower()] if "side" in fields else ("head" if "head" not in fields else "tail")
+        require("side" in fields or ("head" in fields) != ("tail" in fields), "no single side")
+        given = _entity(fields["head" if side == "tail" else "tail"], ENTITIES)
+        key = f"{side} {given * len(RELATIONS) + _entity(fields['relation'], RELATIONS)}"
+        read = _predictions(fields["predictions"])
+        require(lists.setdefault(key, read) == read, "two lists of one query")
+    require(lists, "no list")
+    return lists
+
+
+def _entity(name: Any, labels: Sequence[str]) -> int:
+    require(type(name) in (int, str), "not a name")
+    if isinstance(name, str):
+        return labels.index(name)
+    require(0 <= name < len(labels), "an id outside the graph")
+    return int(name)
+
+
+def _predictions(values: Any) -> dict[str, list[int]]:
+    require(isinstance(values, list), "no list")
+    pairs = [
+        (v["entity"], v.get("score")) if isinstance(v, dict) else tuple(v) if isinstance(v, list) else (v, None)
+        for v in values
+    ]
+    ids = [_entity(name, ENTITIES) for name, _ in pairs]
+    require(len(set(ids)) == len(ids), "predicted twice")
+    scores = [score for _, score in pairs]
+    if all(score is None for score in scores):
+        return {"entities": ids, "level": list(range(1, len(ids) + 1))}
+    require(all(type(score) in (int, float) and not math.isnan(score) for score in scores), "not a score")
+    numbers = [float(score) for score in scores]
+    require(numbers == sorted(numbers, reverse=True), "the score rises")
+    order = sorted(set(numbers), reverse=True)
+    return {"entities": ids, "level": [order.index(score) + 1 for score in numbers]}
+
+
+def candidate_files() -> list[Files]:
+    lists = {"head_neg": np.array([[1, 2], [3, 3], [0, 5]]), "tail_neg": np.array([[1, 2, 0], [3, 3, 1], [0, 5, 2]])}
+    triples = dict(zip(("head", "relation", "tail"), np.array(TEST).T, strict=True))
+    pairs = "knows\thead\tAda\nknows\ttail\t007\nlikes\ttail\tx y\nlikes\thead\tÇelik\n".encode()
+    return [
+        {"negatives.npz": archive(lists | triples, zipfile.ZIP_STORED)},
+        {"negatives.npz": archive({"head": lists["head_neg"], "tail": lists["tail_neg"]}, zipfile.ZIP_DEFLATED)},
+        {"types.tsv": pairs},
+        {"types.tsv.gz": gzip.compress(pairs, mtime=0)},
+        {"type_constrain.txt": b"2\n0\t2\t0\t4\n0\t1\t3\n1\t0\n1\t3\t5\t4\t0\n"},
+    ]
+
+
+def read_candidates(folder: Path) -> Any:
+    graph = small_graph()
+    sets = open_candidates(only_file(folder), graph, RankedTriples.build(graph))
+    if isinstance(sets, QueryCandidates):
+        rows = {side: sets.ids(side, np.arange(3)) for side in ("head", "tail")}
+        return {f"{side} {i}": e[o[i] : o[i + 1]].tolist() for side, (o, e) in rows.items() for i in range(3)}
+    require(sets is not None, "no candidates")
+    return {f"{side} {r}": sets.ids(side, r).tolist() for side in ("head", "tail") for r in range(len(RELATIONS))}
+
+
+def plain_candidates(folder: Path) -> Any:
+    path = only_file(folder)
+    found: dict[str, set[int]] = {f"{side} {r}": set() for side in ("head", "tail") for r in range(len(RELATIONS))}
+    if path.suffix == ".npz":
+        return _plain_negatives(path)
+    if path.name.startswith("type_constrain"):
+        (number, count), *lines = text_lines(path)
+        rows = [line.split() for _, line in lines]
+        require(number == 1 and len(rows) == 2 * decimal_id(count), "a wrong number of lines")
+        require(len({decimal_id(row[0]) for row in rows}) == len(rows) // 2, "a relation is repeated")
+        for i, (relation, size, *entities) in enumerate(rows):
+            require(len(entities) == decimal_id(size) and relation == rows[i - i % 2][0], "a wrong line")
+            ids = [decimal_id(text) for text in entities]
+            require(all(entity < len(ENTITIES) for entity in ids), "an unknown entity")
+            found[f"{'tail' if i % 2 else 'head'} {decimal_id(relation)}"] |= set(ids)
+    else:
+        lines = text_lines(path)
+        require(lines, "no line")
+        for _, line in lines:
+            relation, side, entity = line.split("\t")
+            found[f"{side} {RELATIONS.index(relation)}"].add(ENTITIES.index(entity))
+    return {name: sorted(ids) for name, ids in found.items()}
+
+
+def _plain_negatives(path: Path) -> Any:
+    with np.load(path, allow_pickle=False) as file:
+        arrays = {name: file[name] for name in file.files}
+    if all(name in arrays and arrays[name].ndim == 1 for name in ("head", "relation", "tail")):
+        require(np.array_equal(np.stack([arrays[n] for n in ("head", "relation", "tail")], 1), TEST), "other triples")
+    lists = {}
+    for side in ("head", "tail"):
+        array = arrays.get(f"{side}_neg", arrays.get(side))
+        require(array is not None and array.dtype.kind in "iu" and array.ndim == 2 and len(array) == 3, "no lists")
+        require(all(0 <= e < len(ENTITIES) for row in array.tolist() for e in row), "an unknown entity")
+        lists |= {f"{side} {i}": sorted(set(row)) for i, row in enumerate(array.tolist())}
+    return lists
+
+
+def triple_files() -> list[Files]:
+    labelled = "".join(f"{ENTITIES[h]}\t{RELATIONS[r]}\t{ENTITIES[t]}\n" for h, r, t in TEST).encode()
+    columns = {name: [row[i] for row in TEST] for i, name in enumerate(("head", "relation", "tail"))}
+    return [
+        {"more.tsv": labelled},
+        {"more.txt.gz": gzip.compress(labelled, mtime=0)},
+        {"more2id.txt": b"3\n0 3 0\n0 4 0\n2 5 1\n"},
+        {"more.parquet": table_bytes(pa.table(columns))},
+    ]
+
+
+def read_triple_file(folder: Path) -> Any:
+    return RankedTriples.build(small_graph(), triples=only_file(folder)).given.tolist()
+
+
+def plain_triple_file(folder: Path) -> Any:
+    path = only_file(folder)
+    if path.suffix == ".parquet":
+        rows = [list(row) for row in zip(*whole_columns(path, "head", "relation", "tail"), strict=True)]
+    elif path.name.endswith(("2id.txt", "2id.txt.gz")):
+        (number, count), *lines = text_lines(path)
+        require(number == 1 and decimal_id(count) == len(lines), "a wrong number of lines")
+        rows = [[decimal_id(h), decimal_id(r), decimal_id(t)] for h, t, r in (line.split() for _, line in lines)]
+    else:
+        fields = [line.split("\t") for _, line in text_lines(path)]
+        require(fields, "no line")
+        rows = [[ENTITIES.index(h), RELATIONS.index(r), ENTITIES.index(t)] for h, r, t in fields]
+    require(
+        all(h < len(ENTITIES) and t < len(ENTITIES) and r < len(RELATIONS) and min(h, r, t) >= 0 for h, r, t in rows),
+        "an id",
+    )
+    return rows
+
+
+KINDS = (
+    Kind("top-k", top_k_files, read_top_k, plain_top_k),
+    Kind("candidates", candidate_files, read_candidates, plain_candidates),
+    Kind("triples", triple_files, read_triple_file, plain_triple_file),
+)
