@@ -120,12 +120,13 @@ def open_parquet(path: str | os.PathLike[str]) -> ParquetTable:
     try:
         # By default the reader keeps every byte that it has read in memory.
         opened = pq.ParquetFile(file, pre_buffer=False, buffer_size=_BUFFER, page_checksum_verification=True)
-        str(opened.schema_arrow)  # decodes all names
+        str(opened.schema_arrow), str(opened.schema)  # decode all names, which may differ between the two
         groups = sum(opened.metadata.row_group(i).num_rows for i in range(opened.num_row_groups))
     except _DAMAGE as error:
         raise _damaged(file, _reason(error)) from None
-    if groups != opened.metadata.num_rows:
-        raise _damaged(file, f"its row groups have {groups:,} rows, its footer says {opened.metadata.num_rows:,}")
+    rows = opened.metadata.num_rows
+    if groups != rows or rows < 0:
+        raise _damaged(file, f"its row groups have {groups:,} rows, its footer says {rows:,}")
     return ParquetTable(file, opened)
 
 
@@ -214,13 +215,14 @@ class ParquetTable:
 
         The footer tells: a file of a kilobyte can hold a thousand million rows, if they are all the same.
         """
-        # One more bit tells whether a value is null.
-        fixed = {field.name: (field.type.bit_width + 1) / 8 for field in self.schema if _is_fixed(field.type)}
-        width = sum(fixed.values()) + 4 * (len(self.schema) - len(fixed))
-        groups = [self._file.metadata.row_group(i) for i in range(self._file.num_row_groups)]
-        columns = [group.column(i) for group in groups for i in range(group.num_columns)]
-        texts = sum(column.total_uncompressed_size for column in columns if column.path_in_schema not in fixed)
-        require_room(self.path, int(len(self) * (width + bytes_per_row)) + texts)
+        # One more bit tells whether a value is null. Values of any length have an offset of 4 bytes, and are as long as
+        # the pages at most. What the pages of a single column unpack to is not asked: if the footer is damaged, pyarrow
+        # ends the process instead of raising.
+        widths = [(field.type.bit_width + 1) / 8 if _is_fixed(field.type) else 4 for field in self.schema]
+        groups = range(self._file.num_row_groups)
+        pages = sum(max(0, self._file.metadata.row_group(i).total_byte_size) for i in groups)
+        texts = 0 if all(_is_fixed(field.type) for field in self.schema) else pages
+        require_room(self.path, int(len(self) * (sum(widths) + bytes_per_row)) + texts)
 
 
 def require_room(path: Path, size: int) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,7 @@ from kgprobe.files import replacing
 from kgprobe.graph import SPLITS, load_graph, write_graph
 from kgprobe.graph.load import find_reader, places
 from kgprobe.graph.parquet_graph import id_columns, read_parquet
+from kgprobe.graph.text_files import parse_json, read_bounded
 from kgprobe.openworld.world import OpenWorld
 from kgprobe.parquet_files import write_parquet
 
@@ -94,9 +96,11 @@ def _flags(path: Path, name: str, problems: list[str]) -> NDArray[np.bool_] | No
     table = read_parquet(path, [])  # reading the other columns reports an unreadable file
     if table is None:
         return None
-    column: pa.ChunkedArray | None = table.column(name) if name in table.column_names else None
+    times = table.column_names.count(name)
+    column: pa.ChunkedArray | None = table.column(name) if times == 1 else None
     if column is None or not pa.types.is_boolean(column.type) or column.null_count:
-        found = "is not there" if column is None else f"is {column.type} with {column.null_count:,} nulls"
+        absent = f"occurs {times} times" if times else "is not there"
+        found = absent if column is None else f"is {column.type} with {column.null_count:,} nulls"
         problems.append(f"{path.name}: column {name!r} {found}, expected a boolean in every row")
         return None
     return np.asarray(column.to_numpy())
@@ -217,20 +221,33 @@ def _read(folder: Path) -> OpenWorld:
 
 def _read_about(path: Path, problems: list[str]) -> dict[str, Any] | None:
     try:
-        about = json.loads(path.read_text(encoding="utf-8"))
+        about = parse_json(read_bounded(path))
     except FileNotFoundError:
         problems.append(f"{path.name} is not there")
         return None
     except (OSError, ValueError) as error:
         problems.append(f"{path.name} cannot be read ({str(error)[:150]})")
         return None
-    types: dict[str, Any] = {"schema": int, "name": str, "facts": dict, "settings": dict, "queries": list | None}
-    invalid = [
-        key
-        for key, kind in types.items()
-        if not (isinstance(about, dict) and key in about and isinstance(about[key], kind))
-    ]
+    valid: dict[str, Callable[[Any], bool]] = {
+        "schema": _is_count,
+        "name": lambda name: isinstance(name, str),
+        "facts": lambda facts: isinstance(facts, dict) and all(map(_is_count, facts.values())),
+        "settings": lambda settings: isinstance(settings, dict),
+        "queries": lambda queries: queries is None or _are_queries(queries),
+    }
+    entries = about if isinstance(about, dict) else {}
+    invalid = [key for key, is_valid in valid.items() if key not in entries or not is_valid(entries[key])]
     problems += [f"{path.name} has no valid {key}" for key in invalid]
     if not invalid and about["schema"] > _SCHEMA:
         problems.append(f"{path.name} was written by a newer kgprobe (schema {about['schema']})")
     return about if not problems else None
+
+
+def _is_count(value: Any) -> bool:
+    return type(value) is int and 0 <= value < 1 << 63
+
+
+def _are_queries(value: Any) -> bool:
+    return isinstance(value, list) and all(
+        isinstance(query, list) and len(query) == 2 and all(map(_is_count, query)) for query in value
+    )
