@@ -236,6 +236,6 @@ def require_room(path: Path, size: int) -> None:
 def _is_fixed(kind: pa.DataType) -> bool:
     """Whether all values of a type have the same size."""
     try:
-        return kind.bit_width >= 0
+        return bool(kind.bit_width >= 0)
     except ValueError:
         return False

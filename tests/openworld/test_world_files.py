@@ -269,15 +269,31 @@ def test_flags_that_occur_twice(tmp_path: Path) -> None:
     assert "column 'in_sparse' occurs 2 times" in str(caught.value)
 
 
-@pytest.mark.parametrize("file", ["missing.parquet", "train.parquet", "test.parquet", "entities.parquet"])
+@pytest.mark.parametrize("file", ["openworld.json", "missing.parquet", "train.parquet", "test.parquet"])
 def test_a_flipped_bit_is_refused_or_changes_nothing(tmp_path: Path, file: str) -> None:
-    write_world(random_world(), tmp_path)
+    world = random_world()
+    settings = {"share": 0.25, "seed": 7, "source": "umls"}
+    write_world(replace(world, queries=np.unique(world.hard[:, :2], axis=0), settings=settings), tmp_path)
 
     def read() -> object:
         world = read_world(tmp_path)
-        return {part: getattr(world, part).tolist() for part in PARTS}, world.name, world.num_entities
+        parts = {part: getattr(world, part).tolist() for part in PARTS}
+        return parts, world.name, world.num_entities, world.queries.tolist(), world.settings
 
-    assert outcomes(tmp_path / file, 40, 3, read)["other"] == 0
+    assert outcomes(tmp_path / file, 60, 3, read)["other"] == 0
+
+
+def test_a_description_that_was_changed(tmp_path: Path) -> None:
+    write_world(random_world(), tmp_path)
+    path = tmp_path / "openworld.json"
+    about = json.loads(path.read_text(encoding="utf-8")) | {"name": "other"}
+    path.write_text(json.dumps(about), encoding="utf-8")
+    with pytest.raises(DataError, match="not a world") as caught:
+        read_world(tmp_path)
+    assert "was changed after it was written; if that was on purpose, remove its checksum" in caught.value.problems[0]
+    del about["checksum"]
+    path.write_text(json.dumps(about), encoding="utf-8")
+    assert read_world(tmp_path).name == "other"
 
 
 def test_missing_triples_that_are_known(tmp_path: Path) -> None:

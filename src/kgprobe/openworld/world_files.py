@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -138,13 +139,14 @@ def write_world(world: OpenWorld, folder: str | os.PathLike[str]) -> None:
 
     target = Path(folder)
     require_free(target)
-    about = {
+    about: dict[str, Any] = {
         "schema": _SCHEMA,
         "name": world.name,
         "facts": world.sizes,
         "settings": dict(world.settings),
         "queries": None if world.queries is None else world.queries.tolist(),
     }
+    about["checksum"] = _checksum(about)
     # First, so that a partly written folder is recognised by its numbers of triples.
     with replacing(target / ABOUT) as temporary:
         temporary.write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")
@@ -222,10 +224,12 @@ def _read(folder: Path) -> OpenWorld:
 def _read_about(path: Path, problems: list[str]) -> dict[str, Any] | None:
     try:
         about = parse_json(read_bounded(path))
+        entries = about if isinstance(about, dict) else {}
+        checksum = _checksum(entries)
     except FileNotFoundError:
         problems.append(f"{path.name} is not there")
         return None
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         problems.append(f"{path.name} cannot be read ({str(error)[:150]})")
         return None
     valid: dict[str, Callable[[Any], bool]] = {
@@ -235,12 +239,19 @@ def _read_about(path: Path, problems: list[str]) -> dict[str, Any] | None:
         "settings": lambda settings: isinstance(settings, dict),
         "queries": lambda queries: queries is None or _are_queries(queries),
     }
-    entries = about if isinstance(about, dict) else {}
     invalid = [key for key, is_valid in valid.items() if key not in entries or not is_valid(entries[key])]
     problems += [f"{path.name} has no valid {key}" for key in invalid]
-    if not invalid and about["schema"] > _SCHEMA:
-        problems.append(f"{path.name} was written by a newer kgprobe (schema {about['schema']})")
-    return about if not problems else None
+    if not invalid and entries["schema"] > _SCHEMA:
+        problems.append(f"{path.name} was written by a newer kgprobe (schema {entries['schema']})")
+    elif entries.get("checksum", checksum) != checksum:
+        problems.append(f"{path.name} was changed after it was written; if that was on purpose, remove its checksum")
+    return entries if not problems else None
+
+
+def _checksum(about: dict[str, Any]) -> str:
+    """The CRC-32 of the other entries of a description."""
+    others = {key: value for key, value in about.items() if key != "checksum"}
+    return f"{zlib.crc32(json.dumps(others, sort_keys=True).encode()):08x}"
 
 
 def _is_count(value: Any) -> bool:
