@@ -6,7 +6,7 @@ import os
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -117,17 +117,21 @@ def open_parquet(path: str | os.PathLike[str]) -> ParquetTable:
             raise _damaged(file, problem)
     except OSError as error:  # no permission, or not a valid name
         raise DataError(f"{file}: cannot be read", [str(error)], "check the name and the permissions") from None
+    # By default the reader keeps every byte that it has read in memory.
+    options: dict[str, Any] = {"pre_buffer": False, "buffer_size": _BUFFER, "page_checksum_verification": True}
     try:
-        # By default the reader keeps every byte that it has read in memory.
-        opened = pq.ParquetFile(file, pre_buffer=False, buffer_size=_BUFFER, page_checksum_verification=True)
-        str(opened.schema_arrow), str(opened.schema)  # decode all names, which may differ between the two
+        opened = pq.ParquetFile(file, **options)
+        schema = opened.schema_arrow
+        str(schema), str(opened.schema)  # decode all names, which may differ between the two
         groups = sum(opened.metadata.row_group(i).num_rows for i in range(opened.num_row_groups))
+        if texts := [field.name for field in schema if _is_text(field.type)]:
+            opened = pq.ParquetFile(file, metadata=opened.metadata, read_dictionary=texts, **options)
     except _DAMAGE as error:
         raise _damaged(file, _reason(error)) from None
     rows = opened.metadata.num_rows
     if groups != rows or rows < 0:
         raise _damaged(file, f"its row groups have {groups:,} rows, its footer says {rows:,}")
-    return ParquetTable(file, opened)
+    return ParquetTable(file, opened, schema)
 
 
 def _refuse_other_kinds(path: Path) -> None:
@@ -169,42 +173,49 @@ class ParquetTable:
 
     Args:
         path: The file.
-        file: The same file, opened.
+        file: The same file, opened. Texts are read as dictionaries, since a text that is stored once may be repeated in
+            every row.
+        schema: Names, types and metadata of the columns.
     """
 
-    def __init__(self, path: Path, file: pq.ParquetFile) -> None:
-        self.path, self._file = path, file
+    def __init__(self, path: Path, file: pq.ParquetFile, schema: pa.Schema) -> None:
+        self.path, self._file, self.schema = path, file, schema
 
     def __len__(self) -> int:
         return int(self._file.metadata.num_rows)
-
-    @property
-    def schema(self) -> pa.Schema:
-        """Names, types and metadata of the columns."""
-        return self._file.schema_arrow
 
     def read(self) -> pa.Table:
         """The whole table; refused if it unpacks beyond `unpacking_limit`."""
         self.require_room()
         try:
-            table = self._file.read(use_threads=False)
-            table.validate(full=True)  # texts are UTF-8
+            table = self._plain(self._file.read(use_threads=False))
         except _DAMAGE as error:
             raise _damaged(self.path, _reason(error)) from None
         self._require_rows(table.num_rows)
         return table
 
-    def batches(self, rows: int) -> Iterator[pa.RecordBatch]:
-        """The rows in batches of at most this many."""
+    def batches(self, rows: int) -> Iterator[pa.Table]:
+        """The rows in tables of at most this many."""
         count = 0
         try:
             for batch in self._file.iter_batches(batch_size=rows):
-                batch.validate(full=True)
-                count += batch.num_rows
-                yield batch
+                table = self._plain(pa.Table.from_batches([batch]))
+                count += table.num_rows
+                yield table
         except _DAMAGE as error:
             raise _damaged(self.path, _reason(error)) from None
         self._require_rows(count)
+
+    def _plain(self, table: pa.Table) -> pa.Table:
+        """The table with its texts as such, not as dictionaries."""
+        import pyarrow.compute as pc
+
+        table.validate(full=True)  # texts are UTF-8
+        encoded = [table.column(i) for i, field in enumerate(self.schema) if table.schema.field(i).type != field.type]
+        chunks = [chunk for column in encoded for chunk in column.iterchunks()]
+        sizes = [pc.sum(pc.binary_length(chunk.dictionary).take(chunk.indices)).as_py() or 0 for chunk in chunks]
+        require_room(self.path, sum(sizes))
+        return table.cast(self.schema) if encoded else table
 
     def _require_rows(self, count: int) -> None:
         if count != len(self):
@@ -215,9 +226,9 @@ class ParquetTable:
 
         The footer tells: a file of a kilobyte can hold a thousand million rows, if they are all the same.
         """
-        # One more bit tells whether a value is null. Values of any length have an offset of 4 bytes, and are as long as
-        # the pages at most. What the pages of a single column unpack to is not asked: if the footer is damaged, pyarrow
-        # ends the process instead of raising.
+        # One more bit tells whether a value is null. Values of any length have an offset of 4 bytes; if they are not
+        # repeated, the pages are as long. What the pages of a single column unpack to is not asked: if the footer is
+        # damaged, pyarrow ends the process instead of raising.
         widths = [(field.type.bit_width + 1) / 8 if _is_fixed(field.type) else 4 for field in self.schema]
         groups = range(self._file.num_row_groups)
         pages = sum(max(0, self._file.metadata.row_group(i).total_byte_size) for i in groups)
@@ -231,6 +242,10 @@ def require_room(path: Path, size: int) -> None:
         require_unpackable(size)
     except TooLarge as error:
         raise DataError(f"{path}: too large to be read", [str(error)]) from None
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    return any(check(kind) for check in (pa.types.is_string, pa.types.is_large_string, pa.types.is_binary))
 
 
 def _is_fixed(kind: pa.DataType) -> bool:
