@@ -23,7 +23,8 @@ _TAIL = 8
 
 _MARK = b"\nkgprobe crc32 of this file: "
 _DIGITS = 8
-_SEARCHED = 1 << 20
+_SEARCHED = (1 << 20, 1 << 28)
+"""Bytes at the end that are searched for the checksum, at least and at most: a damaged footer may claim any length."""
 _BLOCK = 1 << 22
 _BUFFER = 1 << 20
 _COPY_AGAIN = "write or copy it again"
@@ -37,7 +38,7 @@ def write_parquet(table: pa.Table, path: str | os.PathLike[str], *, row_group_si
 
     The checksums of pages, which other programs verify too, cover neither the headers of the pages nor the footer. So
     the CRC-32 of all bytes stands between the pages and the footer, where no reader of Parquet looks. It is not in the
-    metadata, because a program that copies a table into a new file copies them too.
+    metadata, because a program that copies a table into a new file copies these too.
 
     Example:
         >>> import tempfile
@@ -90,7 +91,8 @@ def _checksum_problem(path: Path) -> str | None:
         size = file.seek(0, os.SEEK_END)
         file.seek(max(0, size - _TAIL))
         footer = int.from_bytes(file.read(4), "little") + _TAIL + len(_MARK) + _DIGITS
-        start = file.seek(max(0, size - max(_SEARCHED, footer)))
+        least, most = _SEARCHED
+        start = file.seek(max(0, size - min(max(footer, least), most)))
         tail = file.read()
         found = tail.rfind(_MARK) + len(_MARK)
         if found < len(_MARK):
