@@ -3,6 +3,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -35,7 +36,7 @@ def test_a_table_comes_back_whole_and_in_batches(path: Path) -> None:
     assert opened.read().equals(TABLE)
     batches = list(opened.batches(64))
     assert max(batch.num_rows for batch in batches) <= 64
-    assert pa.Table.from_batches(batches).equals(TABLE)
+    assert pa.concat_tables(batches).equals(TABLE)
 
 
 def test_other_readers_see_an_ordinary_file_with_page_checksums(path: Path) -> None:
@@ -179,6 +180,30 @@ def test_long_texts_count_as_they_unpack(tmp_path: Path, monkeypatch: pytest.Mon
     assert path.stat().st_size < 20_000
     monkeypatch.setattr(resources, "machine_memory", lambda: 2_000_000)
     assert "it unpacks to 1" in _problem(path)
+
+
+def test_a_text_that_is_stored_once_counts_as_often_as_it_occurs(tmp_path: Path) -> None:
+    path = tmp_path / "t.parquet"
+    text = pa.DictionaryArray.from_arrays(pa.array(np.zeros(100_000, np.int32)), pa.array(["x" * 1_000_000]))
+    pq.write_table(pa.table({"label": text}), path, compression="zstd", store_schema=False)
+    assert path.stat().st_size < 400_000
+    assert "it unpacks to 93.1 GiB" in _problem(path)
+    with pytest.raises(DataError, match="too large to be read"):
+        list(open_parquet(path).batches(50_000))
+
+
+KINDS = [pa.string(), pa.large_string(), pa.binary(), pa.large_binary(), pa.string_view()]
+
+
+@pytest.mark.parametrize("kind", [*KINDS, pa.dictionary(pa.int32(), pa.string())], ids=str)
+def test_texts_have_the_type_that_they_were_written_with(tmp_path: Path, kind: pa.DataType) -> None:
+    texts = pa.array(["a", None, "", "b", "a"]).cast(kind)
+    table = pa.table({"x": texts, "y": [[1], [], [2], None, [3]]})
+    write_parquet(table, tmp_path / "t.parquet", row_group_size=2)
+    assert open_parquet(tmp_path / "t.parquet").read().equals(pq.read_table(tmp_path / "t.parquet"))
+    parts = list(open_parquet(tmp_path / "t.parquet").batches(3))
+    assert pa.concat_tables(parts).column("x").to_pylist() == texts.to_pylist()
+    assert {part.schema.field("x").type for part in parts} == {kind}
 
 
 def test_batches_are_read_however_large_the_file_is(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

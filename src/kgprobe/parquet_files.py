@@ -6,7 +6,7 @@ import os
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -23,7 +23,8 @@ _TAIL = 8
 
 _MARK = b"\nkgprobe crc32 of this file: "
 _DIGITS = 8
-_SEARCHED = 1 << 20
+_SEARCHED = (1 << 20, 1 << 28)
+"""Bytes at the end that are searched for the checksum, at least and at most: a damaged footer may claim any length."""
 _BLOCK = 1 << 22
 _BUFFER = 1 << 20
 _COPY_AGAIN = "write or copy it again"
@@ -37,7 +38,7 @@ def write_parquet(table: pa.Table, path: str | os.PathLike[str], *, row_group_si
 
     The checksums of pages, which other programs verify too, cover neither the headers of the pages nor the footer. So
     the CRC-32 of all bytes stands between the pages and the footer, where no reader of Parquet looks. It is not in the
-    metadata, because a program that copies a table into a new file copies them too.
+    metadata, because a program that copies a table into a new file copies these too.
 
     Example:
         >>> import tempfile
@@ -90,7 +91,8 @@ def _checksum_problem(path: Path) -> str | None:
         size = file.seek(0, os.SEEK_END)
         file.seek(max(0, size - _TAIL))
         footer = int.from_bytes(file.read(4), "little") + _TAIL + len(_MARK) + _DIGITS
-        start = file.seek(max(0, size - max(_SEARCHED, footer)))
+        least, most = _SEARCHED
+        start = file.seek(max(0, size - min(max(footer, least), most)))
         tail = file.read()
         found = tail.rfind(_MARK) + len(_MARK)
         if found < len(_MARK):
@@ -117,16 +119,21 @@ def open_parquet(path: str | os.PathLike[str]) -> ParquetTable:
             raise _damaged(file, problem)
     except OSError as error:  # no permission, or not a valid name
         raise DataError(f"{file}: cannot be read", [str(error)], "check the name and the permissions") from None
+    # By default the reader keeps every byte that it has read in memory.
+    options: dict[str, Any] = {"pre_buffer": False, "buffer_size": _BUFFER, "page_checksum_verification": True}
     try:
-        # By default the reader keeps every byte that it has read in memory.
-        opened = pq.ParquetFile(file, pre_buffer=False, buffer_size=_BUFFER, page_checksum_verification=True)
-        str(opened.schema_arrow)  # decodes all names
+        opened = pq.ParquetFile(file, **options)
+        schema = opened.schema_arrow
+        str(schema), str(opened.schema)  # decode all names, which may differ between the two
         groups = sum(opened.metadata.row_group(i).num_rows for i in range(opened.num_row_groups))
+        if texts := [field.name for field in schema if _is_text(field.type)]:
+            opened = pq.ParquetFile(file, metadata=opened.metadata, read_dictionary=texts, **options)
     except _DAMAGE as error:
         raise _damaged(file, _reason(error)) from None
-    if groups != opened.metadata.num_rows:
-        raise _damaged(file, f"its row groups have {groups:,} rows, its footer says {opened.metadata.num_rows:,}")
-    return ParquetTable(file, opened)
+    rows = opened.metadata.num_rows
+    if groups != rows or rows < 0:
+        raise _damaged(file, f"its row groups have {groups:,} rows, its footer says {rows:,}")
+    return ParquetTable(file, opened, schema)
 
 
 def _refuse_other_kinds(path: Path) -> None:
@@ -168,42 +175,49 @@ class ParquetTable:
 
     Args:
         path: The file.
-        file: The same file, opened.
+        file: The same file, opened. Texts are read as dictionaries, since a text that is stored once may be repeated in
+            every row.
+        schema: Names, types and metadata of the columns.
     """
 
-    def __init__(self, path: Path, file: pq.ParquetFile) -> None:
-        self.path, self._file = path, file
+    def __init__(self, path: Path, file: pq.ParquetFile, schema: pa.Schema) -> None:
+        self.path, self._file, self.schema = path, file, schema
 
     def __len__(self) -> int:
         return int(self._file.metadata.num_rows)
-
-    @property
-    def schema(self) -> pa.Schema:
-        """Names, types and metadata of the columns."""
-        return self._file.schema_arrow
 
     def read(self) -> pa.Table:
         """The whole table; refused if it unpacks beyond `unpacking_limit`."""
         self.require_room()
         try:
-            table = self._file.read(use_threads=False)
-            table.validate(full=True)  # texts are UTF-8
+            table = self._plain(self._file.read(use_threads=False))
         except _DAMAGE as error:
             raise _damaged(self.path, _reason(error)) from None
         self._require_rows(table.num_rows)
         return table
 
-    def batches(self, rows: int) -> Iterator[pa.RecordBatch]:
-        """The rows in batches of at most this many."""
+    def batches(self, rows: int) -> Iterator[pa.Table]:
+        """The rows in tables of at most this many."""
         count = 0
         try:
             for batch in self._file.iter_batches(batch_size=rows):
-                batch.validate(full=True)
-                count += batch.num_rows
-                yield batch
+                table = self._plain(pa.Table.from_batches([batch]))
+                count += table.num_rows
+                yield table
         except _DAMAGE as error:
             raise _damaged(self.path, _reason(error)) from None
         self._require_rows(count)
+
+    def _plain(self, table: pa.Table) -> pa.Table:
+        """The table with its texts as such, not as dictionaries."""
+        import pyarrow.compute as pc
+
+        table.validate(full=True)  # texts are UTF-8
+        encoded = [table.column(i) for i, field in enumerate(self.schema) if table.schema.field(i).type != field.type]
+        chunks = [chunk for column in encoded for chunk in column.iterchunks()]
+        sizes = [pc.sum(pc.binary_length(chunk.dictionary).take(chunk.indices)).as_py() or 0 for chunk in chunks]
+        require_room(self.path, sum(sizes))
+        return table.cast(self.schema) if encoded else table
 
     def _require_rows(self, count: int) -> None:
         if count != len(self):
@@ -214,13 +228,14 @@ class ParquetTable:
 
         The footer tells: a file of a kilobyte can hold a thousand million rows, if they are all the same.
         """
-        # One more bit tells whether a value is null.
-        fixed = {field.name: (field.type.bit_width + 1) / 8 for field in self.schema if _is_fixed(field.type)}
-        width = sum(fixed.values()) + 4 * (len(self.schema) - len(fixed))
-        groups = [self._file.metadata.row_group(i) for i in range(self._file.num_row_groups)]
-        columns = [group.column(i) for group in groups for i in range(group.num_columns)]
-        texts = sum(column.total_uncompressed_size for column in columns if column.path_in_schema not in fixed)
-        require_room(self.path, int(len(self) * (width + bytes_per_row)) + texts)
+        # One more bit tells whether a value is null. Values of any length have an offset of 4 bytes; if they are not
+        # repeated, the pages are as long. What the pages of a single column unpack to is not asked: if the footer is
+        # damaged, pyarrow ends the process instead of raising.
+        widths = [(field.type.bit_width + 1) / 8 if _is_fixed(field.type) else 4 for field in self.schema]
+        groups = range(self._file.num_row_groups)
+        pages = sum(max(0, self._file.metadata.row_group(i).total_byte_size) for i in groups)
+        texts = 0 if all(_is_fixed(field.type) for field in self.schema) else pages
+        require_room(self.path, int(len(self) * (sum(widths) + bytes_per_row)) + texts)
 
 
 def require_room(path: Path, size: int) -> None:
@@ -231,9 +246,13 @@ def require_room(path: Path, size: int) -> None:
         raise DataError(f"{path}: too large to be read", [str(error)]) from None
 
 
+def _is_text(kind: pa.DataType) -> bool:
+    return any(check(kind) for check in (pa.types.is_string, pa.types.is_large_string, pa.types.is_binary))
+
+
 def _is_fixed(kind: pa.DataType) -> bool:
     """Whether all values of a type have the same size."""
     try:
-        return kind.bit_width >= 0
+        return bool(kind.bit_width >= 0)
     except ValueError:
         return False

@@ -321,3 +321,26 @@ def test_missing_triples_without_tails(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="not a world") as caught:
         read_world(tmp_path)
     assert "no single column 'tail'" in caught.value.problems[0]
+
+
+def test_flags_that_occur_twice(tmp_path: Path) -> None:
+    path = folder_of(tmp_path) / "test_answers.parquet"
+    table = pq.read_table(path)
+    pq.write_table(table.append_column("in_sparse", table.column("in_sparse")), path)
+    with pytest.raises(DataError) as caught:
+        read_published(path.parent)
+    assert "column 'in_sparse' occurs 2 times" in str(caught.value)
+
+
+@pytest.mark.parametrize("file", ["openworld.json", "missing.parquet", "train.parquet", "test.parquet"])
+def test_a_flipped_bit_is_refused_or_changes_nothing(tmp_path: Path, file: str) -> None:
+    world = random_world()
+    settings = {"share": 0.25, "seed": 7, "source": "umls"}
+    write_world(replace(world, queries=np.unique(world.hard[:, :2], axis=0), settings=settings), tmp_path)
+
+    def read() -> object:
+        world = read_world(tmp_path)
+        parts = {part: getattr(world, part).tolist() for part in PARTS}
+        return parts, world.name, world.num_entities, world.queries.tolist(), world.settings
+
+    assert outcomes(tmp_path / file, 60, 3, read)["other"] == 0

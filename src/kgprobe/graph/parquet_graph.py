@@ -68,6 +68,9 @@ def _read_names(directory: Path, kind: str, problems: list[str]) -> tuple[int | 
         return None, None
     if "label" not in table.column_names:
         return len(columns[0]), None
+    if table.column_names.count("label") > 1:
+        problems.append(f"{path.name}: column 'label' occurs {table.column_names.count('label')} times")
+        return len(columns[0]), None
     labels = table.column("label")
     try:
         return len(columns[0]), as_labels(labels)

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from kgprobe.arrays import AnyInts, id_problems
 from kgprobe.errors import DataError, naming, shown, spans
-from kgprobe.files import replacing
 from kgprobe.graph import SPLITS, load_graph, write_graph
 from kgprobe.graph.load import find_reader, places
 from kgprobe.graph.parquet_graph import id_columns, read_parquet
@@ -96,9 +95,11 @@ def _flags(path: Path, name: str, problems: list[str]) -> NDArray[np.bool_] | No
     table = read_parquet(path, [])  # reading the other columns reports an unreadable file
     if table is None:
         return None
-    column: pa.ChunkedArray | None = table.column(name) if name in table.column_names else None
+    times = table.column_names.count(name)
+    column: pa.ChunkedArray | None = table.column(name) if times == 1 else None
     if column is None or not pa.types.is_boolean(column.type) or column.null_count:
-        found = "is not there" if column is None else f"is {column.type} with {column.null_count:,} nulls"
+        absent = f"occurs {times} times" if times else "is not there"
+        found = absent if column is None else f"is {column.type} with {column.null_count:,} nulls"
         problems.append(f"{path.name}: column {name!r} {found}, expected a boolean in every row")
         return None
     return np.asarray(column.to_numpy())
@@ -136,7 +137,7 @@ def write_world(world: OpenWorld, folder: str | os.PathLike[str]) -> None:
 
     target = Path(folder)
     require_free(target)
-    about = {
+    about: dict[str, Any] = {
         "schema": _SCHEMA,
         "name": world.name,
         "facts": world.sizes,

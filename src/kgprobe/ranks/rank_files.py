@@ -86,9 +86,9 @@ class RankFile:
 
     def batches(self, rows: int = BATCH_ROWS) -> Iterator[Ranks]:
         """The rows in batches, not validated (see `validate`)."""
-        for batch in self._file.batches(rows):
+        for table in self._file.batches(rows):
             with naming(self.path):
-                ranks = Ranks(pa.Table.from_batches([batch]), self.info, validate=False)
+                ranks = Ranks(table, self.info, validate=False)
             if self._progress is not None:
                 self._progress(len(ranks))
             yield self._changed(ranks)
