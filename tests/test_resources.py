@@ -1,6 +1,7 @@
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,15 @@ from threadpoolctl import threadpool_info
 
 import kgprobe.resources as module
 from kgprobe.errors import UsageError
-from kgprobe.resources import Resources, parse_memory, single_blas_thread
+from kgprobe.resources import (
+    Resources,
+    TooLarge,
+    parse_memory,
+    raise_unpacking_limit,
+    require_unpackable,
+    single_blas_thread,
+    unpacking_limit,
+)
 
 _GROWS = """
 import numpy as np
@@ -124,3 +133,54 @@ def test_without_the_library_nothing_happens(monkeypatch: pytest.MonkeyPatch) ->
     before = threads_of_blas()
     with single_blas_thread():
         assert threads_of_blas() == before
+
+
+@pytest.fixture
+def group(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A file system of control groups, in which this process is in a/b."""
+    (tmp_path / "cgroup").write_text("0::/a/b\n")
+    (tmp_path / "fs" / "a" / "b").mkdir(parents=True)
+    monkeypatch.setattr(module, "_CGROUP", tmp_path / "cgroup")
+    monkeypatch.setattr(module, "_CGROUP_LIMITS", {tmp_path / "fs": "memory.max"})
+    module.machine_memory.cache_clear()
+    yield tmp_path / "fs"
+    module.machine_memory.cache_clear()
+
+
+def test_memory_of_the_machine(group: Path) -> None:
+    assert module.machine_memory() == os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+
+
+@pytest.mark.parametrize("folder", ["a/b", "a", "."])
+def test_a_control_group_has_less_memory(group: Path, folder: str) -> None:
+    (group / "a" / "b" / "memory.max").write_text("max\n")
+    (group / folder / "memory.max").write_text("1073741824\n")
+    assert module.machine_memory() == 1 << 30
+    assert unpacking_limit() == 1 << 29
+
+
+def test_a_process_has_less_memory() -> None:
+    code = "import resource; resource.setrlimit(resource.RLIMIT_AS, (1 << 31, 1 << 31)); "
+    code += "from kgprobe.resources import unpacking_limit; print(unpacking_limit())"
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True).stdout
+    assert int(told) <= 1 << 30
+
+
+def test_the_limit_is_raised_and_never_lowered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_allowed", 0)
+    monkeypatch.setattr(module, "machine_memory", lambda: 2000)
+    require_unpackable(1000)
+    with pytest.raises(TooLarge, match=r"a file unpacks to 1,001 bytes, more than the limit of 1,000 bytes.*--memory"):
+        require_unpackable(1001, "a file")
+    raise_unpacking_limit(500)
+    assert unpacking_limit() == 1000
+    raise_unpacking_limit(5000)
+    assert unpacking_limit() == 5000
+    require_unpackable(5000)
+
+
+@pytest.mark.parametrize("text", ["9" * 400, "9" * 400 + "GB", "1" + "0" * 30 + "T"])
+def test_more_memory_than_any_machine_has(text: str) -> None:
+    with pytest.raises(UsageError, match="more memory than any machine has") as caught:
+        parse_memory(text)
+    assert len(caught.value.title) < 120

@@ -6,6 +6,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from kgprobe import resources
 from kgprobe.errors import DataError
 from kgprobe.graph import KnowledgeGraph, load_graph, write_graph
 from kgprobe.graph.parquet_graph import id_columns, in_order, read_parquet
@@ -171,6 +172,45 @@ def test_everything_wrong_in_all_files_is_reported(tmp_path: Path) -> None:
         "valid.parquet tail: 1 ids below 0 in rows 0 (counted from 0), for example -1",
     ]
     assert problems[6].startswith("test.parquet: not a readable Parquet file")
+
+
+def test_labels_that_occur_twice(tmp_path: Path) -> None:
+    _write(tmp_path, train=TRIPLES, **NAMES)
+    names = pa.table([pa.array([0, 1, 2]), ["a", "b", "c"], ["x", "y", "z"]], names=["id", "label", "label"])
+    pq.write_table(names, tmp_path / "entities.parquet")
+    assert _problems(tmp_path) == ["entities.parquet: column 'label' occurs 2 times"]
+
+
+@pytest.mark.parametrize("store_schema", [True, False], ids=["with Arrow's names", "alone"])
+def test_names_of_columns_that_are_not_utf8(tmp_path: Path, store_schema: bool) -> None:
+    _write(tmp_path, train=TRIPLES, **NAMES)
+    path = tmp_path / "train.parquet"
+    pq.write_table(pa.table(TRIPLES | {"a note": [1, 2]}), path, store_schema=store_schema)
+    path.write_bytes(path.read_bytes().replace(b"a note", b"a \xff\xfe\xfd\xfc"))
+    (problem,) = _problems(tmp_path)
+    assert problem == "train.parquet: not a readable Parquet file (the name of a column is not UTF-8)"
+
+
+def test_labels_that_are_not_utf8(tmp_path: Path) -> None:
+    _write(tmp_path, train=TRIPLES, **NAMES)
+    path = tmp_path / "relations.parquet"
+    pq.write_table(pa.table({"id": [0], "label": ["my label"]}), path, compression="none", write_statistics=False)
+    path.write_bytes(path.read_bytes().replace(b"my label", b"my \xff\xfe\xfd\xfc\xfb"))
+    (problem,) = _problems(tmp_path)
+    assert "relations.parquet: not a readable Parquet file" in problem
+    assert "UTF8" in problem
+
+
+def test_a_graph_that_unpacks_beyond_the_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    zeros = np.zeros(100_000, dtype=np.int64)
+    graph = KnowledgeGraph.from_triples(train=np.column_stack([zeros, zeros, zeros]))
+    write_graph(graph, tmp_path)
+    assert (tmp_path / "train.parquet").stat().st_size < 10_000
+    monkeypatch.setattr(resources, "machine_memory", lambda: 2_000_000)
+    (problem,) = _problems(tmp_path)
+    assert problem.startswith("train.parquet: not a readable Parquet file (it unpacks to 1.2 MiB, more than the limit")
+    monkeypatch.setattr(resources, "_allowed", 3_000_000)
+    assert len(load_graph(tmp_path).triples("train")) == 100_000
 
 
 def test_ids_outside_the_graph(tmp_path: Path) -> None:

@@ -1,20 +1,28 @@
 import gzip
+import io
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kgprobe import resources
 from kgprobe.graph import text_files
 from kgprobe.graph.text_files import (
     SHOWN,
     Complaints,
     Layout,
+    bounded_lines,
+    open_bytes,
+    parse_json,
+    read_bounded,
     read_dictionary,
     read_lines,
     read_text,
     whole_number,
 )
+from kgprobe.resources import TooLarge
 
 LAYOUT = Layout({"id": True, "label": False}, "id<TAB>label", "\t", lambda line: line.split("\t"))
 
@@ -81,6 +89,15 @@ def test_many_complaints_stay_readable() -> None:
     assert len(lines) == SHOWN + 1
     assert max(map(len, lines)) < 120
     assert lines[-1] == "f: 980 more bad lines: 21-1000"
+
+
+def test_complaints_about_any_number_of_lines_take_little_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(text_files, "_LISTED", 100)
+    complaints = Complaints("f")
+    for number in range(1, 1001):
+        complaints.add(number, "bad", "x")
+    assert len(complaints.more) == 100
+    assert complaints.lines()[-1] == "f: 980 more bad lines: 21-120, and 880 after them"
 
 
 def test_header_counts_the_lines(tmp_path: Path) -> None:
@@ -195,3 +212,136 @@ def test_a_directory_in_place_of_a_file(tmp_path: Path) -> None:
 def test_compressed_files(tmp_path: Path) -> None:
     (tmp_path / "x.txt.gz").write_bytes(gzip.compress(b"a\t1\n") + gzip.compress(b"b\t2\n"))
     assert _rows(tmp_path / "x.txt.gz") == [("a", 1), ("b", 2)]
+
+
+@settings(max_examples=300)
+@given(st.text("ab\r\n|", max_size=30), st.integers(1, 9), st.integers(1, 5))
+def test_lines_of_bounded_length_are_the_lines(text: str, block: int, most: int) -> None:
+    content = text.encode()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(text_files, "_BLOCK", block)
+        assert list(bounded_lines(io.BytesIO(content))) == content.splitlines()
+        long = [number for number, line in enumerate(content.splitlines(), 1) if len(line) > most]
+        if long:
+            with pytest.raises(TooLarge, match=f"line {long[0]} is longer than {most} bytes"):
+                list(bounded_lines(io.BytesIO(content), most))
+        else:
+            assert list(bounded_lines(io.BytesIO(content), most)) == content.splitlines()
+
+
+def _bomb(path: Path, block: bytes, number: int) -> Path:
+    with gzip.open(path, "wb") as file:
+        for _ in range(number):
+            file.write(block)
+    assert path.stat().st_size < 1 << 20
+    return path
+
+
+@pytest.mark.parametrize("counted", [False, True], ids=["plain", "with a number of lines"])
+def test_one_line_of_any_length_is_refused_while_it_is_read(tmp_path: Path, counted: bool) -> None:
+    path = _bomb(tmp_path / "x.txt.gz", bytes(1 << 20), 40)
+    layout = Layout(LAYOUT.columns, LAYOUT.described, "\t", LAYOUT.split, counted=counted)
+    problems: list[str] = []
+    assert read_text(path, layout, None, problems) is None
+    (problem,) = problems
+    assert "line 1 is longer than 16.0 MiB, the longest line that is read" in problem
+
+
+def test_a_line_that_never_ends_is_refused() -> None:
+    class Endless(io.BytesIO):
+        def read(self, size: int | None = -1) -> bytes:
+            return bytes(size or 0)
+
+    with pytest.raises(TooLarge, match="line 1 is longer"):
+        list(bounded_lines(Endless()))
+
+
+def test_a_file_that_unpacks_beyond_the_limit_is_refused_while_it_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = _bomb(tmp_path / "x.dict.gz", b"0\tlabel\n" * 10_000, 100)
+    monkeypatch.setattr(resources, "machine_memory", lambda: 2 << 20)
+    problems: list[str] = []
+    assert read_text(path, LAYOUT, None, problems) is None
+    assert "x.dict.gz: cannot be read (the compressed file unpacks to" in problems[0]
+    assert "more than the limit of 1.0 MiB" in problems[0]
+    assert "--memory" in problems[0]
+    with pytest.raises(TooLarge, match="more than the limit"):
+        read_bounded(path)
+    with pytest.raises(TooLarge, match=r"longer than 9\.8 KiB"):
+        read_bounded(path, 10_000)
+    monkeypatch.setattr(resources, "machine_memory", lambda: 20 << 20)
+    assert len(read_bounded(path)) == 8_000_000
+
+
+@settings(max_examples=60)
+@given(st.binary(max_size=300), st.integers(1, 40))
+def test_a_compressed_file_has_its_bytes(content: bytes, block: int) -> None:
+    import tempfile
+
+    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(text_files, "_BLOCK", block)
+        path = Path(folder) / "x.gz"
+        path.write_bytes(gzip.compress(content))
+        assert read_bounded(path) == content
+        with open_bytes(path) as file:
+            assert list(file) == list(io.BytesIO(content))
+
+
+@pytest.mark.parametrize(
+    "content",
+    ["[" * 100_000, "1" * 5_000, '{"a": "\\ud800"}', "{", "", b"\xff\xfe", '{"a": 1} 2'],
+    ids=["deep", "digits", "half of a pair", "cut", "empty", "not UTF-8", "more"],
+)
+def test_json_that_cannot_be_kept_is_a_value_error(content: str | bytes) -> None:
+    with pytest.raises(ValueError):  # noqa: PT011
+        parse_json(content)
+
+
+def test_json_may_start_with_a_byte_order_mark_and_have_escapes() -> None:
+    assert parse_json('\ufeff{"a": "\\u00e9\\ud83d\\ude00"}'.encode()) == {"a": "\u00e9\U0001f600"}
+
+
+IDS = Layout({"a": True, "b": True}, "two ids", " \t", str.split, counted=True)
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"], ids=["LF", "CRLF", "CR"])
+@pytest.mark.parametrize("blank", ["", " ", "   ", "\t", " \t "], ids=repr)
+@pytest.mark.parametrize("layout", [LAYOUT, IDS], ids=["labels", "ids"])
+def test_blank_lines_are_skipped_without_reading_line_by_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, layout: Layout, blank: str, end: str
+) -> None:
+    monkeypatch.setattr(text_files, "read_lines", _not_called)
+    rows, second = (["0\tx", "1\ty z"], ["x", "y z"]) if layout is LAYOUT else (["0 5", "1 7"], [5, 7])
+    first = ["2"] if layout.counted else []
+    for lines in ([*rows, blank], [rows[0], blank, blank, rows[1]], [blank, *rows, blank, blank]):
+        for last in ("", end):
+            path = tmp_path / "x.txt"
+            path.write_bytes((end.join([*first, *lines]) + last).encode())
+            columns = read_text(path, layout, None, [])
+            assert columns is not None
+            assert [column.to_pylist() for column in columns.values()] == [[0, 1], second]
+
+
+def _not_called(*_arguments: Any, **_options: Any) -> None:
+    raise AssertionError("the file was read line by line")
+
+
+def test_blank_lines_at_the_ends_of_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(text_files, "read_lines", _not_called)
+    path = tmp_path / "x.txt"
+    path.write_bytes(b"".join(b"%d\tx%d\n%s\n" % (i, i, b" " * (i % 3)) for i in range(300)))
+    for block in (7, 64, 501):
+        monkeypatch.setattr(text_files, "_BLOCK", block)
+        columns = read_text(path, LAYOUT, None, [])
+        assert columns is not None
+        assert columns["id"].to_pylist() == list(range(300))
+
+
+def test_a_line_of_blank_fields_is_a_blank_line(tmp_path: Path) -> None:
+    path = tmp_path / "x.txt"
+    layout = Layout({"a": False, "b": False}, "a<TAB>b", "\t", lambda line: line.split("\t"))
+    path.write_text(" \t \nx\ty\n")
+    columns = read_text(path, layout, None, [])
+    assert columns is not None
+    assert columns["a"].to_pylist() == ["x"]

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from flipping import outcomes
 from kgprobe.errors import DataError
 from kgprobe.graph import load_graph, write_graph
 from kgprobe.graph.knowledge_graph import as_labels
@@ -226,8 +227,29 @@ def test_files_that_do_not_go_together_are_found(tmp_path: Path, part: str) -> N
         (lambda about: "[]", "has no valid schema"),
         (lambda about: json.dumps(about | {"schema": 99}), "newer kgprobe"),
         (lambda about: json.dumps({key: about[key] for key in about if key != "facts"}), "has no valid facts"),
+        (lambda about: "[" * 100_000, "cannot be read (it is nested too deeply"),
+        (lambda about: "9" * 5_000, "cannot be read"),
+        (lambda about: json.dumps(about | {"name": "\ud800"}), "cannot be read"),
+        (lambda about: json.dumps(about | {"schema": True}), "has no valid schema"),
+        (lambda about: json.dumps(about | {"facts": {"train": "x"}}), "has no valid facts"),
+        (lambda about: json.dumps(about | {"facts": {"train": None}}), "has no valid facts"),
+        (lambda about: json.dumps(about | {"queries": [[0, 0], [1]]}), "has no valid queries"),
+        (lambda about: json.dumps(about | {"queries": [[10**30, 0]]}), "has no valid queries"),
     ],
-    ids=["damaged", "list", "newer", "incomplete"],
+    ids=[
+        "damaged",
+        "list",
+        "newer",
+        "incomplete",
+        "deep",
+        "digits",
+        "half of a pair",
+        "schema-no-number",
+        "facts-of-text",
+        "facts-of-null",
+        "ragged-queries",
+        "large-queries",
+    ],
 )
 def test_a_description_that_cannot_be_used(tmp_path: Path, change: Any, message: str) -> None:
     write_world(random_world(), tmp_path)
@@ -236,6 +258,42 @@ def test_a_description_that_cannot_be_used(tmp_path: Path, change: Any, message:
     with pytest.raises(DataError, match="not a world") as caught:
         read_world(tmp_path)
     assert message in caught.value.problems[0]
+
+
+def test_flags_that_occur_twice(tmp_path: Path) -> None:
+    path = folder_of(tmp_path) / "test_answers.parquet"
+    table = pq.read_table(path)
+    pq.write_table(table.append_column("in_sparse", table.column("in_sparse")), path)
+    with pytest.raises(DataError) as caught:
+        read_published(path.parent)
+    assert "column 'in_sparse' occurs 2 times" in str(caught.value)
+
+
+@pytest.mark.parametrize("file", ["openworld.json", "missing.parquet", "train.parquet", "test.parquet"])
+def test_a_flipped_bit_is_refused_or_changes_nothing(tmp_path: Path, file: str) -> None:
+    world = random_world()
+    settings = {"share": 0.25, "seed": 7, "source": "umls"}
+    write_world(replace(world, queries=np.unique(world.hard[:, :2], axis=0), settings=settings), tmp_path)
+
+    def read() -> object:
+        world = read_world(tmp_path)
+        parts = {part: getattr(world, part).tolist() for part in PARTS}
+        return parts, world.name, world.num_entities, world.queries.tolist(), world.settings
+
+    assert outcomes(tmp_path / file, 60, 3, read)["other"] == 0
+
+
+def test_a_description_that_was_changed(tmp_path: Path) -> None:
+    write_world(random_world(), tmp_path)
+    path = tmp_path / "openworld.json"
+    about = json.loads(path.read_text(encoding="utf-8")) | {"name": "other"}
+    path.write_text(json.dumps(about), encoding="utf-8")
+    with pytest.raises(DataError, match="not a world") as caught:
+        read_world(tmp_path)
+    assert "was changed after it was written; if that was on purpose, remove its checksum" in caught.value.problems[0]
+    del about["checksum"]
+    path.write_text(json.dumps(about), encoding="utf-8")
+    assert read_world(tmp_path).name == "other"
 
 
 def test_missing_triples_that_are_known(tmp_path: Path) -> None:

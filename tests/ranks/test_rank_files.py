@@ -7,6 +7,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from kgprobe import resources
 from kgprobe.errors import DataError, UsageError
 from kgprobe.graph import KnowledgeGraph
 from kgprobe.ranks import End, RankFile, Ranks, RanksInfo, read_ranks, refuse_intervals, validate
@@ -163,7 +164,7 @@ def _folder(path: Path) -> None:
 
 DAMAGE: list[tuple[Callable[[Path], Any], str]] = [
     (Path.unlink, "no such file"),
-    (_folder, "this is a folder, not a rank file"),
+    (_folder, "this is a folder, not a Parquet file"),
     (lambda path: path.write_bytes(b""), "the file is empty"),
     (_text, "this is not a Parquet file"),
     (lambda path: path.write_bytes(b"PAR"), "this is not a Parquet file"),
@@ -253,6 +254,42 @@ def test_a_file_is_validated_against_a_graph(tmp_path: Path, make: Make, graph: 
     make(candidates=[5] * 4).write(tmp_path / "r.parquet")
     with pytest.raises(DataError, match=r"r\.parquet"):
         validate(RankFile(tmp_path / "r.parquet"), graph)
+
+
+def test_a_file_larger_than_the_limit_is_streamed_but_not_read_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "r.parquet"
+    _random(1000).write(path)
+    monkeypatch.setattr(resources, "machine_memory", lambda: 40_000)
+    file = RankFile(path)
+    validate(file)
+    assert sum(len(batch) for batch in file.batches(100)) == 1000
+    with pytest.raises(DataError, match="too large to be read") as caught:
+        file.read()
+    assert caught.value.title.startswith(str(path))
+    assert "more than the limit of 19.5 KiB" in caught.value.problems[0]
+    monkeypatch.setattr(resources, "_allowed", 200_000)
+    assert len(file.read()) == 1000
+
+
+def test_a_file_is_refused_if_its_rows_cannot_be_validated_within_the_limit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "r.parquet"
+    _random(1000).write(path)
+    monkeypatch.setattr(resources, "machine_memory", lambda: 15_000)
+    with pytest.raises(DataError, match="too large to be read"):
+        RankFile(path)
+
+
+def test_a_name_of_a_column_that_is_not_utf8(tmp_path: Path, make: Make) -> None:
+    path = tmp_path / "r.parquet"
+    pq.write_table(make(labels={"my note": ["a"] * 4}).to_arrow(), path)
+    path.write_bytes(path.read_bytes().replace(b"my note", b"my \xff\xfe\xfd\xfc"))
+    with pytest.raises(DataError, match="damaged") as caught:
+        read_ranks(path)
+    assert caught.value.problems == ["the name of a column is not UTF-8"]
 
 
 def test_a_failed_write_leaves_what_was_there(tmp_path: Path, make: Make, monkeypatch: pytest.MonkeyPatch) -> None:

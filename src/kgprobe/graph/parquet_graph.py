@@ -10,9 +10,9 @@ import pyarrow as pa
 
 from kgprobe.arrays import AnyInts, id_problems, triple_problems
 from kgprobe.errors import DataError, spans
-from kgprobe.files import replacing
 from kgprobe.graph.knowledge_graph import SPLITS, KnowledgeGraph, Labels, as_labels
 from kgprobe.graph.popularity import TrainCounts
+from kgprobe.parquet_files import open_parquet, write_parquet
 
 COLUMNS = ("head", "relation", "tail")
 DEGREES = "entity_train_degree.parquet"
@@ -68,6 +68,9 @@ def _read_names(directory: Path, kind: str, problems: list[str]) -> tuple[int | 
         return None, None
     if "label" not in table.column_names:
         return len(columns[0]), None
+    if table.column_names.count("label") > 1:
+        problems.append(f"{path.name}: column 'label' occurs {table.column_names.count('label')} times")
+        return len(columns[0]), None
     labels = table.column("label")
     try:
         return len(columns[0]), as_labels(labels)
@@ -83,18 +86,17 @@ def _columns(path: Path, names: tuple[str, ...], problems: list[str]) -> list[An
 
 def read_parquet(path: Path, problems: list[str]) -> pa.Table | None:
     """The table in a Parquet file; or None, with the problem added to ``problems``."""
-    import pyarrow.parquet as pq
-
     try:
         if not path.stat().st_size:
             problems.append(f"{path.name}: empty file")
             return None
-        with pq.ParquetFile(path) as file:
-            return file.read(use_threads=False)
-    except (pa.ArrowException, OSError) as error:
-        first = str(error).splitlines()[0]
-        problems.append(f"{path.name}: not a readable Parquet file ({first[:150]})")
-        return None
+        return open_parquet(path).read()
+    except DataError as error:
+        reason = "; ".join(error.problems) or error.title.removeprefix(f"{path}: ")
+    except OSError as error:
+        reason = str(error)
+    problems.append(f"{path.name}: not a readable Parquet file ({reason})")
+    return None
 
 
 def id_columns(path: Path, table: pa.Table, names: tuple[str, ...], problems: list[str]) -> list[AnyInts] | None:
@@ -195,8 +197,6 @@ def write_graph(graph: KnowledgeGraph, directory: str | os.PathLike[str]) -> Non
         >>> load_graph(folder).content_hash == graph.content_hash
         True
     """
-    import pyarrow.parquet as pq
-
     folder = Path(directory)
     tables = _tables(graph)
     parts = (*(f"{split}.parquet" for split in SPLITS), DEGREES, PAIRS, RELATIONS)
@@ -208,8 +208,7 @@ def write_graph(graph: KnowledgeGraph, directory: str | os.PathLike[str]) -> Non
             "choose an empty directory",
         )
     for file, table in tables.items():
-        with replacing(folder / file) as temporary:
-            pq.write_table(table, temporary, compression="zstd")
+        write_parquet(table, folder / file)
 
 
 def _tables(graph: KnowledgeGraph) -> dict[str, pa.Table]:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import gzip
 import io
 import json
+import re
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import product
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Protocol, cast
 
@@ -36,7 +38,9 @@ Columns = Mapping[str, pa.Array]
 Judge = Callable[[int, list[str]], str | None]
 """Returns the problem of the line with this number and these fields, or None."""
 
+_LISTED = 100_000
 _BLOCK = 1 << 20
+_WHITE_LINE = re.compile(rb"([\r\n])[ \t]+(?=[\r\n])")
 _MAGIC = {b"\x1f\x8b": "a gzip file", b"PAR1": "a Parquet file", b"PK\x03\x04": "a zip file"}
 
 
@@ -44,28 +48,54 @@ def open_bytes(path: Path) -> IO[bytes]:
     """Open a file, decompressing it if its name ends in .gz; reading raises TooLarge beyond `unpacking_limit`."""
     if path.suffix != ".gz":
         return path.open("rb")
-    return io.BufferedReader(_Unpacked(cast("IO[bytes]", gzip.open(path, "rb"))), _BLOCK)
+    file = cast("IO[bytes]", gzip.open(path, "rb"))  # noqa: SIM115
+    return io.BufferedReader(_Blocks(file, _unpacked(file)), _BLOCK)
 
 
-class _Unpacked(io.RawIOBase):
-    """A compressed file that counts the bytes that were unpacked."""
+class _Blocks(io.RawIOBase):
+    """A file whose bytes come in blocks of any size."""
 
-    def __init__(self, file: IO[bytes]) -> None:
-        self._file, self._size = file, 0
+    def __init__(self, file: IO[bytes], blocks: Iterator[bytes]) -> None:
+        self._file, self._blocks, self._rest = file, blocks, b""
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: WriteableBuffer) -> int:
-        block = self._file.read(len(memoryview(buffer)))
-        memoryview(buffer)[: len(block)] = block
-        self._size += len(block)
-        require_unpackable(self._size, "the compressed file")
-        return len(block)
+        view = memoryview(buffer)
+        block = self._rest or next(self._blocks, b"")
+        size = min(len(block), len(view))
+        view[:size], self._rest = block[:size], block[size:]
+        return size
 
     def close(self) -> None:
         self._file.close()
         super().close()
+
+
+def _unpacked(file: IO[bytes]) -> Iterator[bytes]:
+    """The blocks of a file that is decompressed; their sizes are added up."""
+    size = 0
+    while block := file.read(_BLOCK):
+        size += len(block)
+        require_unpackable(size, "the compressed file")
+        yield block
+
+
+def _open_emptied(path: Path) -> IO[bytes]:
+    """Open a file as `open_bytes` does; lines of white space are empty."""
+    file = open_bytes(path)
+    return io.BufferedReader(_Blocks(file, _emptied(file)), _BLOCK)
+
+
+def _emptied(file: IO[bytes]) -> Iterator[bytes]:
+    before = b"\n"
+    while block := file.read(_BLOCK) + file.readline(LONGEST_LINE):  # whole lines, unless they end in \r
+        at_end = not block.endswith(b"\n") and len(block) < LONGEST_LINE
+        after = b"\n" if at_end else b""  # which ends the last line
+        text = _WHITE_LINE.sub(rb"\1", before + block + after)
+        yield text[1 : len(text) - len(after)]
+        before = block[-1:]
 
 
 def read_bounded(path: Path, most: int | None = None) -> bytes:
@@ -197,7 +227,7 @@ class Layout:
         return None
 
     def holds(self, columns: Columns) -> bool:
-        """Whether there are rows, every id is in its range, and no label is empty."""
+        """Whether there are rows, every id is in its range, and no label is blank."""
         import pyarrow.compute as pc
 
         for name, column in columns.items():
@@ -205,7 +235,7 @@ class Layout:
             if not len(column):
                 return False
             if not self.columns[name]:
-                wrong = pc.equal(column.dictionary, "")
+                wrong = pc.or_(pc.equal(column.dictionary, ""), pc.utf8_is_space(column.dictionary))
             else:
                 wrong = pc.or_(pc.less(column, 0), False if limit is None else pc.greater_equal(column, limit))
             if pc.any(wrong).as_py():
@@ -260,10 +290,11 @@ def _read_fast(path: Path, layout: Layout) -> Columns | None:
     read = csv.ReadOptions(column_names=list(types), skip_rows=int(layout.counted), block_size=1 << 24)
     # There are no nulls and no quotes in these files: an entity may be called "NA", and '"' is a character.
     convert = csv.ConvertOptions(column_types=types, null_values=[], strings_can_be_null=False)
-    for delimiter in layout.delimiters:
+    # pyarrow skips empty lines, but not lines of white space.
+    for opened, delimiter in product((open_bytes, _open_emptied), layout.delimiters):
         parse = csv.ParseOptions(delimiter=delimiter, quote_char=False, escape_char=False)
         try:
-            with open_bytes(path) as file:
+            with opened(path) as file:
                 table = csv.read_csv(file, read, parse, convert)
             count = _first_number(path) if layout.counted else table.num_rows
         except (pa.ArrowException, *UNREADABLE):
@@ -276,7 +307,7 @@ def _read_fast(path: Path, layout: Layout) -> Columns | None:
 
 def _first_number(path: Path) -> int | None:
     with open_bytes(path) as file:
-        return whole_number(file.readline().decode("utf-8-sig", "replace").strip())
+        return whole_number(next(bounded_lines(file), b"").decode("utf-8-sig", "replace").strip())
 
 
 @dataclass
@@ -293,17 +324,21 @@ class Complaints:
     file: str
     shown: list[str] = field(default_factory=list)
     more: list[int] = field(default_factory=list)
+    unlisted: int = 0
 
     def add(self, number: int, problem: str, text: str) -> None:
         if len(self.shown) < SHOWN:
             short = text if len(text) <= 60 else text[:57] + "..."
             self.shown.append(f"{self.file}, line {number}: {problem}: {short!r}")
-        else:
+        elif len(self.more) < _LISTED:
             self.more.append(number)
+        else:
+            self.unlisted += 1
 
     def lines(self) -> list[str]:
         """All complaints, one line each."""
-        more = f"{self.file}: {len(self.more):,} more bad lines: {spans(self.more)}"
+        rest = f", and {self.unlisted:,} after them" if self.unlisted else ""
+        more = f"{self.file}: {len(self.more) + self.unlisted:,} more bad lines: {spans(self.more)}{rest}"
         return [*self.shown, more] if self.more else self.shown
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import re
+import zlib
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +19,9 @@ from kgprobe.files import replacing
 from kgprobe.graph import SPLITS, load_graph, write_graph
 from kgprobe.graph.load import find_reader, places
 from kgprobe.graph.parquet_graph import id_columns, read_parquet
+from kgprobe.graph.text_files import parse_json, read_bounded
 from kgprobe.openworld.world import OpenWorld
+from kgprobe.parquet_files import write_parquet
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -93,9 +97,11 @@ def _flags(path: Path, name: str, problems: list[str]) -> NDArray[np.bool_] | No
     table = read_parquet(path, [])  # reading the other columns reports an unreadable file
     if table is None:
         return None
-    column: pa.ChunkedArray | None = table.column(name) if name in table.column_names else None
+    times = table.column_names.count(name)
+    column: pa.ChunkedArray | None = table.column(name) if times == 1 else None
     if column is None or not pa.types.is_boolean(column.type) or column.null_count:
-        found = "is not there" if column is None else f"is {column.type} with {column.null_count:,} nulls"
+        absent = f"occurs {times} times" if times else "is not there"
+        found = absent if column is None else f"is {column.type} with {column.null_count:,} nulls"
         problems.append(f"{path.name}: column {name!r} {found}, expected a boolean in every row")
         return None
     return np.asarray(column.to_numpy())
@@ -130,26 +136,25 @@ def write_world(world: OpenWorld, folder: str | os.PathLike[str]) -> None:
         ([[0, 0, 2]], [[0, 0, 3]])
     """
     import pyarrow as pa
-    import pyarrow.parquet as pq
 
     target = Path(folder)
     require_free(target)
-    about = {
+    about: dict[str, Any] = {
         "schema": _SCHEMA,
         "name": world.name,
         "facts": world.sizes,
         "settings": dict(world.settings),
         "queries": None if world.queries is None else world.queries.tolist(),
     }
+    about["checksum"] = _checksum(about)
     # First, so that a partly written folder is recognised by its numbers of triples.
     with replacing(target / ABOUT) as temporary:
         temporary.write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")
     for split in SPLITS:
         (target / f"{split}.parquet").unlink(missing_ok=True)
     write_graph(world.graph, target)
-    with replacing(target / MISSING) as temporary:
-        columns = dict(zip(("head", "relation", "tail"), world.missing.T.copy(), strict=True))
-        pq.write_table(pa.table(columns), temporary, compression="zstd")
+    columns = dict(zip(("head", "relation", "tail"), world.missing.T.copy(), strict=True))
+    write_parquet(pa.table(columns), target / MISSING)
 
 
 def require_free(folder: Path) -> None:
@@ -218,20 +223,42 @@ def _read(folder: Path) -> OpenWorld:
 
 def _read_about(path: Path, problems: list[str]) -> dict[str, Any] | None:
     try:
-        about = json.loads(path.read_text(encoding="utf-8"))
+        about = parse_json(read_bounded(path))
+        entries = about if isinstance(about, dict) else {}
+        checksum = _checksum(entries)
     except FileNotFoundError:
         problems.append(f"{path.name} is not there")
         return None
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         problems.append(f"{path.name} cannot be read ({str(error)[:150]})")
         return None
-    types: dict[str, Any] = {"schema": int, "name": str, "facts": dict, "settings": dict, "queries": list | None}
-    invalid = [
-        key
-        for key, kind in types.items()
-        if not (isinstance(about, dict) and key in about and isinstance(about[key], kind))
-    ]
+    valid: dict[str, Callable[[Any], bool]] = {
+        "schema": _is_count,
+        "name": lambda name: isinstance(name, str),
+        "facts": lambda facts: isinstance(facts, dict) and all(map(_is_count, facts.values())),
+        "settings": lambda settings: isinstance(settings, dict),
+        "queries": lambda queries: queries is None or _are_queries(queries),
+    }
+    invalid = [key for key, is_valid in valid.items() if key not in entries or not is_valid(entries[key])]
     problems += [f"{path.name} has no valid {key}" for key in invalid]
-    if not invalid and about["schema"] > _SCHEMA:
-        problems.append(f"{path.name} was written by a newer kgprobe (schema {about['schema']})")
-    return about if not problems else None
+    if not invalid and entries["schema"] > _SCHEMA:
+        problems.append(f"{path.name} was written by a newer kgprobe (schema {entries['schema']})")
+    elif entries.get("checksum", checksum) != checksum:
+        problems.append(f"{path.name} was changed after it was written; if that was on purpose, remove its checksum")
+    return entries if not problems else None
+
+
+def _checksum(about: dict[str, Any]) -> str:
+    """The CRC-32 of the other entries of a description."""
+    others = {key: value for key, value in about.items() if key != "checksum"}
+    return f"{zlib.crc32(json.dumps(others, sort_keys=True).encode()):08x}"
+
+
+def _is_count(value: Any) -> bool:
+    return type(value) is int and 0 <= value < 1 << 63
+
+
+def _are_queries(value: Any) -> bool:
+    return isinstance(value, list) and all(
+        isinstance(query, list) and len(query) == 2 and all(map(_is_count, query)) for query in value
+    )

@@ -14,16 +14,16 @@ from typing import TYPE_CHECKING, TypeVar
 import pyarrow as pa
 
 from kgprobe.errors import DataError, UsageError, naming
+from kgprobe.parquet_files import open_parquet, require_room
 from kgprobe.ranks.schema import Checker, RanksInfo, conform
 from kgprobe.ranks.table import BATCH_ROWS, Ranks
 from kgprobe.resources import Progress
 
 if TYPE_CHECKING:
-    import pyarrow.parquet as pq
-
     from kgprobe.graph import KnowledgeGraph, Popularity
 
-_BUFFER = 1 << 20
+_CHECKED = 8
+"""Bytes that validation keeps for each row."""
 
 
 class RankFile:
@@ -38,15 +38,16 @@ class RankFile:
 
     def __init__(self, path: str | PathLike[str], progress: Progress | None = None) -> None:
         self.path, self._progress = Path(path), progress
-        self._file = _open(self.path)
+        self._file = open_parquet(self.path)
+        require_room(self.path, len(self) * _CHECKED)
         with naming(self.path):
-            info = RanksInfo.from_metadata(self._file.schema_arrow.metadata)
+            info = RanksInfo.from_metadata(self._file.schema.metadata)
             conform(self.empty_table())
         self.info = info if info.model else replace(info, model=self.path.stem)
         self._changes: tuple[Callable[[Ranks], Ranks], ...] = ()
 
     def __len__(self) -> int:
-        return int(self._file.metadata.num_rows)
+        return len(self._file)
 
     @property
     def column_names(self) -> list[str]:
@@ -55,7 +56,7 @@ class RankFile:
 
     def empty_table(self) -> pa.Table:
         """The columns without rows."""
-        return self._file.schema_arrow.empty_table()
+        return self._file.schema.empty_table()
 
     def with_popularity(self, popularity: Popularity) -> RankFile:
         """The same file; batches have the popularity of their targets."""
@@ -84,16 +85,9 @@ class RankFile:
 
     def batches(self, rows: int = BATCH_ROWS) -> Iterator[Ranks]:
         """The rows in batches, not validated (see `validate`)."""
-        stream = self._file.iter_batches(batch_size=rows)
-        while True:
+        for table in self._file.batches(rows):
             with naming(self.path):
-                try:
-                    batch = next(stream)
-                except StopIteration:
-                    return
-                except (OSError, pa.ArrowException) as error:
-                    raise _damaged(self.path, error) from None
-                ranks = Ranks(pa.Table.from_batches([batch]), self.info, validate=False)
+                ranks = Ranks(table, self.info, validate=False)
             if self._progress is not None:
                 self._progress(len(ranks))
             yield self._changed(ranks)
@@ -101,6 +95,7 @@ class RankFile:
     def read(self, graph: KnowledgeGraph | None = None, progress: Progress | None = None) -> Ranks:
         """The whole file in memory, read and validated in one pass; with a graph, also against the graph."""
         self._progress = progress or self._progress
+        self._file.require_room(_CHECKED)
         checker = Checker(len(self), graph)
         tables: list[pa.Table] = []
         for batch in self.batches():
@@ -145,41 +140,6 @@ def read_ranks(path: str | PathLike[str]) -> Ranks:
         Ranks(1 query, model='mine')
     """
     return RankFile(path).read()
-
-
-def _open(path: Path) -> pq.ParquetFile:
-    import pyarrow.parquet as pq
-
-    try:
-        if not path.exists():
-            raise DataError(f"{path}: no such file", remedy="check the name and the folder")
-        if path.is_dir():
-            raise DataError(f"{path}: this is a folder, not a rank file", remedy="give the Parquet files in it")
-        with path.open("rb") as file:
-            if not file.read(1):
-                raise DataError(f"{path}: the file is empty", remedy="write or copy it again")
-    except OSError as error:  # no permission, or not a valid name
-        raise DataError(f"{path}: cannot be read", [str(error)], "check the name and the permissions") from None
-    try:
-        # By default the reader keeps every byte that it has read in memory.
-        return pq.ParquetFile(path, pre_buffer=False, buffer_size=_BUFFER)
-    except (OSError, pa.ArrowException) as error:
-        raise _damaged(path, error) from None
-
-
-def _damaged(path: Path, error: Exception) -> DataError:
-    with path.open("rb") as file:
-        start = file.read(4)
-        file.seek(-4, 2) if path.stat().st_size >= 4 else None
-        end = file.read(4)
-    if start != b"PAR1":
-        return DataError(
-            f"{path}: this is not a Parquet file",
-            [f"it begins with {start!r}"],
-            "convert it with import_ranks ('kgprobe import')",
-        )
-    problem = "its end is missing: it was truncated" if end != b"PAR1" else str(error).split("\n")[0]
-    return DataError(f"{path}: the Parquet file is damaged", [problem], "write or copy it again")
 
 
 Source = TypeVar("Source", Ranks, RankFile)

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from kgprobe.arrays import Floats, Ints
 from kgprobe.errors import DataError, UsageError
-from kgprobe.files import replacing
+from kgprobe.parquet_files import write_parquet
 from kgprobe.ranks.schema import Checker, RanksInfo, conform, table_of
 
 if TYPE_CHECKING:
@@ -249,11 +249,8 @@ class Ranks:
         return self._with(self._table, replace(self.info, **changes))
 
     def write(self, path: str | PathLike[str]) -> None:
-        """Write a Parquet file, atomically."""
-        import pyarrow.parquet as pq
-
-        with replacing(path) as temporary:
-            pq.write_table(self.to_arrow(), temporary, compression="zstd", row_group_size=_ROW_GROUP)
+        """Write a Parquet file, atomically and with a checksum."""
+        write_parquet(self.to_arrow(), path, row_group_size=_ROW_GROUP)
 
 
 def concatenate(tables: Sequence[Ranks]) -> Ranks:
