@@ -2,9 +2,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kgprobe.errors import DataError
 from kgprobe.models.markov_learning import Learning, hidden_triples, learn, probabilities, select_rules
 from kgprobe.models.markov_network import Conclusions, Network, WeightPrior
 from kgprobe.models.rules.groundings import Grounder
@@ -147,3 +149,11 @@ def test_every_small_graph_can_be_learned(world: World) -> None:
     again = Network.from_tensors(network.tensors())
     assert again.weights.tolist() == network.weights.tolist()
     assert again.rules.body.tolist() == network.rules.body.tolist()
+
+
+@pytest.mark.parametrize("name", ["weights", "bias"])
+def test_a_network_has_one_number_for_each_rule_and_relation(name: str) -> None:
+    tensors = Network.empty(3).tensors()
+    for wrong in ({**tensors, name: torch.zeros(7)}, {other: own for other, own in tensors.items() if other != name}):
+        with pytest.raises(DataError, match=f"{name} has not one number"):
+            Network.from_tensors(wrong)

@@ -16,6 +16,7 @@ from scipy.special import expit
 from torch import Tensor
 
 from kgprobe.arrays import AnyInts, Floats, find, pair_keys
+from kgprobe.errors import DataError
 from kgprobe.models.rules.groundings import Grounder
 from kgprobe.models.rules.paths import Matrix
 from kgprobe.models.rules.rule_table import Rules
@@ -194,9 +195,22 @@ class Network:
 
     @classmethod
     def from_tensors(cls, tensors: Mapping[str, Tensor]) -> Network:
-        """The network of a checkpoint."""
-        rules = {name.removeprefix(_RULES): own for name, own in tensors.items() if name.startswith(_RULES)}
-        return cls(Rules.from_tensors(rules), tensors["weights"].cpu().numpy(), tensors["bias"].cpu().numpy())
+        """The network of a checkpoint.
+
+        Raises:
+            DataError: Tensors are missing, or are not those of a network.
+        """
+        rules = Rules.from_tensors(
+            {name.removeprefix(_RULES): own for name, own in tensors.items() if name.startswith(_RULES)}
+        )
+        problems = [
+            f"{name} has not one number for each of the {size:,} {what}"
+            for name, size, what in (("weights", len(rules), "rules"), ("bias", rules.relations, "relations"))
+            if name not in tensors or tensors[name].shape != (size,)
+        ]
+        if problems:
+            raise DataError("these are not the rules of a model", problems, "use the checkpoint as it was written")
+        return cls(rules, tensors["weights"].cpu().numpy(), tensors["bias"].cpu().numpy())
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,6 +8,7 @@ import os
 import warnings
 import zipfile
 import zlib
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -28,6 +29,7 @@ from kgprobe.resources import require_unpackable
 _NPZ_HEADER = "header"
 """The array of a .npz file that holds the header text."""
 
+_SHOWN = 10
 _NPY_HEADERS = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
 _LOCAL_HEADER_BYTES = 30
 
@@ -147,9 +149,9 @@ def _list_npz(path: Path) -> ArrayFile:
         names = archive.namelist()
         foreign = [name for name in names if not name.endswith(".npy")]
         if foreign:
-            raise _not_arrays(path, [f"it contains {name}, which is not an array" for name in foreign])
-        if repeated := sorted({name for name in names if names.count(name) > 1}):
-            raise ValueError(f"several arrays are called {', '.join(repeated)}")
+            raise _not_arrays(path, [f"it contains {name[:60]}, which is not an array" for name in foreign[:_SHOWN]])
+        if repeated := sorted(name for name, count in Counter(names).items() if count > 1):
+            raise ValueError(f"several arrays are called {', '.join(name[:60] for name in repeated[:_SHOWN])}")
         if (announced := _announced_members(path)) not in (len(names), _MANY_MEMBERS):
             raise ValueError(f"the directory of the archive has {len(names)} members, and announces {announced}")
         require_unpackable(sum(member.file_size for member in archive.infolist() if member.compress_type))

@@ -1,9 +1,11 @@
 import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from safetensors.torch import load, save
 
+from kgprobe.errors import DataError
 from kgprobe.models.rules.paths import Adjacency
 from kgprobe.models.rules.rule_table import Rules, rule_text
 from rule_oracles import World, by_rule, worlds
@@ -118,3 +120,31 @@ def test_a_matrix_holds_each_triple_once(world: World) -> None:
 
 def test_a_graph_may_be_empty() -> None:
     assert Adjacency(np.empty((0, 3)), entities=2, relations=1).of(1).nnz == 0
+
+
+@pytest.mark.parametrize(
+    ("changes", "problem"),
+    [
+        ({"relations": torch.zeros(2)}, "relations is not a number"),
+        ({"body": torch.zeros(2, dtype=torch.int32)}, "body holds int32 values of shape (2,)"),
+        ({"body": torch.zeros((3, 2), dtype=torch.int32)}, "body holds int32 values of shape (3, 2)"),
+        ({"head": torch.tensor([0.0, 1.0])}, "head holds float32 values of shape (2,)"),
+        ({"paths": torch.zeros(1)}, "paths holds float32 values of shape (1,)"),
+        ({"head": torch.tensor([0, 4], dtype=torch.int32)}, "head names relations outside 0..3, such as 4"),
+        ({"body": torch.tensor([[1, -2], [1, 3]], dtype=torch.int32)}, "body names relations outside 0..3, such as -2"),
+    ],
+    ids=["relations", "flat", "rows", "type", "length", "head", "body"],
+)
+def test_tensors_that_are_not_those_of_rules(changes: dict[str, torch.Tensor], problem: str) -> None:
+    tensors = Rules.from_bodies(2, [0, 0], [[1, -1], [1, 3]]).tensors()
+    with pytest.raises(DataError) as caught:
+        Rules.from_tensors(tensors | changes)
+    assert caught.value.problems == [problem]
+
+
+def test_tensors_that_are_missing_are_all_named() -> None:
+    with pytest.raises(DataError) as caught:
+        Rules.from_tensors({"relations": torch.tensor(2), "head": torch.zeros(1)})
+    assert caught.value.problems == [
+        f"{name} is missing" for name in ("body", "support", "pairs", "path_support", "paths")
+    ]

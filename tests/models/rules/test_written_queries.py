@@ -81,3 +81,18 @@ def test_many_names_are_not_all_listed() -> None:
     with pytest.raises(UsageError) as error:
         Vocabulary(many).entities(["qqq"])
     assert error.value.problems == ["'qqq' is no known entity"]
+
+
+@pytest.mark.parametrize("entity", ["9" * 5000, "\udcff", "x" * 100_000], ids=["5,000 digits", "not UTF-8", "long"])
+def test_names_that_nothing_can_have(entity: str) -> None:
+    with pytest.raises(UsageError, match="invalid query") as error:
+        WORDS.question(f"{entity}, child of, ?")
+    assert error.value.problems[0].startswith(repr(entity[:40]))
+    assert len(error.value.title) < 200
+    with pytest.raises(UsageError, match="unknown names"):
+        WORDS.entities([entity])
+
+
+def test_very_many_commas_are_refused_at_once() -> None:
+    with pytest.raises(UsageError, match="invalid query"):
+        WORDS.question("a," * 100_000 + "?")

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from kgprobe.arrays import AnyInts, Floats
+from kgprobe.errors import DataError
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -123,8 +124,35 @@ class Rules:
 
     @classmethod
     def from_tensors(cls, tensors: Mapping[str, Tensor]) -> Rules:
-        """The rules of a checkpoint."""
-        return cls(int(tensors["relations"]), *(tensors[name].cpu().numpy() for name in _COLUMNS))
+        """The rules of a checkpoint.
+
+        Raises:
+            DataError: Tensors are missing, or are not those of rules; all problems are listed.
+        """
+        problems = [f"{name} is missing" for name in ("relations", *_COLUMNS) if name not in tensors]
+        if not problems and tensors["relations"].numel() != 1:
+            problems = ["relations is not a number"]
+        if not problems:
+            columns = {name: tensors[name].cpu().numpy() for name in _COLUMNS}
+            rules = cls(int(tensors["relations"]), **columns)
+            problems = list(rules._problems())
+        if problems:
+            raise DataError("these are not the rules of a model", problems, "use the checkpoint as it was written")
+        return rules
+
+    def _problems(self) -> Iterator[str]:
+        """Columns of another shape or type, and relations that there are not."""
+        for name in _COLUMNS:
+            column = getattr(self, name)
+            kind, dimensions = "i" if name in ("head", "body") else "f", 2 if name == "body" else 1
+            if column.dtype.kind != kind or column.ndim != dimensions or len(column) != len(self.head):
+                yield f"{name} holds {column.dtype} values of shape {column.shape}"
+                return
+        for name, least in (("head", 0), ("body", NO_ATOM)):
+            column = getattr(self, name)
+            wrong = (column < least) | (column >= 2 * self.relations)
+            if wrong.any():
+                yield f"{name} names relations outside 0..{2 * self.relations - 1}, such as {column[wrong][0]}"
 
     def _reverse(self, relation: AnyInts) -> AnyInts:
         return (relation + self.relations) % max(2 * self.relations, 1)

@@ -10,14 +10,16 @@ from itertools import combinations
 
 import pyarrow as pa
 
-from kgprobe.errors import UsageError
+from kgprobe.errors import UsageError, shown
 from kgprobe.graph import KnowledgeGraph
 from kgprobe.graph.names import Names
+from kgprobe.graph.text_files import whole_number
 from kgprobe.predict.scorers import Side
 
 _ASKED = "?"
 _HOW = 'write "head, relation, ?" or "?, relation, tail"; where names hold commas, put tabs between the three'
 _MOST_COMPARED = 50_000  # more names than this are not searched for close matches
+_MOST_PIECES = 100  # names with more commas than this are not tried in all ways
 _MOST_LISTED = 20  # more names than this are not listed in an error message
 
 
@@ -70,7 +72,7 @@ class Vocabulary:
         """
         readings = list(_readings(text))
         if not readings:
-            raise UsageError(f"invalid query {text!r}", remedy=_HOW)
+            raise UsageError(f"invalid query {shown(text)}", remedy=_HOW)
         queries = [
             WrittenQuery(side, entity, relation)
             for side, given, related in readings
@@ -82,7 +84,7 @@ class Vocabulary:
         if not queries:
             problems = [[*self._entities.problems([own]), *self._relations.problems([r])] for _, own, r in readings]
             fewest = min(problems, key=len)
-            raise UsageError(f"invalid query {text!r} for graph {self.graph.name}", fewest, _HOW)
+            raise UsageError(f"invalid query {shown(text)} for graph {self.graph.name}", fewest, _HOW)
         return queries[0]
 
     def _ids(self, names: _Known, texts: list[str]) -> list[int]:
@@ -106,11 +108,14 @@ class _Known:
         self.names = names
 
     def id(self, text: str) -> int | None:
-        by_name = int(self.names.ids(pa.array([text]))[0])
+        try:
+            by_name = int(self.names.ids(pa.array([text]))[0])
+        except UnicodeEncodeError:  # an argument in another encoding than UTF-8
+            return None
         if by_name >= 0:
             return by_name
-        is_id = text.isascii() and text.isdigit() and int(text) < len(self.names.names)
-        return int(text) if is_id else None
+        number = whole_number(text)
+        return None if number is None or number >= len(self.names.names) else number
 
     def problems(self, texts: list[str]) -> list[str]:
         """One message for each text without an id."""
@@ -131,6 +136,8 @@ def _readings(text: str) -> Iterator[tuple[Side, str, str]]:
     """All ways to read a text as a side, an entity and a relation."""
     between = "\t" if "\t" in text else ","
     pieces = text.split(between)
+    if len(pieces) > _MOST_PIECES:
+        return
     for first, second in combinations(range(1, len(pieces)), 2):
         parts = pieces[:first], pieces[first:second], pieces[second:]
         head, relation, tail = (between.join(part).strip() for part in parts)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import islice, pairwise
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import numpy as np
@@ -29,6 +29,7 @@ Compose: TypeAlias = Callable[[Side, Floats, Singles, AnyInts], Floats]
 """(side, embeddings of the given entities, table of the relations, their ids) -> embeddings of the queries."""
 
 _BLOCK_NUMBERS = 1 << 20
+_SHOWN = 10
 _LARGEST = float(np.finfo(np.float32).max)
 
 
@@ -334,8 +335,7 @@ def _entry_problems(
         *([] if either else ['header: expected either a "model" or a "similarity"']),
         *(
             f"header: {entry[:60]!r} is not expected{nearest(entry, sorted(allowed))}"
-            for entry in content
-            if entry not in allowed
+            for entry in islice((entry for entry in content if entry not in allowed), _SHOWN)
         ),
         *(f"header: {entry!r} is missing, expected {_VALUES[entry][1]}" for entry in needs if entry not in content),
         *(

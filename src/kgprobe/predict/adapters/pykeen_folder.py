@@ -103,7 +103,8 @@ def open_pykeen(
         return type(model).__name__, scorer_for(model, graph, read_names(folder)), _metadata(model)
     settings = ModelSettings.read(folder / SETTINGS_FILE)
     # Before the model is built, which can take long and much memory.
-    ids = model_ids(settings.model, settings.num_entities, settings.num_relations, graph, read_names(folder))
+    with naming(folder):
+        ids = model_ids(settings.model, settings.num_entities, settings.num_relations, graph, read_names(folder))
     with naming(folder / SETTINGS_FILE):
         shapes = settings.build(shapes_only=True)
     weights = require_weights(shapes, states[0])

@@ -39,12 +39,28 @@ _PARTS = {
         *("focal", "info_nce", "margin_ranking", "mse", "nssa", "pairwise_logistic", "pointwise_hinge"),
         *("soft_margin_ranking", "soft_pointwise_hinge", "softplus"),
     ),
-    "activation": ("elu", "gelu", "hardtanh", "identity", "leaky_relu", "relu", "sigmoid", "softplus", "tanh"),
-    "similarity of KG2E": ("EL", "KL"),
+    "activation": (
+        *("celu", "elu", "gelu", "glu", "hardshrink", "hardsigmoid", "hardswish", "hardtanh", "leaky_relu"),
+        *(
+            "log_sigmoid",
+            "log_softmax",
+            "mish",
+            "prelu",
+            "relu",
+            "relu6",
+            "rrelu",
+            "selu",
+            "sigmoid",
+            "silu",
+            "softmax",
+        ),
+        *("softmin", "softplus", "softshrink", "softsign", "tanh", "tanhshrink", "threshold"),
+    ),
+    "similarity of KG2E": ("EL", "KL", "expected_likelihood", "negative_kullback_leibler_divergence"),
 }
 """The names that a text in the arguments of a model may have. No class is imported by a path from a file."""
 
-_ENDINGS = re.compile(r"(initializer|constrainer|normalizer|regularizer|loss|activation|similarity)$")
+_ENDINGS = re.compile(r"(initializer|constrainer|normalizer|regularizer|loss|kg2esimilarity)$")
 
 _MOST_BYTES = 1 << 20
 _LARGEST = (1 << 31) - 1

@@ -237,8 +237,10 @@ def spec_problems(specs: Iterable[ArraySpec], shapes: Shapes) -> list[str]:
         ["no array 'head'", "array 'heads' is not expected; nearest: head", 'tail: holds complex64, expected ...]
     """
     known = {spec.name: spec for spec in specs}
+    others = [name for name in shapes if name not in known]
     return [
         *(f"no array {name!r}" for name, spec in known.items() if spec.needed and name not in shapes),
-        *(f"array {name!r} is not expected{nearest(name, known)}" for name in shapes if name not in known),
+        *(f"array {name[:60]!r} is not expected{nearest(name, known)}" for name in others[:_SHOWN]),
+        *([f"and {len(others) - _SHOWN:,} more arrays that are not expected"] if len(others) > _SHOWN else []),
         *(problem for name, spec in known.items() if name in shapes for problem in spec.problems(*shapes[name])),
     ]
