@@ -77,6 +77,24 @@ def test_numbers_out_of_range_are_refused_before_anything_is_written(
     assert len(done.err) < 2000
 
 
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--threads", "99999999999999999999"], "threads is 99999999999999999999, and must be at most 4,096"),
+        (["--threads", "0"], "threads is 0, and must be at least 1"),
+        (["--device", "meta"], "the device 'meta' cannot be used"),
+        (["--device", "x"], "the device 'x' cannot be used"),
+    ],
+)
+def test_threads_and_devices_that_no_machine_has(
+    options: list[str], said: str, kgprobe, small: Path, tmp_path: Path
+) -> None:
+    done = kgprobe("train", "rotate", "-g", small, "-o", tmp_path / "run", *options)
+    assert done.code == 2
+    assert said in " ".join(done.err.split())
+    assert not (tmp_path / "run").exists()
+
+
 def test_a_damaged_run_is_not_resumed(kgprobe, small: Path, tmp_path: Path) -> None:
     run = tmp_path / "run"
     assert kgprobe("train", "complex", "-g", small, "-o", run, *QUICK).code == 0
