@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import kgprobe as kp
-from kgprobe.ranks.schema import RanksInfo
+from kgprobe.ranks.metadata import RanksInfo
 from machine import MIB, describe, peak_memory
 
 METRICS = ["MRR", "Hits@10", "AMRI", "PROBE(alpha=0.5,beta=0.4)", "PROBE(alpha=0,beta=0.8)", "ZPROBE(alpha=1,beta=0)"]

@@ -10,7 +10,7 @@ import numpy as np
 from kgprobe.metrics import parse_all
 from kgprobe.openworld.bench_points import Points
 from kgprobe.openworld.world_ranks import RankPair
-from kgprobe.ranks import Ranks, RanksInfo
+from kgprobe.ranks import Ranks, RanksInfo, WorldInfo
 
 KNOWN, MISSING, ENTITIES = 4, 4, 400
 
@@ -27,10 +27,10 @@ def made_pair(skill: float, *, queries: int = 40, seed: int = 0, model: str = "m
     wrong = ENTITIES - answers
     above = 1 + (rng.normal(0, 1, (queries, wrong))[:, None, :] > scores[:, :, None]).sum(axis=2)
     missing_above = (scores[:, None, KNOWN:] > scores[:, :KNOWN, None]).sum(axis=2)
-    settings = {"split": split or SPLIT, "task": {"sides": "tail", "queries": queries}}
 
     def table(rank: Any, own: int, filtered: int, world: str) -> Ranks:
-        info = RanksInfo(model=model, graph="made-up", settings=settings | {"world": world})
+        about = WorldInfo(world, sides="tail", split=split or SPLIT, task={"queries": queries})
+        info = RanksInfo(model=model, graph="made-up", world=about)
         return Ranks.from_columns(
             head=np.repeat(np.arange(queries), own),
             relation=np.zeros(queries * own, dtype=int),

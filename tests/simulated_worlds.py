@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq
 from scipy.special import expit, logit
 
-from kgprobe.ranks import Ranks, RanksInfo
+from kgprobe.ranks import Ranks, RanksInfo, WorldInfo
 
 Floats = NDArray[np.float64]
 
@@ -137,9 +137,9 @@ class Hard:
         query = np.repeat(np.arange(len(size)), size)
         query = query[rng.random(len(query)) >= (1 - rate) * train]
         query = query[np.bincount(query, minlength=len(size))[query] >= least]
-        settings: dict[str, Any] = {"task": {"kind": "tail"}, "split": {"train_share": train}} if least else {}
+        world = WorldInfo("open", sides="tail", train_share=train) if least else None
         share = rate / (rate + (1 - rate) * (1 - train))
-        return cls(query, size, share, false, RanksInfo(split="test", filtered=("train", "test"), settings=settings))
+        return cls(query, size, share, false, RanksInfo(split="test", filtered=("train", "test"), world=world))
 
     @property
     def entities(self) -> int:

@@ -1,3 +1,4 @@
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,14 +12,14 @@ from kgprobe.metrics import RankAccumulator
 from kgprobe.openworld import closed_ranks
 from kgprobe.openworld.closed_ranks import WEIGHT, Assumptions, ClosedRanks, Completion
 from kgprobe.openworld.missing_answers import HeldOut, MissingCounts, MissingSelection
-from kgprobe.ranks import Ranks, RanksInfo
+from kgprobe.ranks import Ranks, RanksInfo, WorldInfo
 from simulated_worlds import Gaussian, Learned, Scored, simulate
 from support import tables
 
-TAIL: dict[str, Any] = {"task": {"kind": "tail"}, "split": {"train_share": 0.7}}
+TAIL = WorldInfo("open", sides="tail", train_share=0.7)
 
 
-def _ranks(settings: dict[str, Any] | None = None) -> Ranks:
+def _ranks(world: WorldInfo | None = None) -> Ranks:
     return Ranks.from_columns(
         head=[0, 1],
         relation=[0, 0],
@@ -26,7 +27,7 @@ def _ranks(settings: dict[str, Any] | None = None) -> Ranks:
         side=["tail"] * 2,
         rank=[1, 2],
         candidates=[9, 9],
-        info=RanksInfo(settings=settings or {}),
+        info=RanksInfo(world=world),
     )
 
 
@@ -36,19 +37,12 @@ def test_the_held_out_share_is_read_off_the_ranks_of_a_tail_task() -> None:
 
 
 @pytest.mark.parametrize(
-    "settings",
-    [
-        {},
-        {"task": {"kind": "all"}, "split": {"train_share": 0.7}},
-        {"task": {"kind": "tail"}},
-        {"task": "tail", "split": {"train_share": 0.7}},
-        {"task": {"kind": "tail"}, "split": {"train_share": "much"}},
-        {"task": {"kind": "tail"}, "split": {"train_share": 1.0}},
-    ],
-    ids=["nothing", "all", "no split", "no task", "no number", "nothing held out"],
+    "world",
+    [None, replace(TAIL, sides="both"), replace(TAIL, train_share=None), replace(TAIL, train_share=1.0)],
+    ids=["no world", "all", "no share", "nothing held out"],
 )
-def test_other_ranks_do_not_need_it(settings: dict[str, Any]) -> None:
-    assert Assumptions.of(_ranks(settings), (0.2,), 1.0, None).held_out is None
+def test_other_ranks_do_not_need_it(world: WorldInfo | None) -> None:
+    assert Assumptions.of(_ranks(world), (0.2,), 1.0, None).held_out is None
 
 
 @pytest.mark.parametrize(

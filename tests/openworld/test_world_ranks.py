@@ -84,17 +84,10 @@ def test_rank_files_say_what_they_are_of() -> None:
     world = random_world()
     pair = rank_worlds("random", world, tail_task(world, 5, 2, seed=3), name="mine")
     for which, table in (("open", pair.open), ("closed", pair.closed)):
-        about = table.info.settings
-        assert about["world"] == which
-        assert about["split"] == {**world.settings, "name": "random-0.6"}
-        assert about["task"] == {
-            "kind": "tail",
-            "queries": 5,
-            "least_answers": 2,
-            "least_known": 1,
-            "seed": 3,
-            "sides": "tail",
-        }
+        about = table.info.world
+        assert (about.world, about.sides, about.train_share) == (which, "tail", world.train_share)
+        assert about.split == {**world.settings, "name": "random-0.6"}
+        assert about.task == {"kind": "tail", "queries": 5, "least_answers": 2, "least_known": 1, "seed": 3}
         assert (table.info.model, table.info.graph_hash) == ("mine", world.graph.content_hash)
     assert (pair.open.info.filtered, pair.closed.info.filtered) == (
         ("train", "valid", "test"),
@@ -209,7 +202,10 @@ def test_a_larger_filter_makes_no_number_larger() -> None:
 def test_tables_of_different_origin_are_refused_with_all_that_differs() -> None:
     pair = pair_of()
     other = pair.closed.with_info(
-        model="other", graph="elsewhere", graph_hash="0", settings=pair.closed.info.settings | {"split": {}, "task": {}}
+        model="other",
+        graph="elsewhere",
+        graph_hash="0",
+        world=replace(pair.closed.info.world, split={}, task={}),
     )
     assert len(refused(pair.open, other)) == 5
 

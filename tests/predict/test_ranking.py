@@ -1,5 +1,6 @@
 """Step 1 in one call: any model, any setting."""
 
+import hashlib
 import threading
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from kgprobe.errors import DataError, UsageError
 from kgprobe.graph import KnowledgeGraph, TrainCounts
 from kgprobe.predict import GroupNorm, Model, Setting, rank, rank_in
 from kgprobe.predict.tasks import QueryCandidates, RelationCandidates
-from kgprobe.ranks import validate
+from kgprobe.ranks import Basis, CandidatesInfo, validate
 from kgprobe.resources import Resources
 from ranking import Rows, brute_force, graph_of, matrix, query_sets, relation_sets, rows_of, vectors
 
@@ -115,7 +116,7 @@ def test_candidate_sets(kind: str) -> None:
     for sets, allowed in (relation_sets(GRAPH, seed=1), query_sets(ranked, GRAPH.num_entities, seed=1)):
         ranks = rank(model, GRAPH, candidates=sets, filter="train", resources=Resources(shards=3))
         assert rows_of(ranks) == brute_force(model, GRAPH, ("train",), allowed)
-        assert ranks.info.settings["candidates"] == "drawn"
+        assert ranks.info.candidates == CandidatesInfo(Basis.given, "drawn")
 
 
 @pytest.mark.parametrize("kind", MODELS)
@@ -331,19 +332,20 @@ def test_other_facts_have_no_split(graph: KnowledgeGraph, tmp_path: Path) -> Non
 
 def test_candidates_are_described(graph: KnowledgeGraph, tmp_path: Path) -> None:
     assert Setting.build(graph).sets is None
+    assert Setting.build(graph).info("mine", {}).candidates == CandidatesInfo(Basis.verified)
     setting = Setting.build(graph, candidates="train")
     assert isinstance(setting.sets, RelationCandidates)
-    assert setting.info("mine", {}).settings["candidates"] == "train"
+    assert setting.info("mine", {}).candidates == CandidatesInfo(Basis.given, "train")
     path = tmp_path / "types.tsv"
     path.write_text("0\ttail\t3\n0\thead\t3\n", encoding="utf-8")
     for given in (path, str(path)):
-        settings = Setting.build(graph, candidates=given).info("mine", {}).settings
-        assert settings["candidates"] == "types.tsv"
-        assert len(settings["candidates_hash"]) == 64
+        candidates = Setting.build(graph, candidates=given).info("mine", {}).candidates
+        digest = hashlib.sha256(path.read_bytes()).hexdigest()
+        assert candidates == CandidatesInfo(Basis.given, "types.tsv", digest)
     drawn = QueryCandidates("drawn", {"tail": np.zeros((3, 1), int), "head": np.zeros((3, 1), int)}, np.array([0, 1]))
     setting = Setting.build(graph, candidates=drawn)
     assert setting.sets is drawn
-    assert setting.info("mine", {}).settings["candidates"] == "drawn"
+    assert setting.info("mine", {}).candidates == CandidatesInfo(Basis.given, "drawn")
 
 
 def test_tasks_cover_the_ranges(graph: KnowledgeGraph) -> None:

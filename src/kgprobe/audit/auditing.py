@@ -86,7 +86,7 @@ Field = Callable[[RanksInfo], Any]
 _FIELDS: dict[str, Field] = {
     "graph (content hash)": lambda info: info.graph_hash and info.graph_hash[:12],
     "split": lambda info: info.split,
-    "candidates": lambda info: info.settings.get("candidates", "all entities") if info.graph_hash else None,
+    "candidates": lambda info: str(info.candidates) if info.candidates and info.imported is None else None,
 }
 
 # Metadata about the filter. They are compared only if the filter cannot be inferred from the candidate counts.

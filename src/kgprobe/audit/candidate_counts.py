@@ -19,6 +19,7 @@ from kgprobe.audit.query_sets import due_split
 from kgprobe.audit.view import AuditedRun, AuditQueries, Finding, Severity, View
 from kgprobe.graph import SPLITS, KnowledgeGraph
 from kgprobe.graph.popularity import entity_degrees
+from kgprobe.ranks import Basis, RanksInfo
 
 Counts = NDArray[np.int32]
 
@@ -131,6 +132,7 @@ def check_candidates(view: View) -> Iterator[Finding]:
         >>> print(next(check_candidates(prepare({"raw": raw}, graph))).message)
         Unfiltered: 1 of 2 rows have other candidate counts than filtering by train+test leaves. Rank again with ...
     """
+    yield from _assumptions(view)
     counted = recountable(view)
     if counted:
         yield from _against_graph(view, Recount(view.graph, view.queries), counted)  # type: ignore[arg-type]
@@ -157,8 +159,23 @@ def recountable(view: View) -> list[str]:
     return [
         model
         for model, info in view.info.items()
-        if "candidates" not in info.settings and set(info.filtered or ()) <= set(graph.splits)
+        if _basis(info) is not Basis.given and set(info.filtered or ()) <= set(graph.splits)
     ]
+
+
+def _basis(info: RanksInfo) -> Basis | None:
+    return None if info.candidates is None else info.candidates.basis
+
+
+def _assumptions(view: View) -> Iterator[Finding]:
+    """Notes about imported files whose candidate counts are those of an assumed filter, which no count can refute."""
+    for model, info in view.info.items():
+        if info.candidates is not None and info.candidates.basis is Basis.assumed:
+            message = (
+                f"The imported file has no candidate counts. They were assumed at import ({info.candidates.counted}), "
+                "so the filter of its ranks is not verified. Import it with its candidate counts."
+            )
+            yield Finding((model,), _KIND, message, Severity.note)
 
 
 @dataclass(frozen=True)
@@ -209,7 +226,8 @@ def _against_graph(view: View, recount: Recount, models: list[str]) -> Iterator[
                 )
                 yield Finding((model,), _KIND, _sentence(message), Severity.error, verdict.off)
         elif convention is not None and claimed == convention and alike:
-            message = f"{convention}, as recorded in the metadata. The usual filter is {'+'.join(usual)}."
+            how = "assumed at import" if _basis(view.info[model]) is Basis.assumed else "recorded in the metadata"
+            message = f"{convention}, as {how}. The usual filter is {'+'.join(usual)}."
             yield Finding((model,), _KIND, _sentence(message), Severity.note, verdict.off)
         else:
             yield _deviation(recount, verdict, usual, claimed)

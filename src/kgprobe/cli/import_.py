@@ -63,8 +63,9 @@ def import_ranks(
     ranks.write(output)
     seeds = "" if ranks.seed is None else f", seeds {', '.join(str(x) for x in sorted(set(ranks.seed.tolist())))}"
     rows = "1 row" if len(ranks) == 1 else f"{len(ranks):,} rows"
-    note(f"{output}: {rows}{seeds}, candidates: {ranks.info.settings['candidates']}")
-    for line in ranks.info.settings["notes"]:
+    candidates, imported = ranks.info.candidates, ranks.info.imported
+    note(f"{output}: {rows}{seeds}, candidates: {candidates.counted if candidates else 'not recorded'}")
+    for line in imported.notes if imported else ():
         note(f"  {line.replace('`labels=True`', '--labels')}")
 
 

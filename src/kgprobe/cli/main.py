@@ -58,7 +58,7 @@ app.add_typer(openworld.app, name="openworld")
 
 def _version(asked: bool) -> None:
     if asked:
-        from kgprobe.ranks.schema import package_version
+        from kgprobe.ranks.metadata import package_version
 
         print(package_version())
         raise typer.Exit

@@ -343,13 +343,11 @@ def read_bench(
 def _world(pair: RankPair) -> dict[str, Any]:
     """The split and task settings; rank tables with equal ones are of the same world."""
     info = pair.open.info
-    split = {"name": info.graph or "world", **_section(info.settings, "split")}
-    return split | {f"task {key}": value for key, value in _section(info.settings, "task").items()}
-
-
-def _section(settings: Mapping[str, Any], name: str) -> dict[str, Any]:
-    section = settings.get(name, {})
-    return dict(section) if isinstance(section, Mapping) else {name: section}
+    named: dict[str, Any] = {"name": info.graph or "world"}
+    if info.world is None:
+        return named
+    task = info.world.task | ({} if info.world.sides is None else {"sides": info.world.sides})
+    return named | info.world.split | {f"task {key}": value for key, value in task.items()}
 
 
 def world_names(worlds: Sequence[Mapping[str, Any]]) -> list[str]:

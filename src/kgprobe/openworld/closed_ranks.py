@@ -391,12 +391,10 @@ class Assumptions:
 
 def _held_out(ranks: Ranks) -> float | None:
     """The recorded share of known triples that is held out, if queries were chosen by their held-out answers."""
-    settings = ranks.info.settings
-    task, split = settings.get("task"), settings.get("split")
-    if not isinstance(task, dict) or not isinstance(split, dict) or task.get("kind") != "tail":
+    world = ranks.info.world
+    if world is None or world.sides != "tail" or world.train_share is None:
         return None
-    share = split.get("train_share")
-    return 1 - share if isinstance(share, float) and 0 < share < 1 else None
+    return 1 - world.train_share if 0 < world.train_share < 1 else None
 
 
 def _span(rates: tuple[float, ...]) -> str:

@@ -86,6 +86,12 @@ class OpenWorld:
             object.__setattr__(self, part, _frozen(triples))
         object.__setattr__(self, "queries", None if queries is None else _frozen(queries))
 
+    @property
+    def train_share(self) -> float | None:
+        """Share of the known triples that is in train, if the world was split by it."""
+        share = self.settings.get("train_share")
+        return share if isinstance(share, float) and 0 < share < 1 else None
+
     @cached_property
     def graph(self) -> KnowledgeGraph:
         """The graph of the open world: the known triples are the test split."""

@@ -23,7 +23,7 @@ from kgprobe.predict import Model, Opening, Setting, open_model
 from kgprobe.predict.adapters.opening import model_of
 from kgprobe.predict.queries import KnownFilter, RankedTriples
 from kgprobe.predict.ranking import rank_in
-from kgprobe.ranks import RankFile, Ranks, merge_seeds, read_ranks
+from kgprobe.ranks import RankFile, Ranks, WorldInfo, merge_seeds, read_ranks
 from kgprobe.resources import Progress, Resources
 
 WORLDS = ("open", "closed")
@@ -75,11 +75,10 @@ def _origins(opened: Ranks, closed: Ranks) -> Iterator[str]:
         if one != other:
             yield f"the open table has the {what} {one!r}, the closed one {other!r}"
     for world, table in zip(WORLDS, (opened, closed), strict=True):
-        said = table.info.settings.get("world", world)
-        if said != world:
-            yield f"the table of the {world} world was ranked in the {said} world"
+        if table.info.world is not None and table.info.world.world != world:
+            yield f"the table of the {world} world was ranked in the {table.info.world.world} world"
     for what in ("split", "task"):
-        if opened.info.settings.get(what) != closed.info.settings.get(what):
+        if getattr(opened.info.world, what, None) != getattr(closed.info.world, what, None):
             yield f"the two tables are of different {what}s"
     if (opened.seed is None) != (closed.seed is None):
         yield "only one of the two tables has training seeds"
@@ -155,9 +154,9 @@ class RankPair:
         if absent := [f"{path.name} is not there" for path in paths.values() if not path.exists()]:
             raise DataError(f"{Path(folder) / name}: no pair of rank files", absent, _AGAIN)
         tables = {world: read_ranks(path) for world, path in paths.items()}
-        task = tables["closed"].info.settings.get("task")
+        world = tables["closed"].info.world
         with naming(Path(folder) / name):
-            return cls(**tables, require_answers=not (isinstance(task, dict) and task.get("sides") == "both"))
+            return cls(**tables, require_answers=world is None or world.sides != "both")
 
 
 def pair_paths(folder: str | os.PathLike[str], name: str) -> dict[str, Path]:
@@ -231,23 +230,30 @@ def rank_worlds(
         "closed": _setting(world, hard, task.sides, world.closed_filter),
     }
     opened = _opened(model, world, settings["closed"].ranked)
-    about = world_info(world, task)
     tables: dict[str, Ranks] = {}
     for which, setting in settings.items():
         ranks = rank_in(setting, opened, resources or Resources(), name, progress)
-        tables[which] = ranks.with_info(settings=ranks.info.settings | about | {"world": which})
+        tables[which] = ranks.with_info(world=world_info(world, task, which))
     return RankPair(**tables, require_answers=task.sides == "tail")
 
 
-def world_info(world: OpenWorld, task: WorldTask) -> dict[str, Any]:
+def world_info(world: OpenWorld, task: WorldTask, which: str, model_hash: str | None = None) -> WorldInfo:
     """The metadata of a rank file about its world and task.
 
     Example:
         >>> world = OpenWorld("tiny", 3, 1, train=[[0, 0, 1]], known=[[0, 0, 2]], missing=[], settings={"seed": 0})
-        >>> world_info(world, WorldTask(world.known, world.missing, "tail"))
-        {'split': {'seed': 0, 'name': 'tiny'}, 'task': {'sides': 'tail'}}
+        >>> info = world_info(world, WorldTask(world.known, world.missing, "tail"), "open")
+        >>> info.split, info.sides
+        ({'seed': 0, 'name': 'tiny'}, 'tail')
     """
-    return {"split": {**world.settings, "name": world.name}, "task": {**task.settings, "sides": task.sides}}
+    return WorldInfo(
+        world=which,
+        sides=task.sides,
+        train_share=world.train_share,
+        model_hash=model_hash,
+        split={**world.settings, "name": world.name},
+        task=dict(task.settings),
+    )
 
 
 def _setting(world: OpenWorld, triples: AnyInts, sides: str, known: KnownFilter) -> Setting:
@@ -261,8 +267,10 @@ def _opened(model: Any, world: OpenWorld, triples: RankedTriples) -> Model:
     return open_model(model, Opening(world.graph, triples, other_test=True))
 
 
+_FIELDS = {"model_hash": "model", "split": "split", "task": "task", "sides": "task"}
+"""The fields of `WorldInfo` on which stored ranks must agree, in words."""
+
 FINAL = "final"  # name of the only checkpoint of a model without snapshots
-_HASH = "model_hash"
 _SNAPSHOTS = "snapshots/*/seed-*.safetensors"
 _SEED = re.compile("0|[1-9][0-9]*", re.ASCII)
 
@@ -309,10 +317,14 @@ class RankedCheckpoint:
         paths = pair_paths(self.folder, self.name)
         files = {which: RankFile(path) for which, path in paths.items() if path.exists()}
         hashes = {"open": world.open_filter.hash, "closed": world.closed_filter.hash}
-        expected = world_info(world, task) | {_HASH: self.hash}
         problems = []
         for which, file in files.items():
-            differing = [key.removesuffix("_hash") for key in expected if file.info.settings.get(key) != expected[key]]
+            expected, found = world_info(world, task, which, self.hash), file.info.world
+            differing = list(
+                dict.fromkeys(
+                    what for name, what in _FIELDS.items() if getattr(found, name, None) != getattr(expected, name)
+                )
+            )
             differing += ["set of triples"] if file.info.filter_hash != hashes[which] else []
             problems += [f"{file.path} is of another {what}" for what in differing]
         if problems:
@@ -331,7 +343,7 @@ class RankedCheckpoint:
         for which in WORLDS:
             runs = {seed: getattr(pair, which) for seed, pair in pairs.items()}
             table = merge_seeds(runs) if len(runs) > 1 else next(iter(runs.values()))
-            tables[which] = table.with_info(settings=table.info.settings | {_HASH: self.hash})
+            tables[which] = table.with_info(world=world_info(world, task, which, self.hash))
         pair = RankPair(**tables, require_answers=task.sides == "tail")
         pair.write(self.folder, self.name)
         return pair

@@ -18,8 +18,8 @@ from kgprobe.predict.adapters.top_k import TopKLists, rank_lists
 from kgprobe.predict.engine import count
 from kgprobe.predict.queries import FilterChoice, KnownFilter, Queries, RankedTriples
 from kgprobe.predict.scorers import AnyScorer
-from kgprobe.predict.tasks import CandidateSets, Task, candidate_metadata, open_candidates, require_fit
-from kgprobe.ranks import Ranks, RanksInfo
+from kgprobe.predict.tasks import CandidateSets, Task, open_candidates, require_fit
+from kgprobe.ranks import Basis, CandidatesInfo, Ranks, RanksInfo
 from kgprobe.resources import Progress, Resources
 
 
@@ -83,7 +83,7 @@ class Setting:
 
     def info(self, model: str, settings: dict[str, Any]) -> RanksInfo:
         """The metadata of the rank table."""
-        protocol: dict[str, Any] = {"sides": list(self.ranked.sides), **candidate_metadata(self.sets)}
+        protocol: dict[str, Any] = {"sides": list(self.ranked.sides)}
         protocol |= {"repeated": self.ranked.repeated} if self.ranked.repeated else {}
         return RanksInfo(
             model=model,
@@ -92,8 +92,15 @@ class Setting:
             split=self.split,
             filtered=self.known.names,
             filter_hash=self.known.hash,
+            candidates=_candidates(self.sets),
             settings=settings | protocol,
         )
+
+
+def _candidates(sets: CandidateSets | None) -> CandidatesInfo:
+    if sets is None:
+        return CandidatesInfo(Basis.verified)
+    return CandidatesInfo(Basis.given, sets.name, sets.file_hash)
 
 
 def rank(

@@ -119,13 +119,6 @@ class QueryCandidates:
 CandidateSets: TypeAlias = RelationCandidates | QueryCandidates
 
 
-def candidate_metadata(sets: CandidateSets | None) -> dict[str, str]:
-    """The metadata of a rank file that identify the candidate sets."""
-    if sets is None:
-        return {}
-    return {"candidates": sets.name} | ({} if sets.file_hash is None else {"candidates_hash": sets.file_hash})
-
-
 def open_candidates(text: str | os.PathLike[str], graph: KnowledgeGraph, ranked: RankedTriples) -> CandidateSets | None:
     """Candidate sets by name or from a file.
 

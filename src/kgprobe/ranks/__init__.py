@@ -1,14 +1,18 @@
 """Rank tables: schema, validation, Parquet files, importers."""
 
+from kgprobe.ranks.metadata import Basis, CandidatesInfo, ImportInfo, RanksInfo, WorldInfo
 from kgprobe.ranks.rank_files import End, RankFile, read_ranks, refuse_intervals, validate
-from kgprobe.ranks.schema import RanksInfo
 from kgprobe.ranks.table import Ranks, concatenate, merge_seeds
 
 __all__ = [
+    "Basis",
+    "CandidatesInfo",
     "End",
+    "ImportInfo",
     "RankFile",
     "Ranks",
     "RanksInfo",
+    "WorldInfo",
     "concatenate",
     "merge_seeds",
     "read_ranks",

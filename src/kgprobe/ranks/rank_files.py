@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, TypeVar
 import pyarrow as pa
 
 from kgprobe.errors import DataError, UsageError, naming
-from kgprobe.ranks.schema import Checker, RanksInfo, conform
+from kgprobe.ranks.metadata import RanksInfo
+from kgprobe.ranks.schema import Checker, conform
 from kgprobe.ranks.table import BATCH_ROWS, Ranks
 from kgprobe.resources import Progress
 

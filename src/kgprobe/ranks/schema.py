@@ -1,11 +1,10 @@
-"""Columns and metadata of a rank table, and validation that lists every problem."""
+"""Columns of a rank table, and validation that lists every problem."""
 
 from __future__ import annotations
 
-import json
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, dataclass, field
-from importlib.metadata import PackageNotFoundError, version
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -46,65 +45,6 @@ OPTIONAL: dict[str, pa.DataType] = {
 
 COLUMNS = REQUIRED | OPTIONAL
 POPULARITY = ("entity_popularity", "relation_popularity")
-SCHEMA_VERSION = 1
-_METADATA_KEY = b"kgprobe"
-
-
-def package_version() -> str:
-    """The version of kgprobe."""
-    try:
-        return version("kgprobe")
-    except PackageNotFoundError:  # run from a source tree
-        return "0+source"
-
-
-@dataclass(frozen=True)
-class RanksInfo:
-    """Metadata of a rank table, stored in the Parquet file.
-
-    Attributes:
-        filtered: The splits whose known triples were filtered.
-
-    Example:
-        >>> RanksInfo.from_metadata(RanksInfo(model="RotatE", graph="umls").to_metadata()).model
-        'RotatE'
-    """
-
-    model: str | None = None
-    graph: str | None = None
-    graph_hash: str | None = None
-    split: str | None = None
-    filtered: tuple[str, ...] | None = None
-    filter_hash: str | None = None
-    settings: dict[str, Any] = field(default_factory=dict)
-    schema: int = SCHEMA_VERSION
-    kgprobe: str = field(default_factory=package_version)
-
-    def to_metadata(self) -> dict[bytes, bytes]:
-        return {_METADATA_KEY: json.dumps(asdict(self), sort_keys=True).encode()}
-
-    @classmethod
-    def from_metadata(cls, metadata: dict[bytes, bytes] | None) -> RanksInfo:
-        """Read the metadata of a Parquet file; all fields are None if it has none."""
-        if not metadata or _METADATA_KEY not in metadata:
-            return cls(kgprobe="")
-        try:
-            entry = json.loads(metadata[_METADATA_KEY])
-            schema = int(entry["schema"])
-            known = {key: entry[key] for key in cls.__dataclass_fields__ if key in entry}
-        except (ValueError, KeyError, TypeError):
-            raise DataError(
-                "the kgprobe metadata of this file cannot be read", ["it is not the JSON that kgprobe writes"]
-            ) from None
-        if schema > SCHEMA_VERSION:
-            raise DataError(
-                "this file was written by a newer kgprobe",
-                [f"its rank table has schema {schema}, this version reads up to {SCHEMA_VERSION}"],
-                "upgrade kgprobe",
-            )
-        if known.get("filtered") is not None:
-            known["filtered"] = tuple(known["filtered"])
-        return cls(**known)
 
 
 def table_of(values: Mapping[str, Any], labels: Mapping[str, Any]) -> pa.Table:
@@ -149,12 +89,13 @@ def conform(table: pa.Table) -> pa.Table:
           - column 'candidates' is missing
         Remedy: the columns found are: rank; rename them, or use import_ranks ('kgprobe import')
     """
-    problems = [f"column '{name}' is missing" for name in REQUIRED if name not in table.column_names]
-    twice = [name for name in dict.fromkeys(table.column_names) if table.column_names.count(name) > 1]
+    names = Counter(table.column_names)
+    problems = [f"column '{name}' is missing" for name in REQUIRED if name not in names]
+    twice = [name for name, often in names.items() if often > 1]
     problems += [f"column '{name}' occurs twice" for name in twice]
     columns: dict[str, pa.ChunkedArray] = {}
-    for name in [*COLUMNS, *(n for n in table.column_names if n not in COLUMNS)]:
-        if name not in table.column_names or name in twice:
+    for name in [*COLUMNS, *(n for n in names if n not in COLUMNS)]:
+        if names[name] != 1:
             continue
         column, kind = table.column(name), COLUMNS.get(name)
         try:
@@ -164,20 +105,23 @@ def conform(table: pa.Table) -> pa.Table:
             reason = str(error).split("\n")[0]
             problems.append(f"column '{name}' holds {column.type}, expected {expected}: {reason}")
     if problems:
-        names = ", ".join(map(str, table.column_names)) or "none"
         raise DataError(
             "this is not a rank table",
             problems,
-            f"the columns found are: {names}; rename them, or use import_ranks ('kgprobe import')",
+            f"the columns found are: {', '.join(names) or 'none'}; rename them, or use import_ranks ('kgprobe import')",
         )
     return pa.table(columns)
 
 
 def _cast(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
+    if pa.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
     if kind != SIDES:
-        if pa.types.is_dictionary(column.type):
-            column = column.cast(column.type.value_type)
+        if not (pa.types.is_integer(column.type) or pa.types.is_floating(column.type) or pa.types.is_null(column.type)):
+            raise pa.ArrowInvalid("these are no numbers")
         return column.cast(kind)
+    if str(column.type) not in ("string", "large_string", "string_view", "null"):
+        raise pa.ArrowInvalid("this is no text")
     encoded = column.cast(pa.string()).dictionary_encode()
     distinct = len(encoded.chunk(0).dictionary) if encoded.num_chunks else 0
     if distinct > _MOST_SIDES:  # more than the index type can hold

@@ -15,7 +15,8 @@ from numpy.typing import ArrayLike, NDArray
 from kgprobe.arrays import Floats, Ints
 from kgprobe.errors import DataError, UsageError
 from kgprobe.files import replacing
-from kgprobe.ranks.schema import Checker, RanksInfo, conform, table_of
+from kgprobe.ranks.metadata import RanksInfo, merged
+from kgprobe.ranks.schema import Checker, conform, table_of
 
 if TYPE_CHECKING:
     from kgprobe.graph import KnowledgeGraph, Popularity
@@ -270,15 +271,7 @@ def concatenate(tables: Sequence[Ranks]) -> Ranks:
         rows = pa.concat_tables([table.to_arrow() for table in tables], promote_options="permissive")
     except pa.ArrowException as error:  # canonical columns have canonical types, so it is a label column
         raise DataError("label columns of these tables have different types", [str(error).split("\n")[0]]) from None
-    infos = [table.info for table in tables]
-    differing: dict[str, Any] = {
-        name: None
-        for name in ("model", "graph", "graph_hash", "split", "filtered", "filter_hash")
-        if len({getattr(info, name) for info in infos}) > 1
-    }
-    first = infos[0]
-    settings = {k: v for k, v in first.settings.items() if all(k in i.settings and i.settings[k] == v for i in infos)}
-    return Ranks(rows.unify_dictionaries(), replace(first, **differing, settings=settings))
+    return Ranks(rows.unify_dictionaries(), merged([table.info for table in tables]))
 
 
 def merge_seeds(runs: Mapping[int, Ranks]) -> Ranks:

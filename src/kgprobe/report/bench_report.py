@@ -8,7 +8,7 @@ from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 from kgprobe.files import replacing
-from kgprobe.ranks.schema import package_version
+from kgprobe.ranks.metadata import package_version
 from kgprobe.report.grid import (
     Cell,
     Column,

@@ -20,7 +20,7 @@ from kgprobe.files import replacing
 from kgprobe.graph import KnowledgeGraph
 from kgprobe.graph.text_files import parse_json
 from kgprobe.json_files import field_problems, read_json
-from kgprobe.ranks.schema import package_version
+from kgprobe.ranks.metadata import package_version
 from kgprobe.train.checkpoints import GRAPH_FIELDS, Metadata
 from kgprobe.train.settings import Settings
 

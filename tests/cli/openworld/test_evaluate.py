@@ -53,7 +53,7 @@ def test_ranks_of_something_else_are_replaced_by_force_only(kgprobe, world: Path
     run = kgprobe("openworld", "evaluate", "random", "-w", world, "-o", out, "--task", "all")
     assert (run.code, "another task" in run.err, "--force" in run.err) == (1, True, True)
     assert kgprobe("openworld", "evaluate", "random", "-w", world, "-o", out, "--task", "all", "--force").code == 0
-    assert read_pairs(out / "random")["final"].closed.info.settings["task"]["kind"] == "all"
+    assert read_pairs(out / "random")["final"].closed.info.world.task["kind"] == "all"
 
 
 def test_every_snapshot_of_a_run_is_ranked(kgprobe, world: Path, tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """Data of the open world that cannot be used: the message names the file and a way out, and nothing is computed."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -70,10 +71,8 @@ def test_tables_of_other_queries_are_not_compared(kgprobe: Command, tmp_path: Pa
     odd = made_pair(1.0, queries=16, model="model-1")
     for world in ("open", "closed"):
         table = getattr(odd, world)
-        task = {"sides": "tail", "queries": 15}
-        table.with_info(settings=table.info.settings | {"task": task}).write(
-            runs / "model-1" / f"epoch-0.{world}.parquet"
-        )
+        about = replace(table.info.world, task={"queries": 15})
+        table.with_info(world=about).write(runs / "model-1" / f"epoch-0.{world}.parquet")
     refused(kgprobe("openworld", "bench", runs), "model-1, epoch-0: its queries are not those", "same queries")
 
 

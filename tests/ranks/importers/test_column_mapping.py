@@ -22,6 +22,7 @@ from kgprobe.ranks.importers.column_mapping import (
     read_triples,
 )
 from kgprobe.ranks.importers.drafts import Draft, ImportOptions
+from kgprobe.ranks.metadata import Basis, CandidatesInfo
 from kgprobe.ranks.schema import COLUMNS, SIDE_NAMES
 
 
@@ -46,7 +47,7 @@ def test_a_column_of_candidates_is_taken_before_all_else(graph: KnowledgeGraph) 
 
 def test_filtered_entities_are_taken_from_all() -> None:
     values, draft, source = _read(ImportOptions(num_entities=9), {"filtered": [2, 0]})
-    assert (values, draft.candidates, source) == ([7, 9], "entities minus filtered", "filtered")
+    assert (values, draft.candidates.counted, source) == ([7, 9], "entities minus filtered", "filtered")
 
 
 def test_unreadable_filtered_counts_are_named_once() -> None:
@@ -65,7 +66,7 @@ def test_known_answers_except_the_target_are_taken_from_all(graph: KnowledgeGrap
     values, draft, _ = _read(ImportOptions(graph=graph))
     assert values == [4 - 2, 4]
     assert draft.filtered == ("train", "test")
-    assert draft.candidates == "entities minus known answers of train, test"
+    assert draft.candidates == CandidatesInfo(Basis.assumed, counted="entities minus known answers of train, test")
     assert draft.problems == []
 
 
@@ -341,7 +342,10 @@ def test_unreadable_columns_make_the_rank_unreadable() -> None:
 def test_ties_that_are_not_whole_are_refused() -> None:
     found, draft = _ranks_of(optimistic=[1.0, 1.0, 1.0], pessimistic=[2.5, 2.0, np.inf])
     assert found["ties"] == [None, 1, None]
-    assert draft.problems == ["optimistic and pessimistic give a fractional number of ties: 2 rows (rows 1, 3)"]
+    assert draft.problems == [
+        "optimistic and pessimistic give a fractional number of ties: 1 row (row 1)",
+        "optimistic and pessimistic give more ties than any graph has entities: 1 row (row 3)",
+    ]
 
 
 def test_ties_need_not_be_recorded_in_every_row() -> None:

@@ -7,6 +7,7 @@ import pytest
 
 from kgprobe.errors import DataError, UsageError
 from kgprobe.graph import KnowledgeGraph
+from kgprobe.ranks import Basis, CandidatesInfo, ImportInfo
 from kgprobe.ranks.importers.drafts import Draft, ImportOptions, finish_import, seeds_of
 from kgprobe.ranks.schema import entity_rules
 
@@ -67,6 +68,9 @@ def test_labels_are_the_columns_beyond_the_canonical_ones() -> None:
     assert draft.label_columns == ["kind"]
 
 
+FROM_FILE = CandidatesInfo(Basis.recorded, counted="as in the file")
+
+
 def _complete(name: str = "a.csv", **changes: list[Any]) -> Draft:
     columns: dict[str, list[Any]] = {
         "head": [0, 0],
@@ -77,7 +81,7 @@ def _complete(name: str = "a.csv", **changes: list[Any]) -> Draft:
         "candidates": [4, 2],
     }
     arrays = {k: pa.array(v) for k, v in (columns | changes).items()}
-    return Draft(Path(name), "csv", rows=2, columns=arrays, candidates="as in the file", popularity="column")
+    return Draft(Path(name), "csv", rows=2, columns=arrays, candidates=FROM_FILE, popularity="column")
 
 
 @pytest.mark.parametrize(
@@ -107,7 +111,7 @@ def test_several_files_are_several_seeds() -> None:
     ranks = finish_import(drafts, ImportOptions())
     assert ranks.seed is not None
     assert (ranks.seed.tolist(), ranks.rank.tolist()) == ([4, 4, 2, 2], [1, 2, 1.5, 1])
-    assert ranks.info.settings["source"] == ["m_4.csv", "m_2.csv"]
+    assert ranks.info.imported.source == ("m_4.csv", "m_2.csv")
 
 
 def test_files_with_seeds_of_their_own_keep_them() -> None:
@@ -161,8 +165,8 @@ def test_a_graph_gives_popularity_its_rules_and_its_name(graph: KnowledgeGraph) 
     assert ranks.numbers("relation_popularity").tolist() == [1.0, 0.0]
     info = ranks.info
     assert (info.model, info.split, info.graph, info.graph_hash) == ("m", "test", "people", graph.content_hash)
-    assert (info.filtered, info.filter_hash) == (("train", "test"), graph.content_hash)
-    assert info.settings["popularity"] == "graph"
+    assert (info.filtered, info.filter_hash) == (("train", "test"), None)
+    assert info.imported.popularity == "graph"
     with pytest.raises(DataError) as caught:
         finish_import([_complete(relation=[0, 2], candidates=[5, 2])], ImportOptions(graph=graph))
     assert len(caught.value.problems) == 2
@@ -172,25 +176,22 @@ def test_a_graph_without_training_triples_gives_no_popularity() -> None:
     bare = KnowledgeGraph.from_triples(test=[[0, 0, 3]], name="bare")
     ranks = finish_import([_complete(entity_popularity=[0.5, 0.5])], ImportOptions(graph=bare))
     assert ranks.numbers("entity_popularity").tolist() == [0.5, 0.5]
-    assert ranks.info.settings["popularity"] == "column"
-    assert "bare has no training triples, so it gives no popularity" in ranks.info.settings["notes"]
+    assert ranks.info.imported.popularity == "column"
+    assert "bare has no training triples, so it gives no popularity" in ranks.info.imported.notes
 
 
 def test_what_is_null_is_noted() -> None:
     draft = _complete(ties=[None, 0], entity_popularity=[0.1, 0.2], kind=["a", None])
     draft.notes.append("read in a special way")
-    assert finish_import([draft], ImportOptions()).info.settings == {
-        "source": ["a.csv"],
-        "format": "csv",
-        "candidates": "as in the file",
-        "popularity": "column",
-        "notes": [
-            "read in a special way",
-            "not recorded: relation_popularity",
-            "ties is null in 1 of 2 rows",
-            "kind is null in 1 of 2 rows",
-        ],
-    }
+    notes = (
+        "read in a special way",
+        "not recorded: relation_popularity",
+        "ties is null in 1 of 2 rows",
+        "kind is null in 1 of 2 rows",
+    )
+    info = finish_import([draft], ImportOptions()).info
+    assert info.imported == ImportInfo(("a.csv",), "csv", "column", notes)
+    assert info.candidates == FROM_FILE
 
 
 def test_the_graph_has_its_own_number_of_entities(graph: KnowledgeGraph) -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from kgprobe.errors import DataError, UsageError
 from kgprobe.graph import KnowledgeGraph, load_graph
-from kgprobe.ranks import read_ranks
+from kgprobe.ranks import Basis, CandidatesInfo, ImportInfo, read_ranks
 from kgprobe.ranks.importers import import_ranks, probe_json
 from kgprobe.ranks.importers.drafts import Draft
 from kgprobe.ranks.importers.probe_json import read_entries
@@ -168,13 +168,9 @@ def test_the_popularity_of_a_target_stands_at_the_other_side(path: Path) -> None
     assert ranks.numbers("relation_popularity").tolist() == [0.125, 0.5]
     assert ranks.candidates.tolist() == [8, 7]
     assert (ranks.info.model, ranks.info.split, ranks.info.graph) == ("RotatE", "test", None)
-    assert ranks.info.settings == {
-        "source": ["RotatE_people_1.json"],
-        "format": "probe-json",
-        "candidates": "entities minus filtered",
-        "popularity": "entry of the other side",
-        "notes": ["not recorded: ties"],
-    }
+    notes = ("not recorded: ties",)
+    assert ranks.info.imported == ImportInfo(("RotatE_people_1.json",), "probe-json", "entry of the other side", notes)
+    assert ranks.info.candidates == CandidatesInfo(Basis.recorded, counted="entities minus filtered")
 
 
 QUERIES = st.lists(
@@ -193,7 +189,7 @@ def test_partners_are_those_that_a_dictionary_finds(
     partners = [own.get((h, r, t, "t" if side == "h" else "h"), (None, None)) for h, r, t, side in queries]
     assert ranks.column("relation_popularity").to_pylist() == [relation for relation, _ in partners]
     assert ranks.column("entity_popularity").to_pylist() == [entity for _, entity in partners]
-    notes = [note for note in ranks.info.settings["notes"] if "other side" in note]
+    notes = [note for note in ranks.info.imported.notes if "other side" in note]
     absent = partners.count((None, None))
     assert notes == (
         [
@@ -209,9 +205,9 @@ def test_a_graph_gives_popularity_in_place_of_the_file(path: Path, graph: Knowle
     ranks = import_ranks(_write(path, HEAD_SIDE), graph=graph)
     assert ranks.candidates.tolist() == [3]
     assert ranks.numbers("entity_popularity").tolist() == [0.25]
-    assert ranks.info.settings["popularity"] == "graph"
+    assert ranks.info.imported.popularity == "graph"
     assert ranks.info.graph_hash == graph.content_hash
-    assert ranks.info.settings["notes"] == ["not recorded: ties"]
+    assert ranks.info.imported.notes == ("not recorded: ties",)
 
 
 def test_several_files_are_several_seeds(tmp_path: Path) -> None:

@@ -45,7 +45,7 @@ def test_every_format_is_imported_by_the_public_function(format: str, tmp_path: 
     ):
         assert (ranks.head.tolist(), ranks.tail.tolist(), ranks.predicts_tail.tolist()) == ([0], [1], [True])
         assert (ranks.rank.tolist(), ranks.candidates.tolist()) == ([1], [5])
-        assert ranks.info.settings["format"] == format
+        assert ranks.info.imported.format == format
 
 
 def test_a_graph_may_be_a_name(tmp_path: Path) -> None:
@@ -59,7 +59,7 @@ def test_files_of_different_formats_are_seeds_of_one_table(tmp_path: Path) -> No
         [_write(tmp_path / "m_1.json", "probe-json"), _write(tmp_path / "m_2.csv", "csv")], num_entities=5
     )
     assert ranks.seed is not None
-    assert (ranks.seed.tolist(), ranks.info.settings["format"]) == ([1, 2], "probe-json, csv")
+    assert (ranks.seed.tolist(), ranks.info.imported.format) == ([1, 2], "probe-json, csv")
 
 
 def test_contradictions_are_all_said_at_once(graph: KnowledgeGraph) -> None:
@@ -160,7 +160,7 @@ def test_published_ranks_as_labelled_csv_without_candidates_are_the_published_ra
     expected = published.with_popularity(graph.popularity)
     assert ranks.column("relation_popularity").equals(expected.column("relation_popularity"))
     assert ranks.info.filtered == ("train", "valid", "test")
-    assert ranks.info.settings["candidates"] == "entities minus known answers of train, valid, test"
+    assert ranks.info.candidates.counted == "entities minus known answers of train, valid, test"
 
 
 def test_ranks_and_candidates_may_be_said_in_other_ways(path: Path) -> None:
@@ -184,7 +184,7 @@ def test_a_column_that_was_not_needed_is_kept_only_if_it_says_otherwise(path: Pa
     path.write_text(text.format("2"))
     ranks = import_ranks(path)
     assert (ranks.rank.tolist(), ranks.column("source_rank").to_pylist()) == ([1.5], [2])
-    assert "column 'rank' differs in 1 rows; kept as 'source_rank'" in ranks.info.settings["notes"]
+    assert "column 'rank' differs in 1 rows; kept as 'source_rank'" in ranks.info.imported.notes
     ranks = import_ranks(path, columns={"rank": "rank"})
     assert (ranks.rank.tolist(), ranks.ties.tolist()) == ([2], [1])
     assert ranks.column("optimistic").to_pylist() == [1]
@@ -204,7 +204,7 @@ def test_a_column_without_a_name_is_left_out_and_noted(path: Path) -> None:
     )
     ranks = import_ranks(path)
     assert ranks.to_arrow().to_pylist() == ROWS
-    assert "a column without a name was left out" in ranks.info.settings["notes"]
+    assert "a column without a name was left out" in ranks.info.imported.notes
 
 
 def test_popularity_comes_from_the_file_or_better_from_the_graph(path: Path, graph: KnowledgeGraph) -> None:
@@ -215,7 +215,7 @@ def test_popularity_comes_from_the_file_or_better_from_the_graph(path: Path, gra
     assert [row["relation_popularity"] for row in rows] == [None, 1.0]
     ranks = import_ranks(path, graph=graph)
     assert ranks.numbers("entity_popularity").tolist() == [1 / 8, 2 / 8]
-    assert "the popularity of the graph replaces that of the file" in ranks.info.settings["notes"]
+    assert "the popularity of the graph replaces that of the file" in ranks.info.imported.notes
 
 
 def test_several_files_are_several_seeds_of_one_table(tmp_path: Path) -> None:
@@ -226,14 +226,14 @@ def test_several_files_are_several_seeds_of_one_table(tmp_path: Path) -> None:
     assert ranks.seed is not None
     assert ranks.seed.tolist() == [5, 5, 6, 6]
     assert ranks.column("x").to_pylist() == ["1", "2", None, "odd"]
-    assert ranks.info.settings["format"] == "csv, tsv"
+    assert ranks.info.imported.format == "csv, tsv"
 
 
 def test_facts_are_recorded_without_the_place_of_the_file(path: Path, graph: KnowledgeGraph) -> None:
     path.write_text(CANONICAL)
     info = import_ranks(path, graph=graph, model="m", split="test", seed=3).info
     assert (info.model, info.split, info.graph, info.graph_hash) == ("m", "test", "people", graph.content_hash)
-    assert info.settings["source"] == ["ranks.csv"]
+    assert info.imported.source == ("ranks.csv",)
     assert str(path.parent) not in str(info)
     assert info.filtered is None
 
@@ -332,7 +332,7 @@ def test_rank_and_worst_rank_are_an_interval(path: Path) -> None:
     path.write_text("head,relation,tail,side,rank,worst_rank,candidates\n0,0,3,tail,2,4,4\n0,0,3,head,2,,3\n")
     ranks = import_ranks(path)
     assert ranks.column("worst_rank").to_pylist() == [4, None]
-    assert "1 of 2 ranks are intervals, from rank to worst_rank" in ranks.info.settings["notes"]
+    assert "1 of 2 ranks are intervals, from rank to worst_rank" in ranks.info.imported.notes
 
 
 def test_a_rank_table_with_intervals_comes_back_from_csv(path: Path) -> None:

@@ -5,6 +5,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from kgprobe import resources
 from kgprobe.errors import DataError, UsageError
 from kgprobe.ranks.importers import FORMATS, import_ranks
 from kgprobe.ranks.importers.drafts import Draft
@@ -148,3 +149,87 @@ def test_no_file_and_the_same_file_twice_are_refused(tmp_path: Path) -> None:
         import_ranks([], "csv")
     with pytest.raises(UsageError, match="twice"):
         import_ranks([tmp_path / "a.csv", tmp_path / "a.csv"])
+
+
+HEADING = "head,relation,tail,side,rank,candidates"
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"], ids=["lf", "crlf", "cr"])
+@pytest.mark.parametrize("blank", ["", "END", "ENDEND"], ids=["none", "one", "two"])
+def test_lines_may_end_in_every_usual_way(path: Path, end: str, blank: str) -> None:
+    lines = [blank.replace("END", end) + HEADING, "0,0,1,tail,1,9", "", "1,0,2,head,2.5,9"]
+    path.write_bytes(end.join(lines).encode() + blank.replace("END", end).encode())
+    assert import_ranks(path, "csv").rank.tolist() == [1, 2.5]
+
+
+ABSURD = {
+    "a long heading": ("x" * 200_000 + f",{HEADING}\n0,0,0,1,tail,1,9\n", "a name of 200,000 characters"),
+    "many columns": (",".join(map(str, range(20_000))) + "\n", "it has 20,000 columns; at most 10,000 are read"),
+    "an open quotation mark in the heading": ('"head,relation\n0,0\n', "CSV parse error"),
+    "the largest whole number": (
+        "head,relation,tail,side,greater,equal,candidates\n0,0,1,tail,9223372036854775807,9223372036854775807,9\n",
+        "greater and equal give more ties than any graph has entities: 1 row (row 1)",
+    ),
+    "a pessimistic rank of 1e308": (
+        "head,relation,tail,side,optimistic,pessimistic,candidates\n0,0,1,tail,1,1e308,9\n",
+        "optimistic and pessimistic give more ties than any graph has entities: 1 row (row 1)",
+    ),
+    "a sum that overflows": (
+        "head,relation,tail,side,optimistic,pessimistic,candidates\n0,0,1,tail,1.5e308,1.5e308,9\n",
+        "rank is larger than the number of candidates: 1 row (row 1)",
+    ),
+    "a rank of 5,000 digits": (f"{HEADING}\n0,0,1,tail,{'9' * 5000},9\n", "rank is larger than the number"),
+    "an id beyond int64": (f"{HEADING}\n{2**64},0,1,tail,1,9\n", f"head is not a whole number, for example '{2**64}'"),
+    "a hexadecimal id": (f"{HEADING}\n0x1,0,1,tail,1,9\n", "labels in head and tail, for example '0x1'"),
+    "a hexadecimal rank": (f"{HEADING}\n0,0,1,tail,0x1,9\n", "rank is not a number, for example '0x1': 1 row (row 1)"),
+    "a hexadecimal number of candidates": (f"{HEADING}\n0,0,1,tail,1,0X9\n", "candidates is not a whole number"),
+}
+
+
+@pytest.mark.parametrize("name", ABSURD)
+@pytest.mark.filterwarnings("error")
+def test_absurd_text_is_refused_with_its_reason(path: Path, name: str) -> None:
+    text, problem = ABSURD[name]
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises((DataError, UsageError)) as caught:
+        import_ranks(path, "csv")
+    assert any(problem in line for line in caught.value.problems), caught.value.problems
+
+
+def test_a_line_of_wrong_length_that_is_no_text_leaves_no_traceback(path: Path, capfd: pytest.CaptureFixture) -> None:
+    path.write_bytes(HEADING.encode() + b"\n0,0,1,tail,1,9\n\xff\xfe,1\n")
+    with pytest.raises(DataError) as caught:
+        import_ranks(path, "csv")
+    assert "line 3: not UTF-8" in caught.value.problems[0]
+    assert capfd.readouterr() == ("", "")
+
+
+TYPES = {
+    "a list as the side": ({"side": [["tail"]]}, "side holds list"),
+    "an object as the side": ({"side": [{"a": 1}]}, "side holds struct"),
+    "bytes as the side": ({"side": [b"tail"]}, "side holds binary, expected text or whole numbers"),
+    "a list as the head": ({"head": [[0]]}, "head holds list"),
+    "a truth value as the tail": ({"tail": [True]}, "tail holds bool"),
+    "a list as the rank": ({"rank": [[1]]}, "rank holds list"),
+    "a date as the rank": ({"rank": pa.array([1], pa.date32())}, "rank holds date32"),
+    "text that is not UTF-8": ({"kind": pa.array([b"\xff"]).view(pa.string())}, "UTF8"),
+}
+
+
+@pytest.mark.parametrize("name", TYPES)
+def test_columns_of_other_types_are_refused(tmp_path: Path, name: str) -> None:
+    columns = {"head": [0], "relation": [0], "tail": [1], "side": ["tail"], "rank": [1.0], "candidates": [9]}
+    changed, problem = TYPES[name]
+    pq.write_table(pa.table(columns | changed), tmp_path / "odd.parquet")
+    with pytest.raises(DataError) as caught:
+        import_ranks(tmp_path / "odd.parquet")
+    assert any(problem in line for line in caught.value.problems), caught.value.problems
+
+
+def test_large_json_is_refused_while_it_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(resources, "machine_memory", lambda: 20 << 20)
+    with gzip.open(tmp_path / "bomb.json.gz", "wb") as file:
+        file.write(b"[" + b" " * (30 << 20))
+    with pytest.raises(DataError) as caught:
+        import_ranks(tmp_path / "bomb.json.gz", num_entities=9)
+    assert "it is longer than 1.0 MiB" in caught.value.problems[0]

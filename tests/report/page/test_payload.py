@@ -9,7 +9,7 @@ from kgprobe.audit import Finding
 from kgprobe.comparison import line_up
 from kgprobe.comparison.model_comparison import compare_models
 from kgprobe.decision import map_band
-from kgprobe.ranks.schema import RanksInfo, package_version
+from kgprobe.ranks.metadata import Basis, CandidatesInfo, RanksInfo, package_version
 from kgprobe.report.page import payload as module
 from kgprobe.report.page.payload import About, pack, payload, protocol, remarks, unpack
 from pages import lined_up, made_up
@@ -221,13 +221,20 @@ def test_a_file_that_says_nothing_of_itself_says_so() -> None:
         "split",
         "filtered by",
         "filter hash",
+        "candidate set",
         "ranked with",
     }
 
 
 def test_what_a_file_says_is_shown_with_its_settings_and_seeds() -> None:
     info = RanksInfo(
-        graph="umls", graph_hash="abc", split="test", filtered=(), filter_hash="def", settings={"p": 2, "a": "<b>"}
+        graph="umls",
+        graph_hash="abc",
+        split="test",
+        filtered=(),
+        filter_hash="def",
+        candidates=CandidatesInfo(Basis.given, "negatives.npz"),
+        settings={"p": 2, "a": "<b>"},
     )
     run = kp.Ranks.from_columns(
         head=[0, 0],
@@ -247,6 +254,7 @@ def test_what_a_file_says_is_shown_with_its_settings_and_seeds() -> None:
         ("split", "test"),
         ("filtered by", "nothing"),
         ("filter hash", "def"),
+        ("candidate set", "negatives.npz, given"),
         ("ranked with", f"kgprobe {package_version()}"),
         ("a", "<b>"),
         ("p", "2"),

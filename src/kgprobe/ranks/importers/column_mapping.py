@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -21,6 +22,7 @@ from kgprobe.ranks.importers.drafts import (
     is_text,
     read_numbers,
 )
+from kgprobe.ranks.metadata import Basis, CandidatesInfo
 from kgprobe.ranks.schema import COLUMNS, SIDE_NAMES
 
 if TYPE_CHECKING:
@@ -100,7 +102,7 @@ def find_columns(names: Sequence[str], mapping: Mapping[str, str]) -> Naming:
             found[column] = source
         else:
             problems.append(f"there is no column {source!r} to take as {column}{nearest(source, names)}")
-    problems += [f"column {name!r} occurs twice" for name in dict.fromkeys(names) if names.count(name) > 1]
+    problems += [f"column {name!r} occurs twice" for name, often in Counter(names).items() if often > 1]
     free = {name: name.lower().replace("-", "_").replace(" ", "_") for name in names if name not in mapping.values()}
     for column, synonyms in SYNONYMS.items():
         if column in mapping:
@@ -163,6 +165,9 @@ RECIPES: dict[tuple[str, ...], Callable[..., tuple[Floats, Floats | None]]] = {
 """Columns that give the rank and the ties (None: not recorded), in order of preference."""
 
 
+_MOST_TIES = 2.0**53
+
+
 def choose_recipe(naming: Naming) -> tuple[str, ...] | None:
     """The first recipe whose columns were all found; recipes with a column that the user named come first."""
     preferred = sorted(RECIPES, key=lambda sources: not naming.chosen.intersection(sources))
@@ -189,15 +194,18 @@ def apply_recipe(draft: Draft, columns: Columns, sources: tuple[str, ...]) -> di
     needed = ("rank",) if "rank" in sources else sources
     if draft.malformed.intersection(needed):
         draft.malformed.add("rank")
-    rank, ties = RECIPES[sources](*numbers)
+    with np.errstate(over="ignore"):  # ranks that large are refused
+        rank, ties = RECIPES[sources](*numbers)
     # Null where a number is missing. A NaN in the file stays NaN and is refused later.
     missing = np.any([flags(arrays[name].is_null()) for name in needed], axis=0)
     found = {"rank": pa.array(rank, mask=np.isnan(rank) & missing)}
     if ties is None:
         return found
-    fractional = ~np.isnan(ties) & ((np.floor(ties) != ties) | np.isinf(ties))
-    draft.refuse(f"{' and '.join(sources)} give a fractional number of ties", fractional, "ties")
-    found["ties"] = pa.array(np.where(fractional, np.nan, ties), from_pandas=True).cast(pa.int64())
+    fractional, absurd = np.floor(ties) != ties, np.abs(ties) >= _MOST_TIES
+    fractional &= ~np.isnan(ties)
+    draft.refuse(f"{' and '.join(sources)} give a fractional number of ties", fractional & ~absurd, "ties")
+    draft.refuse(f"{' and '.join(sources)} give more ties than any graph has entities", absurd, "ties")
+    found["ties"] = pa.array(np.where(fractional | absurd, np.nan, ties), from_pandas=True).cast(pa.int64())
     if "equal" in sources and len(ties) and np.nanmin(ties, initial=np.inf) >= 1:
         draft.notes.append("equal is at least 1 in every row: it must not count the target itself")
     return found
@@ -316,13 +324,15 @@ def read_candidates(draft: Draft, columns: Columns, triples: Columns, side: pa.A
         if source in draft.malformed:
             draft.malformed.add("candidates")
         draft.columns["candidates"] = numbers if source == "candidates" else pc.subtract(size, numbers)
-        draft.candidates = "as in the file" if source == "candidates" else "entities minus filtered"
+        counted = "as in the file" if source == "candidates" else "entities minus filtered"
+        draft.candidates = CandidatesInfo(Basis.recorded, counted=counted)
     elif options.raw and size is not None:
         draft.columns["candidates"] = pa.array(np.full(draft.rows, size))
-        draft.candidates, draft.filtered = "all entities (raw)", ()
+        draft.candidates, draft.filtered = CandidatesInfo(Basis.assumed, counted="all entities (raw)"), ()
     elif not options.raw and not source and graph is not None and graph.has_train:
         draft.columns["candidates"] = _remaining(draft, triples, side, graph)
-        draft.candidates = f"entities minus known answers of {', '.join(graph.splits)}"
+        counted = f"entities minus known answers of {', '.join(graph.splits)}"
+        draft.candidates = CandidatesInfo(Basis.assumed, counted=counted)
         draft.filtered = tuple(graph.splits)
     elif source or options.raw:
         what = "the number of filtered entities is known" if source else "`raw=True` means unfiltered"

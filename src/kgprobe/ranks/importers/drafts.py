@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -14,13 +14,13 @@ import pyarrow.compute as pc
 
 from kgprobe.arrays import Flags
 from kgprobe.errors import DataError, UsageError
+from kgprobe.ranks.metadata import Basis, CandidatesInfo, ImportInfo, RanksInfo
 from kgprobe.ranks.schema import (
     COLUMNS,
     POPULARITY,
     REQUIRED,
     ROWS_NAMED,
     Checker,
-    RanksInfo,
     Rule,
     conform,
     describe,
@@ -66,8 +66,8 @@ class Draft:
         format: Its format.
         rows: Number of rows.
         columns: Columns of a rank table under their canonical names, then label columns.
-        candidates: Origin of the candidate counts, for the metadata.
-        filtered: Splits that are known to be filtered.
+        candidates: Where the candidate counts come from.
+        filtered: Splits that are assumed to be filtered.
         popularity: Origin of the popularity if no graph gives it; None if there is none.
         problems: Errors in the file.
         needs: Arguments that the user must add or drop.
@@ -85,7 +85,7 @@ class Draft:
     format: str = ""
     rows: int = 0
     columns: dict[str, pa.Array] = field(default_factory=dict)
-    candidates: str = ""
+    candidates: CandidatesInfo = field(default_factory=lambda: CandidatesInfo(Basis.recorded))
     filtered: tuple[str, ...] | None = None
     popularity: str | None = None
     problems: list[str] = field(default_factory=list)
@@ -145,6 +145,12 @@ def is_text(column: pa.Array) -> bool:
     return str(column.type) in ("string", "large_string", "string_view")
 
 
+def is_number(column: pa.Array) -> bool:
+    """Whether a column holds numbers, or nothing."""
+    kind = column.type
+    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_null(kind))
+
+
 def flags(column: pa.Array) -> Flags:
     """A boolean column as a NumPy array."""
     return np.asarray(column.to_numpy(zero_copy_only=False), dtype=bool)
@@ -178,23 +184,29 @@ def read_numbers(draft: Draft, name: str, column: pa.Array, *, whole: bool, null
     kind = pa.int64() if whole else pa.float64()
     if is_text(column):
         column = blank_to_null(column, *_BLANK, *(_NAN if nullable else ()))
-    elif not (pa.types.is_integer(column.type) or pa.types.is_floating(column.type)):
-        if not pa.types.is_null(column.type):
-            draft.problems.append(f"{name} holds {column.type}, expected numbers")
-            draft.malformed.add(name)
+    elif not is_number(column):
+        draft.problems.append(f"{name} holds {column.type}, expected numbers")
+        draft.malformed.add(name)
         return pa.nulls(len(column), kind)
     if nullable and pa.types.is_floating(column.type):
         column = pc.if_else(pc.is_nan(column), pa.scalar(None, column.type), column)
     try:
-        return _cast(column, whole)
+        if not _has_hexadecimal(column):
+            return _cast(column, whole)
     except pa.ArrowInvalid:
-        numbers = _readable(column, whole)
+        pass  # the values that are no numbers are named
+    numbers = _readable(column, whole)
     wrong = numbers.is_null()
-    example = column.filter(wrong).drop_null()[0].as_py()
+    example = next(iter(column.filter(wrong).drop_null()[:1].to_pylist()), None)
     if nullable:  # else empty values count too: they are not reported as missing a second time
         wrong = pc.and_(wrong, column.is_valid())
     draft.refuse(f"{name} is not a {'whole ' * whole}number, for example {example!r}", wrong, name)
     return numbers
+
+
+def _has_hexadecimal(column: pa.Array) -> bool:
+    """Whether any text has an x: Arrow reads "0x10" as 16."""
+    return is_text(column) and bool(pc.any(pc.match_substring(column, "x", ignore_case=True)).as_py())
 
 
 def _cast(column: pa.Array, whole: bool) -> pa.Array:
@@ -259,7 +271,7 @@ def finish_import(drafts: Sequence[Draft], options: ImportOptions) -> Ranks:
         graph_hash=graph.content_hash if graph else None,
         split=options.split,
         filtered=filtered,
-        filter_hash=graph.content_hash if graph and filtered else None,
+        candidates=_joint_candidates(drafts),
     )
     ranks = _join([Ranks(draft.table(), info, validate=False) for draft in drafts], drafts, options.seed)
     notes = _prefixed(drafts, [draft.notes for draft in drafts])
@@ -268,14 +280,20 @@ def finish_import(drafts: Sequence[Draft], options: ImportOptions) -> Ranks:
         ranks, popularity = ranks.with_popularity(graph.popularity), "graph"
     elif graph is not None:
         notes.append(f"{graph.name} has no training triples, so it gives no popularity")
-    settings: dict[str, Any] = {
-        "source": [draft.path.name for draft in drafts],
-        "format": ", ".join(dict.fromkeys(draft.format for draft in drafts)),
-        "candidates": "; ".join(dict.fromkeys(draft.candidates for draft in drafts)),
-        "popularity": popularity,
-        "notes": [*notes, *_null_notes(ranks)],
-    }
-    return ranks.with_info(settings=settings)
+    imported = ImportInfo(
+        source=tuple(draft.path.name for draft in drafts),
+        format=", ".join(dict.fromkeys(draft.format for draft in drafts)),
+        popularity=popularity,
+        notes=(*notes, *_null_notes(ranks)),
+    )
+    return ranks.with_info(imported=imported)
+
+
+def _joint_candidates(drafts: Sequence[Draft]) -> CandidatesInfo:
+    """Where the counts of all files come from: assumed, if those of any file are."""
+    infos = [draft.candidates for draft in drafts]
+    basis = Basis.assumed if any(info.basis is Basis.assumed for info in infos) else Basis.recorded
+    return CandidatesInfo(basis, counted="; ".join(dict.fromkeys(info.counted for info in infos if info.counted)))
 
 
 def seeds_of(paths: Sequence[Path]) -> list[int]:

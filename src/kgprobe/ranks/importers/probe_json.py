@@ -13,8 +13,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kgprobe.arrays import find
-from kgprobe.graph.text_files import UNREADABLE, disguise, open_bytes
+from kgprobe.graph.text_files import UNREADABLE, disguise, parse_json, read_bounded
 from kgprobe.ranks.importers.drafts import Draft, ImportOptions
+from kgprobe.ranks.metadata import Basis, CandidatesInfo
+from kgprobe.resources import unpacking_limit
 
 _TRIPLES = pa.list_(pa.int64(), 3)
 
@@ -37,7 +39,7 @@ def read_probe_json(draft: Draft, options: ImportOptions) -> None:
     that entry is absent, which is noted.
     """
     entries = _load(draft.path, draft.problems)
-    draft.candidates = "entities minus filtered"
+    draft.candidates = CandidatesInfo(Basis.recorded, counted="entities minus filtered")
     draft.popularity = None if options.graph else "entry of the other side"
     if entries is None:
         return
@@ -146,11 +148,11 @@ def _load(path: Path, problems: list[str]) -> list[Any] | None:
         if kind := disguise(path):
             problems.append(f"it is {kind}, expected JSON")
             return None
-        with open_bytes(path) as file:
-            content = json.loads(file.read().decode("utf-8-sig"))
+        # The parsed list takes some ten times the memory of the text.
+        content = parse_json(read_bounded(path, unpacking_limit() // 10))
     except json.JSONDecodeError as error:
         problems.append(f"line {error.lineno}, column {error.colno}: this is not JSON ({error.msg})")
-    except (*UNREADABLE, ValueError, RecursionError) as error:
+    except (*UNREADABLE, ValueError) as error:
         problems.append(f"cannot be read ({error})")
     else:
         if isinstance(content, list) and content:

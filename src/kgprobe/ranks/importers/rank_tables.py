@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import csv
+import io
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,7 +15,7 @@ from pyarrow import csv as arrow_csv
 from kgprobe.errors import DataError, UsageError, nearest
 from kgprobe.graph import SPLITS, GraphLike, as_graph
 from kgprobe.graph.parquet_graph import read_parquet
-from kgprobe.graph.text_files import UNREADABLE, disguise, open_bytes, read_lines
+from kgprobe.graph.text_files import UNREADABLE, bounded_lines, disguise, open_bytes, read_lines
 from kgprobe.ranks.importers.column_mapping import (
     agrees,
     apply_recipe,
@@ -28,7 +28,16 @@ from kgprobe.ranks.importers.column_mapping import (
     read_side,
     read_triples,
 )
-from kgprobe.ranks.importers.drafts import Draft, ImportOptions, finish_import, infer_types, plain, read_numbers
+from kgprobe.ranks.importers.drafts import (
+    Draft,
+    ImportOptions,
+    finish_import,
+    infer_types,
+    is_number,
+    is_text,
+    plain,
+    read_numbers,
+)
 from kgprobe.ranks.importers.probe_json import read_probe_json
 from kgprobe.ranks.schema import POPULARITY
 from kgprobe.ranks.table import Ranks
@@ -57,6 +66,8 @@ _SUFFIXES = {
 # As in the TSV files of graphs, a quotation mark in TSV is a character like any other.
 _DELIMITERS: dict[str, tuple[str, str | None]] = {"csv": (",", '"'), "tsv": ("\t", None)}
 _LINES_SHOWN = 20
+_MOST_COLUMNS = 10_000
+_LONGEST_NAME = 1_000
 
 
 def import_ranks(
@@ -191,51 +202,75 @@ def read_table(draft: Draft) -> pa.Table | None:
             draft.problems.append(f"it is {kind}, expected text")
             return None
         names, skipped = _header(draft.path, *_DELIMITERS[draft.format])
-        table, invalid = _read_rows(draft, len(names), skipped, threads=True)
-        if invalid:  # rows have line numbers only if they are read by a single thread
-            _, invalid = _read_rows(draft, len(names), skipped, threads=False)
+        table = _read_rows(draft, len(names), skipped)
     except (pa.ArrowException, *UNREADABLE, UnicodeDecodeError) as error:
         _, problems = read_lines(draft.path, lambda line: [line], lambda _number, _fields: None, header=False)
         draft.problems += problems or [str(error).splitlines()[0]]
         return None
-    draft.problems += [
-        f"line {row.number}: {row.actual_columns} fields, expected {row.expected_columns}: {row.text[:60]!r}"
-        for row in invalid[:_LINES_SHOWN]
-    ]
-    if len(invalid) > _LINES_SHOWN:
-        draft.problems.append(f"{len(invalid) - _LINES_SHOWN:,} more lines have a wrong number of fields")
     return table.rename_columns(names)
 
 
 def _header(path: Path, delimiter: str, quote: str | None) -> tuple[list[str], int]:
     """The names of the columns, and the number of lines up to and including them."""
     with open_bytes(path) as file:
-        for number, raw in enumerate(file, 1):
-            line = raw.decode("utf-8-sig" if number == 1 else "utf-8").rstrip("\r\n")
+        for number, raw in enumerate(bounded_lines(file), 1):
+            line = raw.decode("utf-8-sig" if number == 1 else "utf-8")
             if line.strip():
-                (names,) = csv.reader([line], delimiter=delimiter, quotechar=quote or "\0")
+                parse = arrow_csv.ParseOptions(delimiter=delimiter, quote_char=quote or False)
+                read = arrow_csv.ReadOptions(use_threads=False, block_size=len(raw) + 2)
+                names = arrow_csv.read_csv(io.BytesIO(line.encode() + b"\n"), read, parse).column_names
+                if len(names) > _MOST_COLUMNS:
+                    raise pa.ArrowInvalid(f"it has {len(names):,} columns; at most {_MOST_COLUMNS:,} are read")
+                if (longest := max(map(len, names))) > _LONGEST_NAME:
+                    raise pa.ArrowInvalid(f"a column has a name of {longest:,} characters; is its heading missing?")
                 return [name.strip() for name in names], number
     raise pa.ArrowInvalid("there is nothing but blank lines")
 
 
-def _read_rows(draft: Draft, columns: int, skipped: int, *, threads: bool) -> tuple[pa.Table, list[InvalidRow]]:
-    """All columns as strings ("007" may be a name), and the rows with a wrong number of fields."""
+def _read_rows(draft: Draft, columns: int, skipped: int) -> pa.Table:
+    """All columns as strings ("007" may be a name), without the rows that have a wrong number of fields.
+
+    These are named one by one in the problems of the draft.
+    """
     delimiter, quote = _DELIMITERS[draft.format]
     types = {f"{i}": pa.string() for i in range(columns)}
-    invalid: list[InvalidRow] = []
+    wrong: list[InvalidRow] = []
 
     def skip(row: InvalidRow) -> str:
-        invalid.append(row)
+        wrong.append(row)
         return "skip"
 
-    read = arrow_csv.ReadOptions(column_names=list(types), skip_rows=skipped, use_threads=threads, block_size=1 << 24)
-    parse = arrow_csv.ParseOptions(
-        delimiter=delimiter, quote_char=quote or False, newlines_in_values=bool(quote), invalid_row_handler=skip
-    )
-    # An entity may be called "NA": null values are decided column by column.
-    convert = arrow_csv.ConvertOptions(column_types=types, strings_can_be_null=False)
-    with open_bytes(draft.path) as file:
-        return arrow_csv.read_csv(file, read, parse, convert), invalid
+    def read(handler: Callable[[InvalidRow], str] | None) -> pa.Table:
+        # Rows have line numbers only if they are read by a single thread.
+        reading = arrow_csv.ReadOptions(
+            column_names=list(types), skip_rows=skipped, use_threads=handler is None, block_size=1 << 24
+        )
+        parsing = arrow_csv.ParseOptions(
+            delimiter=delimiter, quote_char=quote or False, newlines_in_values=bool(quote), invalid_row_handler=handler
+        )
+        # An entity may be called "NA": null values are decided column by column.
+        converting = arrow_csv.ConvertOptions(column_types=types, strings_can_be_null=False)
+        with open_bytes(draft.path) as file:
+            return arrow_csv.read_csv(file, reading, parsing, converting)
+
+    try:
+        return read(None)
+    except pa.ArrowInvalid:
+        _, undecodable = read_lines(draft.path, lambda line: [line], lambda _number, _fields: None, header=False)
+        if undecodable:
+            raise
+    table = read(skip)
+    draft.problems += [
+        f"line {row.number}: {row.actual_columns} fields, expected {row.expected_columns}: {row.text[:60]!r}"
+        for row in wrong[:_LINES_SHOWN]
+    ]
+    if len(wrong) > _LINES_SHOWN:
+        draft.problems.append(f"{len(wrong) - _LINES_SHOWN:,} more lines have a wrong number of fields")
+    return table
+
+
+def _is_name(column: pa.Array) -> bool:
+    return is_text(column) or is_number(column)
 
 
 def _fill(draft: Draft, table: pa.Table, options: ImportOptions) -> None:
@@ -252,6 +287,11 @@ def _fill(draft: Draft, table: pa.Table, options: ImportOptions) -> None:
         return
     draft.rows = table.num_rows
     columns = {name: plain(table.column(source)) for name, source in naming.found.items()}
+    unnamed = [name for name in ("head", "relation", "tail", "side") if not _is_name(columns[name])]
+    if unnamed:
+        draft.problems += [f"{name} holds {columns[name].type}, expected text or whole numbers" for name in unnamed]
+        draft.rows = 0
+        return
     triples = read_triples(draft, columns, options.graph, labels=options.labels)
     side = read_side(draft, columns["side"])
     draft.columns |= triples | {"side": side} | apply_recipe(draft, columns, recipe)

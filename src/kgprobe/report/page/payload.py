@@ -18,7 +18,8 @@ from kgprobe.comparison.lineup import Lineup
 from kgprobe.decision import map_band, widened
 from kgprobe.graph import KnowledgeGraph
 from kgprobe.ranks import Ranks
-from kgprobe.ranks.schema import POPULARITY, RanksInfo, package_version
+from kgprobe.ranks.metadata import RanksInfo, package_version
+from kgprobe.ranks.schema import POPULARITY
 from kgprobe.report.grid import counted
 from kgprobe.report.page.compression import compressed
 from kgprobe.report.page.entries import (
@@ -162,11 +163,19 @@ def _metadata(info: RanksInfo) -> Pairs:
         "split": info.split,
         "filtered by": filtered,
         "filter hash": info.filter_hash,
+        "candidate set": _candidate_set(info),
         "ranked with": f"kgprobe {info.kgprobe}" if info.kgprobe else None,
     }
     return [(key, text or _NOT_RECORDED) for key, text in texts.items()] + [
         (str(key), str(value)) for key, value in sorted(info.settings.items())
     ]
+
+
+def _candidate_set(info: RanksInfo) -> str | None:
+    candidates = info.candidates
+    if candidates is None:
+        return None
+    return f"{candidates}, {candidates.basis}" + (f": {candidates.counted}" if candidates.counted else "")
 
 
 def _counts(runs: Sequence[Ranks]) -> Pairs:

@@ -1,0 +1,273 @@
+"""Metadata of a rank table: the setting that was ranked, what was assumed and what was verified, and its JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import MISSING, asdict, dataclass, field, fields, is_dataclass, replace
+from enum import StrEnum
+from importlib.metadata import PackageNotFoundError, version
+from types import UnionType
+from typing import Any, get_args, get_origin, get_type_hints
+
+from kgprobe.errors import DataError
+
+SCHEMA_VERSION = 2
+_METADATA_KEY = b"kgprobe"
+
+
+def package_version() -> str:
+    """The version of kgprobe."""
+    try:
+        return version("kgprobe")
+    except PackageNotFoundError:  # run from a source tree
+        return "0+source"
+
+
+class Basis(StrEnum):
+    """How the candidates of a rank table are known."""
+
+    verified = "verified"
+    """kgprobe ranked against all entities that the filter leaves."""
+    given = "given"
+    """kgprobe ranked against candidate sets that the user gave. They cannot be counted from the graph."""
+    recorded = "recorded"
+    """The ranks were imported, and the imported file has the candidate counts."""
+    assumed = "assumed"
+    """The ranks were imported. Their file has no candidate counts, so a filter was assumed to count them."""
+
+
+@dataclass(frozen=True)
+class CandidatesInfo:
+    """Where the candidates of a rank table come from.
+
+    Attributes:
+        basis: How they are known.
+        name: Name of the candidate set, as the user gave it.
+        hash: SHA-256 of the file of the candidate set.
+        counted: How the counts of imported ranks were found.
+
+    Example:
+        >>> str(CandidatesInfo(Basis.given, "negatives.npz")), str(CandidatesInfo(Basis.verified))
+        ('negatives.npz', 'all entities')
+    """
+
+    basis: Basis
+    name: str = "all entities"
+    hash: str | None = None
+    counted: str | None = None
+
+    def __str__(self) -> str:
+        return self.name if self.hash is None else f"{self.name} (SHA-256 {self.hash[:12]})"
+
+
+@dataclass(frozen=True)
+class ImportInfo:
+    """How imported ranks were read.
+
+    Attributes:
+        source: Names of the imported files.
+        format: Their formats.
+        popularity: Where the popularity of the targets comes from.
+        notes: What the user should know about how the files were read.
+    """
+
+    source: tuple[str, ...]
+    format: str
+    popularity: str | None = None
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class WorldInfo:
+    """The open world that was ranked.
+
+    Attributes:
+        world: "open" or "closed".
+        sides: "tail" for tail queries, each of which has a known answer; "both" for an ordinary test set.
+        train_share: Share of the known triples that is in train, if the world was split by it.
+        model_hash: SHA-256 of the ranked model.
+        split: How the world was made.
+        task: How the ranked triples were chosen.
+    """
+
+    world: str
+    sides: str | None = None
+    train_share: float | None = None
+    model_hash: str | None = None
+    split: dict[str, Any] = field(default_factory=dict)
+    task: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class RanksInfo:
+    """Metadata of a rank table, stored in the Parquet file. Fields that are not known are None.
+
+    Attributes:
+        model: Name of the model.
+        graph: Name of the graph.
+        graph_hash: Content hash of the graph.
+        split: The split that was ranked.
+        filtered: The splits whose known triples were filtered; assumed if the basis of the candidates is.
+        filter_hash: Hash of the known triples that kgprobe filtered.
+        candidates: Where the candidates come from.
+        imported: How the ranks were imported, if they were.
+        world: The open world that was ranked, if it was one.
+        settings: Further settings, such as those of the model. They are shown, never interpreted.
+        schema: Version of this metadata.
+        kgprobe: Version of kgprobe that wrote the file.
+
+    Example:
+        >>> RanksInfo.from_metadata(RanksInfo(model="RotatE", graph="umls").to_metadata()).model
+        'RotatE'
+    """
+
+    model: str | None = None
+    graph: str | None = None
+    graph_hash: str | None = None
+    split: str | None = None
+    filtered: tuple[str, ...] | None = None
+    filter_hash: str | None = None
+    candidates: CandidatesInfo | None = None
+    imported: ImportInfo | None = None
+    world: WorldInfo | None = None
+    settings: dict[str, Any] = field(default_factory=dict)
+    schema: int = SCHEMA_VERSION
+    kgprobe: str = field(default_factory=package_version)
+
+    def to_metadata(self) -> dict[bytes, bytes]:
+        return {_METADATA_KEY: json.dumps(asdict(self), sort_keys=True).encode()}
+
+    @classmethod
+    def from_metadata(cls, metadata: dict[bytes, bytes] | None) -> RanksInfo:
+        """Read the metadata of a Parquet file; all fields are None if it has none.
+
+        Raises:
+            DataError: They are not the JSON that kgprobe writes; every problem is listed.
+
+        Example:
+            >>> RanksInfo.from_metadata({b"kgprobe": b'{"schema": 2, "filtered": 5, "model": ["a"]}'})
+            Traceback (most recent call last):
+            ...
+            kgprobe.errors.DataError: the kgprobe metadata of this file cannot be read
+              - model is ["a"], expected text
+              - filtered is 5, expected a list
+            Remedy: write the file again
+        """
+        if not metadata or _METADATA_KEY not in metadata:
+            return cls(kgprobe="")
+        try:
+            entry = json.loads(metadata[_METADATA_KEY])
+        except (ValueError, RecursionError):
+            raise _unreadable(["it is not the JSON that kgprobe writes"]) from None
+        problems: list[str] = []
+        info: RanksInfo = _of_json(cls, _migrated(entry) if isinstance(entry, dict) else entry, "the entry", problems)
+        if problems:
+            raise _unreadable(problems)
+        return replace(info, schema=SCHEMA_VERSION)
+
+
+def merged(infos: Sequence[RanksInfo]) -> RanksInfo:
+    """The metadata on which several tables agree.
+
+    Example:
+        >>> merged([RanksInfo(model="a", graph="umls"), RanksInfo(model="b", graph="umls")]).graph
+        'umls'
+    """
+    first = infos[0]
+    agreed = {
+        one.name: getattr(first, one.name)
+        for one in fields(RanksInfo)
+        if all(getattr(info, one.name) == getattr(first, one.name) for info in infos)
+    }
+    settings = {k: v for k, v in first.settings.items() if all(k in i.settings and i.settings[k] == v for i in infos)}
+    return RanksInfo(**agreed | {"settings": settings})
+
+
+def _unreadable(problems: list[str]) -> DataError:
+    return DataError("the kgprobe metadata of this file cannot be read", problems, "write the file again")
+
+
+_NAMES: dict[type, str] = {str: "text", int: "a whole number", float: "a number", dict: "an object", tuple: "a list"}
+
+
+def _of_json(kind: Any, value: Any, place: str, problems: list[str]) -> Any:
+    """A JSON value as this type; None, with a problem added, if it has another one."""
+    origin, inner = get_origin(kind), get_args(kind)
+    if origin is UnionType:  # a type or None
+        return None if value is None else _of_json(inner[0], value, place, problems)
+    if is_dataclass(kind) and isinstance(value, dict):
+        return _fields_of_json(kind, value, place, problems)
+    if origin is tuple and isinstance(value, list):
+        return tuple(_of_json(inner[0], item, f"{place}[{i}]", problems) for i, item in enumerate(value))
+    if isinstance(kind, type) and issubclass(kind, StrEnum):
+        if isinstance(value, str) and value in list(kind):
+            return kind(value)
+        expected = f"one of {', '.join(kind)}"
+    else:
+        plain = origin or kind
+        if type(value) is plain or (plain is float and type(value) is int):
+            return value
+        expected = "an object" if is_dataclass(kind) else _NAMES[plain]
+    problems.append(f"{place} is {_shown(value)}, expected {expected}")
+    return None
+
+
+def _fields_of_json(kind: Any, entry: dict[str, Any], place: str, problems: list[str]) -> Any:
+    types = get_type_hints(kind)
+    values = {}
+    for one in fields(kind):
+        path = one.name if kind is RanksInfo else f"{place}.{one.name}"
+        if one.name in entry:
+            values[one.name] = _of_json(types[one.name], entry[one.name], path, problems)
+        elif one.default is MISSING and one.default_factory is MISSING:
+            problems.append(f"{path} is missing")
+            values[one.name] = None
+    return kind(**values)
+
+
+def _shown(value: Any) -> str:
+    try:
+        text = json.dumps(value)
+    except (RecursionError, ValueError):
+        text = type(value).__name__
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def _migrated(entry: dict[str, Any]) -> dict[str, Any]:
+    """The entry in the present schema. Schema 1 kept what is a field now among the settings."""
+    schema = entry.get("schema")
+    if type(schema) is int and schema > SCHEMA_VERSION:
+        raise DataError(
+            "this file was written by a newer kgprobe",
+            [f"its rank table has schema {schema}, this version reads up to {SCHEMA_VERSION}"],
+            "upgrade kgprobe",
+        )
+    if schema is None:
+        return entry | {"schema": None}  # refused as a wrong type
+    settings = entry.get("settings")
+    if schema != 1 or not isinstance(settings, dict):
+        return entry
+    settings = dict(settings)
+    found: dict[str, Any] = {}
+    name, digest = settings.pop("candidates", None), settings.pop("candidates_hash", None)
+    if "format" in settings and "source" in settings:
+        kept = ("source", "format", "popularity", "notes")
+        found["imported"] = {key: settings.pop(key) for key in kept if key in settings}
+        known = isinstance(name, str) and set(name.split("; ")) <= {"as in the file", "entities minus filtered"}
+        found["candidates"] = {"basis": Basis.recorded if known else Basis.assumed, "counted": name}
+    elif name is not None:
+        found["candidates"] = {"basis": Basis.given, "name": name, "hash": digest}
+    elif entry.get("graph_hash") is not None:
+        found["candidates"] = {"basis": Basis.verified}
+    if "world" in settings:
+        split, task = settings.pop("split", {}), settings.pop("task", {})
+        found["world"] = {
+            "world": settings.pop("world"),
+            "sides": task.pop("sides", None) if isinstance(task, dict) else None,
+            "train_share": split.get("train_share") if isinstance(split, dict) else None,
+            "model_hash": settings.pop("model_hash", None),
+            "split": split,
+            "task": task,
+        }
+    return entry | found | {"settings": settings}
