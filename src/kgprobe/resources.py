@@ -12,7 +12,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from kgprobe.errors import UsageError
+from kgprobe.errors import UsageError, shown
 
 Progress: TypeAlias = Callable[[float], None]
 """A progress callback: called with the amount of work done since the last call. The unit is the caller's."""
@@ -20,6 +20,13 @@ Progress: TypeAlias = Callable[[float], None]
 _UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 _MOST_MEMORY = 1 << 60
 _UNKNOWN_MEMORY = 1 << 34
+_BOUNDS = {
+    "threads": (1, 4096),
+    "memory": (1 << 20, _MOST_MEMORY),
+    "batch": (1, 1 << 40),
+    "tile": (1, 1 << 40),
+    "shards": (1, 1 << 40),
+}
 _STATUS = Path("/proc/self/status")
 _CGROUP = Path("/proc/self/cgroup")
 _CGROUP_LIMITS = {Path("/sys/fs/cgroup"): "memory.max", Path("/sys/fs/cgroup/memory"): "memory.limit_in_bytes"}
@@ -52,9 +59,9 @@ class Resources:
 
     def __post_init__(self) -> None:
         problems = [
-            f"{name} is {value}, and must be at least {least:,}"
-            for name, least in (("threads", 1), ("memory", 1 << 20), ("batch", 1), ("tile", 1), ("shards", 1))
-            if (value := getattr(self, name)) is not None and value < least
+            f"{name} is {shown(value)}, and must be at {f'least {least:,}' if value < least else f'most {most:,}'}"
+            for name, (least, most) in _BOUNDS.items()
+            if (value := getattr(self, name)) is not None and not least <= value <= most
         ]
         if problems:
             raise UsageError("invalid resources", problems)

@@ -53,6 +53,61 @@ def test_a_run_selects_by_several_metrics_and_shows_both_sides(kgprobe, small: P
     assert "% of the test queries tie" in done.err
 
 
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--seeds", str(2**63)], "seeds must be a list of one or more whole numbers from 0 to 9223372036854775807"),
+        (["--seeds", "1,-1"], "and has -1"),
+        (["--seeds", "9" * 5000], "seeds must be a list"),
+        (["--set", f"epochs={'9' * 5000}"], "epochs is '999"),
+        (["--set", f"gamma=1{'0' * 400}"], "gamma is inf, and must be a number"),
+        (["--set", f"epochs=1{'0' * 400}"], "and must be at most 9007199254740992"),
+        (["--learning-rate", "nan"], "learning_rate is nan, and must be a number"),
+        (["--dimension", "0", "--batch-size", "1e400"], "batch_size is '1e400', and must be a whole number"),
+    ],
+    ids=["2^63", "negative", "digits of a seed", "digits", "infinite", "10^400", "nan", "two"],
+)
+def test_numbers_out_of_range_are_refused_before_anything_is_written(
+    options: list[str], said: str, kgprobe, small: Path, tmp_path: Path
+) -> None:
+    done = kgprobe("train", "rotate", "-g", small, "-o", tmp_path / "run", *options)
+    assert done.code == 2
+    assert said in " ".join(done.err.split())
+    assert not (tmp_path / "run").exists()
+    assert len(done.err) < 2000
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--threads", "99999999999999999999"], "threads is 99999999999999999999, and must be at most 4,096"),
+        (["--threads", "0"], "threads is 0, and must be at least 1"),
+        (["--device", "meta"], "the device 'meta' cannot be used"),
+        (["--device", "x"], "the device 'x' cannot be used"),
+    ],
+)
+def test_threads_and_devices_that_no_machine_has(
+    options: list[str], said: str, kgprobe, small: Path, tmp_path: Path
+) -> None:
+    done = kgprobe("train", "rotate", "-g", small, "-o", tmp_path / "run", *options)
+    assert done.code == 2
+    assert said in " ".join(done.err.split())
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_damaged_run_is_not_resumed(kgprobe, small: Path, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    assert kgprobe("train", "complex", "-g", small, "-o", run, *QUICK).code == 0
+    (run / "result.json").write_bytes((run / "result.json").read_bytes()[:50])
+    text = (run / "settings.toml").read_text(encoding="utf-8")
+    (run / "settings.toml").write_text(text.replace("dimension = 4", "dimension = 8"), encoding="utf-8")
+    done = kgprobe("train", "complex", "-g", small, "-o", run, "--resume")
+    assert done.code == 1
+    said = " ".join(done.err.split())
+    assert "settings.toml: dimension is 8, and was 4 when the run began" in said
+    assert "result.json: not the JSON that kgprobe writes" in said
+
+
 def test_a_run_with_one_seed_has_no_mean(kgprobe, small: Path, tmp_path: Path) -> None:
     done = kgprobe("train", "distmult", "-g", small, "-o", tmp_path / "run", *QUICK, "-f", "json")
     (row,) = json.loads(done.out)

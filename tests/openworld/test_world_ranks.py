@@ -282,6 +282,17 @@ def test_a_run_has_all_its_snapshots_and_each_all_its_seeds(tmp_path: Path) -> N
     assert {seed: Path(run).parent.name for seed, run in found[1].runs.items()} == {3: "epoch-00050", 12: "epoch-00050"}
 
 
+@pytest.mark.parametrize("name", ["seed-x", "seed-", "seed--1", "seed-1.5", f"seed-{2**63}", "seed-\u0661", "seed-00"])
+def test_snapshots_that_are_not_named_after_a_seed(name: str, tmp_path: Path) -> None:
+    folder = tmp_path / "run" / "snapshots" / "epoch-00001"
+    folder.mkdir(parents=True)
+    for file in ("seed-3", name):
+        (folder / f"{file}.safetensors").touch()
+    with pytest.raises(DataError, match="invalid snapshots") as error:
+        checkpoints_of([tmp_path / "run"], "out")
+    assert error.value.problems == [f"snapshots/epoch-00001/{name}.safetensors is not named after a seed"]
+
+
 def test_models_of_one_name_are_refused() -> None:
     with pytest.raises(UsageError, match="the same name") as caught:
         checkpoints_of(["a/run", "b/run", "c/other"], "out")

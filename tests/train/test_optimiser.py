@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 import torch
 
+from kgprobe.errors import DataError
 from kgprobe.models.embedding_model import EmbeddingModel, Sizes
 from kgprobe.train.checkpoints import copied
 from kgprobe.train.optimiser import Optimiser, learning_rate, matmul_precision, mixed
@@ -111,6 +112,27 @@ def test_a_state_goes_on_to_the_bit(name: str) -> None:
     assert list(bits(resumed.state_dict())) == list(bits(undisturbed.state_dict()))
     assert list(bits(again.state())) == list(bits(optimiser.state()))
     assert list(bits(state)) == before, "what was loaded must not change with training"
+
+
+@both
+def test_a_state_of_another_model_or_optimiser_is_refused(name: str) -> None:
+    model = _model()
+    optimiser = Optimiser(quick_settings("tucker", optimiser=name), model)
+    _follow(optimiser, model, 1)
+    state = copied(optimiser.state())
+    entity = [key for key in state if key.startswith("entity.")]
+    other = Optimiser(quick_settings("tucker", optimiser=next(own for own in PLAIN if own != name)), model)
+    with pytest.raises(DataError, match="not the state of the optimiser") as error:
+        other.load(state)
+    assert len(error.value.problems) == len(dict(model.named_parameters()))
+    for changed in ({entity[0]: torch.zeros(0)}, {entity[-1]: torch.zeros(2, 2)}, {"entity.other": torch.zeros(1)}):
+        with pytest.raises(DataError, match="not the state of the optimiser") as error:
+            optimiser.load(state | changed)
+        assert error.value.problems[0].startswith("entity: shapes")
+    with pytest.raises(DataError, match="not the state of the optimiser"):
+        optimiser.load({key: value for key, value in state.items() if key != entity[0]})
+    optimiser.load(state)
+    assert list(bits(copied(optimiser.state()))) == list(bits(state))
 
 
 @both

@@ -120,6 +120,23 @@ def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
         _create(tmp_path / "file" / "run")
 
 
+def test_a_name_that_no_folder_can_have(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="cannot be used as a run directory"):
+        _create(tmp_path / ("x" * 5000))
+    with pytest.raises(DataError, match="cannot be used as a run directory"):
+        RunDirectory.resume(tmp_path / ("x" * 5000), GRAPH)
+
+
+def test_a_folder_in_the_place_of_a_file_is_not_thrown_away(tmp_path: Path) -> None:
+    path = _full_run(tmp_path / "run")
+    (path / "result.json").unlink()
+    (path / "result.json").mkdir()
+    with pytest.raises(DataError, match="cannot be used as a run directory") as error:
+        _create(path, force=True)
+    assert "result.json" in error.value.problems[0]
+    assert (path / "result.json").is_dir()
+
+
 def test_what_was_killed_before_there_was_a_run_is_no_obstacle(tmp_path: Path) -> None:
     path = tmp_path / "run"
     path.mkdir()

@@ -128,6 +128,12 @@ def test_more_epochs_are_other_settings(run: Path) -> None:
         (lambda about: about.update(settings=[]), "settings is [], and must be an object"),
         (lambda about: about.update(kind=["x"]), "does not say what it is"),
         (lambda about: about["progress"]["selection"].update(best={"MR": []}), "of 2 runs selected by MR"),
+        (lambda about: about["progress"]["selection"].update(waited=[0, "x"]), "waited 1 is 'x'"),
+        (lambda about: about["progress"]["selection"]["best"]["MRR"].pop(), "of 2 runs selected by MRR"),
+        (
+            lambda about: about["progress"]["selection"]["best"]["MRR"][0].update(score={}),
+            "best MRR 0.score is {}, and must be a number",
+        ),
         (lambda about: about["progress"]["selection"].update(waited=[0]), "of 1 runs selected by MRR, PROBE"),
     ],
 )

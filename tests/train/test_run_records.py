@@ -104,6 +104,25 @@ def test_all_rows_that_are_no_rows_are_named(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("[" * 99_999, "row 1 is no JSON object"),
+        ('{"epoch": ' + "9" * 5000 + "}", "row 1 is no JSON object"),
+        ('{"epoch": 2, "seconds": 1, "loss": [0.5], "scores": {"MRR": [0.1, 0.2]}}', "another number of scores"),
+        ('{"epoch": 2, "seconds": 1, "loss": [0.5], "scores": {"MRR": 0.1}}', "another number of scores"),
+        ('{"epoch": 2, "seconds": 1, "loss": [0.5]}', "scores is missing"),
+    ],
+    ids=["deep", "digits", "scores", "no list", "no scores"],
+)
+def test_rows_of_something_else(line: str, said: str, tmp_path: Path) -> None:
+    log = RunLog(tmp_path / "log.jsonl")
+    log.path.write_text(line, encoding="utf-8")
+    with pytest.raises(DataError, match=r"log\.jsonl") as error:
+        log.rows()
+    assert said in error.value.problems[0]
+
+
 def test_a_log_that_cannot_be_written(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="cannot be written"):
         RunLog(tmp_path / "nowhere" / "log.jsonl").add(row(2))

@@ -39,7 +39,7 @@ from trainings import (
 )
 
 # Dense enough to be beyond any machine, in all the ways that torch says so.
-SIZES = [10**13, 10**15, 10**18, 10**20]
+SIZES = [10**13, 10**15, 2**53]
 
 
 @pytest.mark.parametrize("size", SIZES, ids=str)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -271,6 +272,7 @@ _FIELDS = {"model_hash": "model", "split": "split", "task": "task", "sides": "ta
 
 FINAL = "final"  # name of the only checkpoint of a model without snapshots
 _SNAPSHOTS = "snapshots/*/seed-*.safetensors"
+_SEED = re.compile("0|[1-9][0-9]*", re.ASCII)
 
 
 @dataclass(frozen=True)
@@ -379,8 +381,19 @@ def _name(model: Path) -> str:
 
 
 def _snapshots(model: str | os.PathLike[str]) -> dict[str, dict[int, str]]:
-    """The runs of every snapshot by its name, in order; the model itself if it has no snapshots."""
+    """The runs of every snapshot by its name, in order; the model itself if it has no snapshots.
+
+    Raises:
+        DataError: A snapshot is not named after a seed.
+    """
     found: dict[str, dict[int, str]] = {}
+    foreign = []
     for path in sorted(Path(model).glob(_SNAPSHOTS)):
-        found.setdefault(path.parent.name, {})[int(path.stem.removeprefix("seed-"))] = os.fspath(path)
+        seed = path.stem.removeprefix("seed-")
+        if _SEED.fullmatch(seed) and int(seed) < 1 << 63:
+            found.setdefault(path.parent.name, {})[int(seed)] = os.fspath(path)
+        else:
+            foreign.append(f"{path.relative_to(model)} is not named after a seed")
+    if foreign:
+        raise DataError(f"{model}: invalid snapshots", foreign, "remove files that 'kgprobe train' has not written")
     return found or {FINAL: {0: os.fspath(model)}}

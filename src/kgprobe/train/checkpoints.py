@@ -146,8 +146,8 @@ def read_metadata(path: Path) -> Metadata:
             raise ValueError("it has no metadata of kgprobe: no training has written it")
         changed = _change(path, facts)
     if changed:
-        named = _PROBLEMS.get(str(facts.get("kind")), lambda about: [])
-        raise DataError(f"{path}: cannot be read", [changed, *named(facts)], _RESTORE)
+        find = _PROBLEMS.get(str(facts.get("kind")))
+        raise DataError(f"{path}: cannot be read", [changed, *(find(facts) if find else [])], _RESTORE)
     facts.pop(_CHECKSUM, None)
     return facts
 

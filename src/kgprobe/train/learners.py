@@ -9,6 +9,7 @@ from typing import Protocol, TypeAlias
 import torch
 from torch import Tensor
 
+from kgprobe.errors import DataError
 from kgprobe.graph import KnowledgeGraph
 from kgprobe.predict.scorers import AnyScorer
 from kgprobe.train.settings import Settings
@@ -80,5 +81,9 @@ def trained_run(
         DataError: The weights are not those of such a model.
     """
     module, _ = _RULES.get(settings.model.lower(), _EMBEDDING)
-    run: AnyScorer = import_module(module).open_run(settings, graph, tensors, torch.device(device))
+    try:
+        run: AnyScorer = import_module(module).open_run(settings, graph, tensors, torch.device(device))
+    except (KeyError, IndexError, TypeError, ValueError) as error:  # of tensors that are missing or of other shapes
+        problem = f"{type(error).__name__}: {error}"
+        raise DataError(f"these are not the weights of {settings.model}", [problem], "train it again") from None
     return run

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType, TracebackType
 from typing import IO, Any, Self
@@ -112,6 +113,16 @@ _TEMPORARY = re.compile(r"\..+\.\d+\.tmp")
 
 _NO_RUN = (LOCK, ENVIRONMENT)
 """Files that a directory without a run may hold."""
+
+
+@contextmanager
+def _accessing(folder: Path) -> Iterator[None]:
+    """Turn errors of the file system into a DataError: a name that is too long, a folder in the place of a file."""
+    try:
+        yield
+    except OSError as error:
+        remedy = "choose another `output`, or remove what is in the way"
+        raise DataError(f"{folder}: cannot be used as a run directory", [str(error)], remedy) from None
 
 
 def is_run(folder: Path) -> bool:
@@ -233,12 +244,14 @@ class RunDirectory:
             UsageError: The directory holds a run or other files, or another process is training in it.
         """
         run = Path(path)
-        _require_room(run)
+        with _accessing(run):
+            _require_room(run)
         require_writable(run / SETTINGS)
         lock = Lock(run / LOCK)
         try:
-            _require_no_run(run, force=force)
-            clear(run)
+            with _accessing(run):
+                _require_no_run(run, force=force)
+                clear(run)
             about = as_json({**environment, GRAPH: graph_metadata(graph), SETTINGS_ENTRY: settings.flat()})
             write_json(run / ENVIRONMENT, about)
             with replacing(run / SETTINGS) as temporary:  # last: this file makes the directory a run
@@ -263,11 +276,13 @@ class RunDirectory:
             DataError: The run is damaged, or its graph is another.
         """
         run = Path(path)
-        _require_run(run)
+        with _accessing(run):
+            _require_run(run)
         require_writable(run / SETTINGS)
         lock = Lock(run / LOCK)
         try:
-            clear_temporary(run)
+            with _accessing(run):
+                clear_temporary(run)
             settings, environment = read_resumable(run, graph, given or {})
             return cls(run, settings, environment, lock)
         except BaseException:

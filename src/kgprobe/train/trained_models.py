@@ -17,7 +17,7 @@ from kgprobe.models.rules.written_queries import Vocabulary
 from kgprobe.predict import Model, Opening
 from kgprobe.predict.adapters.opening import is_trained
 from kgprobe.ranks import Ranks
-from kgprobe.train.checkpoints import Checkpoint, Metadata, as_json, read_metadata
+from kgprobe.train.checkpoints import Checkpoint, Metadata, as_json
 from kgprobe.train.fitting import CHECKPOINTS, training_metadata
 from kgprobe.train.learners import trained_run
 from kgprobe.train.run_files import best_path, read_best, read_run
@@ -222,10 +222,10 @@ def _ranked_by_run(path: Path, made: Mapping[str, Any], graph: KnowledgeGraph | 
 
 
 def _of_checkpoint(path: Path, made: Mapping[str, Any], graph: KnowledgeGraph | None) -> RuleRun | None:
-    about = read_metadata(path)
-    own = about.get("seed"), about.get("facts", {}).get("epoch")
+    own = StoredCheckpoint.find(path).checkpoint
     ranked = [(checkpoint["seed"], checkpoint["epoch"]) for checkpoint in _ranked_checkpoints(made)]
-    return open_rules(path, graph) if made.get("training") == about.get("settings") and own in ranked else None
+    trained_alike = made.get("training") == as_json(own.settings.flat())
+    return open_rules(path, graph) if trained_alike and (own.seed, own.facts["epoch"]) in ranked else None
 
 
 def _ranked_checkpoints(made: Mapping[str, Any]) -> list[Metadata]:

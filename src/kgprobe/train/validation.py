@@ -11,6 +11,7 @@ import numpy as np
 
 from kgprobe.errors import DataError
 from kgprobe.graph import KnowledgeGraph
+from kgprobe.json_files import field_problems
 from kgprobe.metrics import Metric, evaluate, scores
 from kgprobe.predict import Model, Setting, rank_in
 from kgprobe.predict.adapters.opening import FunctionScorer
@@ -98,10 +99,17 @@ class Selection:
         """Restore a state.
 
         Raises:
-            ValueError: It is of other metrics or of another number of runs.
+            ValueError: It is of other metrics or of another number of runs, or is no state.
         """
-        if state["best"].keys() != self.best.keys() or len(state["waited"]) != self.runs:
+        lists = [state["waited"], *state["best"].values()]
+        if state["best"].keys() != self.best.keys() or any(len(values) != self.runs for values in lists):
             raise ValueError(f"it is of {len(state['waited'])} runs selected by {', '.join(state['best'])}")
+        best = {f"best {name} {run}": one for name, runs in state["best"].items() for run, one in enumerate(runs)}
+        known = {name: one for name, one in best.items() if one is not None}
+        waited = {f"waited {run}": often for run, often in enumerate(state["waited"])}
+        fields = dict.fromkeys(known, _BEST_FIELDS) | dict.fromkeys(waited, int)
+        if problems := list(field_problems(known | waited, fields)):
+            raise ValueError("; ".join(problems))
         self.best = {
             name: [None if one is None else Best(one["score"], one["epoch"]) for one in runs]
             for name, runs in state["best"].items()
@@ -115,6 +123,9 @@ class Selection:
         if math.isnan(score):
             return False
         return best is None or (score > best.score if target.higher_is_better else score < best.score)
+
+
+_BEST_FIELDS = {"score": float, "epoch": int}
 
 
 class DivergedError(DataError):

@@ -36,7 +36,7 @@ class TorchBackend:
         self._torch: Any = torch
         try:
             self._device: Any = torch.device(device)
-            torch.empty(0, device=self._device)
+            torch.zeros(1, device=self._device).item()  # "meta" has no numbers
         except (RuntimeError, AssertionError) as error:
             raise UsageError(
                 f"the device {device!r} cannot be used", [str(error).splitlines()[0]], "choose cpu or cuda"
