@@ -34,6 +34,7 @@ REFUSED = {
     "axis": ["surface", "RANKS", "--alpha", f"0:{LONG}:1"],
     "axis without an end": ["surface", "RANKS", "--alpha", "0:inf:1"],
     "negative seed": ["compare", "RANKS", "--seed", "-1"],
+    "seed of 31 digits": ["import", "csv", "FILE", "--graph", "GRAPH", "-o", "OUT", "--seed", "1" + "0" * 30],
     "threads": ["rank", "random", "--graph", "GRAPH", "-o", "OUT", "--threads", "-1"],
     "shards": ["rank", "random", "--graph", "GRAPH", "-o", "OUT", "--shards", "0"],
 }
@@ -42,6 +43,8 @@ REFUSED = {
 @pytest.mark.parametrize("case", REFUSED)
 def test_a_number_that_no_computation_can_use(kgprobe, ranks_file: Path, graph_dir: Path, tmp_path: Path, case) -> None:
     places = {"RANKS": ranks_file, "GRAPH": graph_dir, "OUT": tmp_path / "out", "OUT.html": tmp_path / "out.html"}
+    places["FILE"] = tmp_path / "ranks.csv"
+    (tmp_path / "ranks.csv").write_text("head,relation,tail,side,rank,candidates\n0,0,2,head,1,3\n")
     done = kgprobe(*(places.get(word, word) for word in REFUSED[case]))
     assert (done.code, done.out) == (2, "")
     assert "Traceback" not in done.err
