@@ -29,6 +29,7 @@ REFUSED = {
     "draws of a decision": ["decide", "RANKS", "--beta", "0", "--replicates", LONG],
     "draws of a report": ["report", "RANKS", "-o", "OUT.html", "--replicates", LONG],
     "draws of an estimate": ["openworld", "estimate", "RANKS", "--missing", "0.1", "--entities", "4", "--draws", LONG],
+    "entities": ["openworld", "estimate", "RANKS", "--missing", "0.1", "--entities", LONG, "--draws", "4"],
     "level": ["compare", "RANKS", "--level", "nan"],
     "infinite level": ["decide", "RANKS", "--beta", "0", "--level", "inf"],
     "axis": ["surface", "RANKS", "--alpha", f"0:{LONG}:1"],
