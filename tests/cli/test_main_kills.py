@@ -115,7 +115,7 @@ def kill_training(inputs: Path, place: Path, kills: int, report: Callable[[str],
 
 @pytest.mark.parametrize("name", WRITING)
 def test_a_killed_command_leaves_the_old_file_or_the_new_one(name: str, inputs: Path, tmp_path: Path) -> None:
-    kill_often(name, inputs, tmp_path, 4, print)
+    kill_often(name, inputs, tmp_path, 5, print)
 
 
 @pytest.mark.slow
