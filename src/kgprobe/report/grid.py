@@ -187,11 +187,11 @@ def csv_text(rows: Sequence[Record]) -> str:
         metric,value,std,model
         MRR,0.30000000000000004,,a b
     """
-    text, rows = io.StringIO(), list(map(_finite, rows))
+    text = io.StringIO()
     columns = columns_of(rows)
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(map(one_line, columns))
-    writer.writerows([_csv_cell(row.get(column)) for column in columns] for row in rows)
+    writer.writerows([_csv_cell(cells.get(column)) for column in columns] for cells in map(_finite, rows))
     return text.getvalue()
 
 
