@@ -22,7 +22,7 @@ WRITING = {
     "compare": ["compare", "IN/a.parquet", "IN/b.parquet", *DRAWS, "--permutations", "200", "-o", "OUT/table.json"],
     "report": ["report", "IN/a.parquet", "IN/b.parquet", *DRAWS, "-o", "OUT/page.html"],
 }
-TRAINING = ["--epochs", "12", "--dimension", "4", "--validate-every", "2", "--batch-size", "32", "--patience", "0"]
+TRAINING = ["--epochs", "12", "--dimension", "4", "--validate-every", "2", "--batch-size", "256", "--patience", "0"]
 OLD = b"the file that was there before"
 _BETWEEN_WHOLE_RUNS = 10
 _LONGEST_WRITE = 0.01
@@ -101,8 +101,8 @@ def kill_training(inputs: Path, place: Path, kills: int, report: Callable[[str],
     killed, ended = 0, False
     while killed < kills or not ended:
         resumed = ["--resume"] if is_run(run) else []
-        # Half of a run on average, so that some runs come to their end.
-        left = rng.uniform(0, seconds) if killed < kills else 600
+        # A third of a run on average, so that most runs are killed several times before their end.
+        left = rng.uniform(0, 0.7 * seconds) if killed < kills else 600
         code = kill_after([*words, "-o", str(run), *resumed], place, left)
         assert code in (0, -signal.SIGKILL), (place / "said.txt").read_text()
         killed, ended = killed + (code != 0), code == 0
