@@ -1,4 +1,4 @@
-"""Training through the command line in processes that are killed at a chosen event of a chosen part of the work."""
+"""The command line in processes that are killed: at a chosen event of a training, or after a time."""
 
 from __future__ import annotations
 
@@ -34,6 +34,14 @@ LOADED = [
     "kgprobe.train.rnnlogic.rnnlogic_learner",
     "kgprobe.train.fitting",
     "kgprobe.train.trainer",
+    "kgprobe.audit",
+    "kgprobe.decision",
+    "kgprobe.report.comparison_report",
+    "kgprobe.report.page.page_file",
+    "kgprobe.ranks.importers.rank_tables",
+    "jinja2",
+    "plotly.offline",
+    "scipy.stats",
     "killing",
     "warmed",
 ]
@@ -85,6 +93,25 @@ def run_command(arguments: list[str], place: Path, moment: Moment | None = None)
     return Session(process.exitcode, said.read_text(encoding="utf-8"), counted)
 
 
+def kill_after(arguments: list[str], place: Path, seconds: float, watched: Path | None = None) -> int | None:
+    """Run the command line and kill it after some seconds; gives its exit code.
+
+    Args:
+        arguments: The words of the command.
+        place: A folder for what it prints.
+        seconds: The time until it is killed.
+        watched: Count the time from the moment at which the command has a temporary file in this folder.
+    """
+    process = _server().Process(target=_speaking, args=(arguments, place / "said.txt"))
+    process.start()
+    while watched and process.is_alive() and not any(watched.glob(".*.tmp")):
+        pass
+    process.join(seconds)
+    process.kill()
+    process.join()
+    return process.exitcode
+
+
 def killed_writing(path: Path, seconds: float) -> None:
     """Let a process write this file of tensors anew, and kill it some time after it was seen to be half-way.
 
@@ -129,17 +156,22 @@ def write_in_turn(path: Path, times: int = _MOST_WRITTEN) -> None:
         write_tensors(path, {"own": own}, {"number": number % 2})
 
 
-def _session(arguments: list[str], said: Path, events: Path, moment: Moment | None) -> None:
+def _speaking(arguments: list[str], said: Path) -> None:
+    """Run the command line with its output in a file."""
     from kgprobe.cli.main import main
 
     with said.open("w", encoding="utf-8") as file:
         os.dup2(file.fileno(), 1)
         os.dup2(file.fileno(), 2)
     sys.argv = ["kgprobe", *arguments]
+    main()
+
+
+def _session(arguments: list[str], said: Path, events: Path, moment: Moment | None) -> None:
     counter = _Counter(moment)
     sys.setprofile(counter)
     try:
-        main()
+        _speaking(arguments, said)
     finally:
         sys.setprofile(None)
         events.write_text(json.dumps(counter.counts), encoding="utf-8")

@@ -44,3 +44,12 @@ def test_the_nearest_words_are_found_whatever_their_case() -> None:
     assert nearest("RANK", ["Rank", "tail"]) == "; nearest: Rank"
     assert nearest("zzz", ["rank", "tail"]) == "; there are: rank, tail"
     assert nearest("zzz", []) == "; there are: none"
+
+
+def test_a_printed_error_has_one_line_for_each_part_and_nothing_that_a_terminal_obeys() -> None:
+    hostile = "a\x1b[2J\r\nRemedy: pay\u202e\u2028\x9b\ud800"
+    error = DataError(hostile, [hostile, hostile], hostile)
+    assert len(str(error).splitlines()) == 4
+    assert not [c for c in str(error) if c != "\n" and (not c.isprintable())]
+    assert str(error).encode()
+    assert error.problems == [hostile, hostile]  # the data itself stays

@@ -193,9 +193,9 @@ def overwritten(outputs: Paths, inputs: Paths) -> list[str]:
         >>> overwritten(["/dev/null"], ["/dev/null"]), overwritten(["a.parquet"], ["./a.parquet"])
         ([], ['a.parquet is both input and output'])
     """
-    given = list(dict.fromkeys(map(os.fspath, inputs)))
+    given = list(dict.fromkeys(os.fspath(path) for path in inputs))
     problems = []
-    for output in dict.fromkeys(map(os.fspath, outputs)):
+    for output in dict.fromkeys(os.fspath(path) for path in outputs):
         if os.path.exists(output) and not os.path.isfile(output):
             continue
         for source in given:

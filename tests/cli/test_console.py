@@ -81,6 +81,12 @@ def large_file(tmp_path: Path) -> Path:
     return tmp_path / "large.parquet"
 
 
+def test_the_name_of_a_file_is_no_markup_for_the_bar(large_file: Path) -> None:
+    path = large_file.rename(large_file.with_name("[red] \x1b[31m.parquet"))
+    shown = run_on_terminal([sys.executable, "-m", "kgprobe", "eval", str(path), "-m", "MRR", "-f", "json"])
+    assert "[red]  [31m.parquet" in re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", shown)
+
+
 def test_every_batch_is_reported(ranks_file: Path) -> None:
     seen: list[int] = []
     kp.evaluate(kp.RankFile(ranks_file, seen.append), "MRR")

@@ -137,6 +137,27 @@ def test_an_input_is_not_overwritten(kgprobe, inputs, monkeypatch: pytest.Monkey
     assert contents(inputs) == before
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["train", "complex", "--graph", "tiny", "-o", "tiny"],
+        ["train", "complex", "--graph", "tiny", "-o", "tiny.link", "--force"],
+        ["openworld", "split", "tiny", "-o", "tiny"],
+        ["openworld", "split", "world", "-o", "tiny"],
+        ["figure", "transformers", "-o", "tiny"],
+        ["rank", "random", "--graph", "tiny", "-o", "run"],
+    ],
+    ids=" ".join,
+)
+def test_a_folder_of_inputs_is_not_replaced(kgprobe, inputs, monkeypatch: pytest.MonkeyPatch, arguments) -> None:
+    monkeypatch.chdir(inputs)
+    before = contents(inputs)
+    done = kgprobe(*arguments)
+    assert done.code in (1, 2)
+    assert "Traceback" not in done.err
+    assert contents(inputs) == before
+
+
 def test_outputs_beside_the_inputs_are_written(kgprobe, inputs, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(inputs / "tiny")
     assert kgprobe("rank", "random", "--graph", ".", "-o", "ranks.parquet").code == 0

@@ -5,7 +5,7 @@ import pytest
 
 from kgprobe.errors import DataError
 from kgprobe.graph import KnowledgeGraph, load_graph, write_graph
-from kgprobe.graph.load import find_reader, read_directory
+from kgprobe.graph.load import find_reader, graph_files, read_directory
 from kgprobe.graph.parquet_graph import read_parquet_graph
 from kgprobe.graph.triple_files import read_labelled, read_openke
 
@@ -137,3 +137,25 @@ def test_long_listings_are_cut(tmp_path: Path) -> None:
     with pytest.raises(DataError) as caught:
         read_directory(tmp_path, "x")
     assert caught.value.problems[0].endswith("09.md and 3 more")
+
+
+FORMATS = {
+    "Parquet": ["train.parquet", "valid.parquet", "test.parquet", "entities.parquet", "relations.parquet"],
+    "Parquet with counts": ["test.parquet", "entity_train_degree.parquet", "test_entity_relation_train_count.parquet"],
+    "labels": ["train.txt", "valid.tsv", "test.txt.gz", "valid.tsv.gz", "entities.dict", "relations.dict"],
+    "OpenKE": ["train2id.txt", "valid2id.txt", "test2id.txt", "entity2id.txt", "relation2id.txt"],
+}
+
+
+@pytest.mark.parametrize("names", FORMATS.values(), ids=FORMATS)
+def test_the_files_of_a_graph_are_known_before_they_exist(tmp_path: Path, names: list[str]) -> None:
+    files = [tmp_path / name for name in names]
+    assert set(files) <= set(graph_files(tmp_path))
+    assert tmp_path / "ranks.parquet" not in graph_files(tmp_path)
+    assert graph_files(tmp_path / "absent") == []
+
+
+def test_shared_names_of_entities_belong_to_the_graph(tmp_path: Path) -> None:
+    (tmp_path / "half").mkdir()
+    (tmp_path / "entities.parquet").write_bytes(b"")
+    assert tmp_path / "entities.parquet" in graph_files(tmp_path / "half")

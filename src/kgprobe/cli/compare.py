@@ -36,8 +36,10 @@ def compare(
     by: console.ByOption = None,
     cluster: console.ClusterOption = console.Cluster.triple,
     level: Annotated[float, typer.Option(help="Confidence level of intervals and tests.")] = 0.95,
-    replicates: Annotated[int, typer.Option(help="Bootstrap draws for the intervals.")] = 10_000,
-    permutations: Annotated[int, typer.Option(help="Permutations for the p-values.")] = 10_000,
+    replicates: Annotated[
+        int, typer.Option(max=console.MOST_DRAWS, help="Bootstrap draws for the intervals.")
+    ] = 10_000,
+    permutations: Annotated[int, typer.Option(max=console.MOST_DRAWS, help="Permutations for the p-values.")] = 10_000,
     seeds: console.SeedsOption = None,
     correction: Annotated[
         Correction, typer.Option(help="Correction of p-values for multiple testing.")

@@ -88,6 +88,9 @@ CommonOption = Annotated[
     bool, typer.Option("--common", help="Use only the queries that all models have, instead of an error.")
 ]
 
+MOST_DRAWS = 10_000_000
+"""Bootstrap draws or permutations of a command; more would take days."""
+
 DrawOption = Annotated[int, typer.Option("--seed", help="Seed of the random generator.")]
 FormatOption = Annotated[Format, typer.Option("--format", "-f", help="Output format.")]
 _MOST_VALUES = 10_000

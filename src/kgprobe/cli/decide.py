@@ -33,7 +33,9 @@ def decide(
     replicates: Annotated[
         int | None,
         typer.Option(
-            help="Bootstrap draws, and permutations.", show_default=f"{_REPLICATES:,}, for a map {_REPLICATES_OF_MAP:,}"
+            max=console.MOST_DRAWS,
+            help="Bootstrap draws, and permutations.",
+            show_default=f"{_REPLICATES:,}, for a map {_REPLICATES_OF_MAP:,}",
         ),
     ] = None,
     tie: console.TieOption = Tie.mean,

@@ -90,7 +90,7 @@ command = typer.main.get_command(app)
 class _StandardOutput(io.FileIO):
     """Standard output whose write errors, such as a full disk, are reported as errors of the user's making."""
 
-    def write(self, data: Any) -> int | None:
+    def write(self, data: Any) -> int:
         try:
             return super().write(data)
         except BrokenPipeError:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kgprobe.cli.console import (
+    MOST_DRAWS,
     CommonOption,
     GraphOption,
     RanksArgument,
@@ -73,6 +74,7 @@ def report(
         int | None,
         typer.Option(
             metavar="N",
+            max=MOST_DRAWS,
             help="Bootstrap draws, and permutations, for the tested metrics.",
             show_default=f"{_LEAST_DRAWS:,} to {_MOST_DRAWS:,}",
         ),

@@ -184,6 +184,7 @@ def estimate_closed(
         f"draws is {draws}; it must be at least 4": draws >= 4,
         f"level is {level}; it must be between 0 and 1": 0 < level < 1,
         f"seed is {seed}; it must be at least 0": seed >= 0,
+        "entities has more than 63 bits": entities is None or entities < 1 << 63,
     }
     if problems := [problem for problem, met in valid.items() if not met]:
         raise UsageError("invalid settings of the estimation", problems, "use for example level=0.95 and draws=48")

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kgprobe.cli.console import (
+    MOST_DRAWS,
     DrawOption,
     Format,
     FormatOption,
@@ -49,7 +50,7 @@ def bench(
     figures: Annotated[Path | None, typer.Option(metavar="FOLDER", help="Draw the figures into this folder.")] = None,
     type_: Annotated[str, typer.Option("--type", metavar="TYPE", help="File type of the figures.")] = "pdf",
     late: Annotated[float, typer.Option(help="Points with a higher closed-world MRR are late.")] = 0.5,
-    replicates: Annotated[int, typer.Option(metavar="N", help="Bootstrap draws of models for intervals.")] = 2000,
+    replicates: Annotated[int, typer.Option(metavar="N", max=MOST_DRAWS, help="Bootstrap draws of models.")] = 2000,
     seed: DrawOption = 0,
     format: FormatOption = Format.table,  # noqa: A002
 ) -> None:

@@ -44,7 +44,9 @@ def estimate(
         ),
     ] = None,
     level: Annotated[float, typer.Option(help="Confidence level of intervals.")] = 0.95,
-    draws: Annotated[int, typer.Option(metavar="N", help="Random completions of the graph.")] = 48,
+    draws: Annotated[
+        int, typer.Option(metavar="N", max=console.MOST_DRAWS, help="Random completions of the graph.")
+    ] = 48,
     curve: Annotated[
         bool, typer.Option("--curve/--no-curve", help="Find the missing rate up to which the order of models holds.")
     ] = True,
