@@ -70,6 +70,15 @@ def refuse_empty(ranks: Ranks | RankFile) -> None:
         raise DataError("the table is empty", ["there is no query to evaluate"], "check how the rank file was written")
 
 
+def no_alternatives() -> DataError:
+    """The error for a table in which every query is left out."""
+    return DataError(
+        "every query has a single candidate, so there is nothing to evaluate",
+        ["a target without other candidates has nothing to be ranked against"],
+        "check the candidates of the rank file",
+    )
+
+
 def weighted(statistic: Statistic, values: Floats, weights: Floats) -> Floats:
     """What each query adds to a sum of `Sums`: w (for a variance, w squared) times its value; 0 where w is 0."""
     factor = np.square(weights) if statistic is Statistic.chance_variance else weights
