@@ -16,6 +16,7 @@ from kgprobe.ranks import RankFile, Ranks
 from kgprobe.transform import Transformer
 
 _UNKNOWN: Any = np.float64(np.nan)
+_undefined_is_nan = np.errstate(divide="ignore", invalid="ignore")
 
 
 class Statistic(Enum):
@@ -54,11 +55,13 @@ class Sums:
         return cls(weights.sum(), np.square(weights).sum(), weighted(Statistic.score, scores, weights).sum())
 
     @property
+    @_undefined_is_nan
     def mean(self) -> Floats:
         """The weighted mean of the scores (Eq. 5 of the paper): the sum of w times the score, divided by that of w."""
         return self.score / self.weight
 
     @property
+    @_undefined_is_nan
     def effective(self) -> Floats:
         """The effective number of queries, (sum w)^2 / sum w^2."""
         return np.square(self.weight) / self.squared_weight
