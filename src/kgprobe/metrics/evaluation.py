@@ -145,7 +145,7 @@ def between(best: Score, worst: Score) -> Score:
         reason = "ranks are intervals, and the metric is not monotone in the rank"
         return replace(best, value=math.nan, low=math.nan, high=math.nan, std=None, reason=reason)
     low, high = sorted((best.value, worst.value))
-    reason = "ranks are intervals; the value lies between low and high"
+    reason = "; ".join(filter(None, ["ranks are intervals; the value lies between low and high", worst.reason]))
     return replace(best, value=math.nan, low=low, high=high, std=None, reason=reason)
 
 
