@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kgprobe.errors import UsageError
 from kgprobe.transform import (
     _GREGORY,
     AffinePower,
@@ -439,3 +440,11 @@ def test_a_power_that_overflows_is_infinite_without_a_warning():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert Power(-400.0)(np.array([1.0, 9.0]), np.array([9.0, 9.0])).tolist() == [1.0, math.inf]
+
+
+@pytest.mark.parametrize("alpha", [-1e6, -1e12, -1e300])
+def test_a_mean_of_too_many_terms_is_refused(alpha):
+    with pytest.raises(UsageError, match="closer to 0"):
+        AffinePower(alpha).chance(np.array([2.0**53]))
+    mean, _ = AffinePower(alpha).chance(np.array([3.0]))
+    assert mean.item() == pytest.approx(2 / 3, rel=1e-12)
