@@ -1,6 +1,7 @@
 """Means over runs of ranks, against plain addition and against closed forms that the code does not use."""
 
 import math
+import warnings
 from fractions import Fraction
 
 import mpmath as mp
@@ -9,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kgprobe.errors import UsageError
 from kgprobe.transform import (
     _GREGORY,
     AffinePower,
@@ -421,3 +423,28 @@ def test_the_mean_of_a_line_is_its_middle():
     assert mean_over_range(Identity(), np.array([11.0]), np.array([10**8 + 0.0]), np.ones(1), 1.0) == pytest.approx(
         [(11 + 10**8) / 2], rel=1e-13
     )
+
+
+@pytest.mark.parametrize("kind", [Power, AffinePower])
+@pytest.mark.parametrize("alpha", [1101.0, 1e6, 1e300])
+def test_an_alpha_beyond_double_precision_is_its_limit(kind, alpha):
+    """2 ** -1101 is 0, so that of whole ranks only rank 1 scores; the sum needs no more time for many candidates."""
+    sizes = np.array([2.0, 3.0, 1e9, 2.0**53])
+    for found, wanted in zip(kind(alpha).chance(sizes), (1 / sizes, (1 - 1 / sizes) / sizes), strict=True):
+        assert found == pytest.approx(wanted, rel=1e-12)
+    first, last = np.array([1.0, 2.0, 1.0]), np.array([4.0, 9.0, 1.0])
+    assert kind(alpha).mean_over(first, last, np.full(3, 50.0)).tolist() == [0.25, 0.0, 1.0]
+
+
+def test_a_power_that_overflows_is_infinite_without_a_warning():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert Power(-400.0)(np.array([1.0, 9.0]), np.array([9.0, 9.0])).tolist() == [1.0, math.inf]
+
+
+@pytest.mark.parametrize("alpha", [-1e6, -1e12, -1e300])
+def test_a_mean_of_too_many_terms_is_refused(alpha):
+    with pytest.raises(UsageError, match="closer to 0"):
+        AffinePower(alpha).chance(np.array([2.0**53]))
+    mean, _ = AffinePower(alpha).chance(np.array([3.0]))
+    assert mean.item() == pytest.approx(2 / 3, rel=1e-12)

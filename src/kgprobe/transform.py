@@ -16,6 +16,7 @@ from typing import ClassVar
 import numpy as np
 
 from kgprobe.arrays import Floats
+from kgprobe.errors import UsageError
 
 Function = Callable[[Floats, Floats], Floats]
 
@@ -33,6 +34,9 @@ _SHORT_SHARE = 2.0**-15
 
 _CELLS = 1 << 20
 """Function values held in memory at a time."""
+
+_MOST_CELLS = 1 << 27
+"""Function values of one mean, beyond which it is refused: it would take gigabytes of memory."""
 
 SO_SMALL_THAT_LINEAR = 1e-18
 """Below this, |alpha| ln E cannot be distinguished from 0 in double precision for any candidate count."""
@@ -272,6 +276,7 @@ def _direct(f: Function, first: Floats, last: Floats, candidates: Floats) -> Flo
     if rest.size == 0:
         return result
     length = (last[rest] - first[rest]).astype(np.int64) + 1
+    _refuse_many(int(length.max()))
     per_slice = max(1, _CELLS // int(length.max()))
     for start in range(0, rest.size, per_slice):
         rows, n = rest[start : start + per_slice], length[start : start + per_slice]
@@ -281,11 +286,20 @@ def _direct(f: Function, first: Floats, last: Floats, candidates: Floats) -> Flo
     return result
 
 
+def _refuse_many(cells: int) -> None:
+    if cells > _MOST_CELLS:
+        raise UsageError(
+            f"alpha is too far from 0 for so many candidates: the mean over all ranks has {cells:,} terms",
+            remedy="use an alpha closer to 0, or its limits inf and -inf",
+        )
+
+
 def _long(f: Function, first: Floats, last: Floats, candidates: Floats, lead: int, steepness: float) -> Floats:
     result = np.empty(first.shape)
     if first.size == 0:
         return result
     panels = int(np.ceil((1 + steepness) * np.log(last / first).max() / _E_FOLDS_PER_PANEL))
+    _refuse_many(max(lead, panels * _NODES.size))
     per_slice = max(1, _CELLS // max(lead, panels * _NODES.size))
     for start in range(0, first.size, per_slice):
         rows = slice(start, start + per_slice)

@@ -104,6 +104,8 @@ def unexplained(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 def test_a_number_is_there_or_there_is_a_reason(kgprobe, tmp_path: Path, table: str) -> None:
     paths = {model: str(written(tmp_path, TABLES[table], model)) for model in "AB"}
     for command, arguments in COMMANDS.items():
+        if "weight" in TABLES[table] and "--weight" not in arguments:
+            continue  # no other command reads the column
         with warnings.catch_warnings(record=True) as shown:
             warnings.simplefilter("always")
             done = kgprobe(*[paths.get(argument, argument) for argument in arguments], "--format", "json")
@@ -119,7 +121,7 @@ def test_a_number_is_there_or_there_is_a_reason(kgprobe, tmp_path: Path, table: 
             assert "nan" not in done.err.split()
 
 
-@pytest.mark.parametrize("table", TABLES)
+@pytest.mark.parametrize("table", [table for table in TABLES if "weight" not in TABLES[table]])
 def test_a_page_has_a_reason_for_every_estimate_without_a_value(kgprobe, tmp_path: Path, table: str) -> None:
     pytest.importorskip("plotly")
     paths = [written(tmp_path, TABLES[table], model) for model in "AB"]

@@ -11,7 +11,7 @@ from kgprobe.comparison.estimator_families import estimator_family
 from kgprobe.comparison.estimators import estimator
 from kgprobe.comparison.model_comparison import Hypotheses, about_the_method, about_these_runs, compare_models
 from kgprobe.comparison.results import ComparisonSettings, benjamini_hochberg, holm
-from kgprobe.errors import UsageError
+from kgprobe.errors import DataError, UsageError
 from kgprobe.metrics import parse, scores
 from kgprobe.metrics.rank_metrics import MRR
 from kgprobe.ranks import read_ranks
@@ -193,7 +193,33 @@ def test_a_metric_without_value_is_said_and_spoils_no_other():
     assert "no finite value" in found.estimates[0].interval.remark
     assert math.isnan(found.differences[0].p)
     assert math.isnan(found.differences[0].holm)
+    assert found.estimates[0].reason == "every query has a single candidate"
+    assert found.differences[0].reason == "; ".join(f"{m}: {found.estimates[0].reason}" for m in ("one", "other"))
     assert (found.differences[1].p, found.differences[1].holm) == (1, 1)
+    assert found.estimates[2].reason is found.differences[1].reason is None
+    with pytest.raises(DataError, match="no metric has a value"):
+        compare_models(line_up({"one": table}), ["PROBE(alpha=1)"], **FEW)
+
+
+def test_a_metric_that_overflows_has_a_value_and_no_interval_without_a_reason():
+    found = compare_models(lineup(30, 2), ["rawPROBE(alpha=-150)", "rawPROBE(alpha=-400)"], **FEW)
+    for estimate in found.estimates:
+        finite = [math.isfinite(number) for number in (estimate.value, estimate.interval.low, estimate.interval.high)]
+        assert all(finite) == (estimate.reason is None and estimate.interval.reason is None)
+    for difference in found.differences:
+        assert math.isfinite(difference.p) or difference.reason
+
+
+def test_a_group_has_a_value_though_its_weights_vanish_beside_others():
+    table = with_columns(
+        model(60, 1),
+        entity_popularity=np.where(np.arange(120) % 2, 1e-300, 0.5),
+        relation_popularity=np.ones(120),
+        kind=np.arange(120) % 2,
+    )
+    found = compare_models(line_up({"one": table}), ["PROBE(alpha=1,beta_e=20)", "PROBE(alpha=1)"], by=["kind"], **FEW)
+    for weighted, plain in zip(found.estimates[::2], found.estimates[1::2], strict=True):
+        assert weighted.value == pytest.approx(plain.value, rel=1e-9)  # equal popularity within a group
 
 
 @pytest.mark.parametrize("seeds", ["fixed", "random"])

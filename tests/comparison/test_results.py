@@ -6,7 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from kgprobe.comparison.results import benjamini_hochberg, holm
+from kgprobe.comparison.lineup import line_up
+from kgprobe.comparison.results import benjamini_hochberg, holm, remarks
+from kgprobe.metrics import parse_all
+from kgprobe.ranks import Ranks
 
 P = st.lists(st.floats(1e-12, 1), max_size=30)
 
@@ -53,3 +56,19 @@ def test_holm_keeps_the_family_wise_error():
     rejected = np.mean([(holm(row) <= 0.05).any() for row in p])
     assert 0.038 < rejected < 0.062
     assert np.mean((p <= 0.05).any(axis=1)) > 0.6  # without it
+
+
+def test_queries_that_metrics_leave_out_are_remarked_on() -> None:
+    def ranks(*candidates: int) -> Ranks:
+        size = len(candidates)
+        return Ranks.from_columns(
+            head=range(size), relation=[0] * size, tail=[9] * size, side=["tail"] * size, rank=[1] * size,
+            candidates=candidates,
+        )  # fmt: skip
+
+    lineup = line_up({"one": ranks(1, 5, 20), "other": ranks(1, 5, 20)})
+    assert remarks(lineup, "fixed", parse_all("MRR, AMRI, PROBE, AHits@10, ZHits@10, AHits@30")) == [
+        "Candidate-size-aware metrics leave out 1 query with a single candidate.",
+        "AHits@10, ZHits@10 leave out 2 queries with at most 10 candidates.",
+        "AHits@30 leave out 3 queries with at most 30 candidates.",
+    ]

@@ -112,7 +112,14 @@ def test_deviations_and_intervals_have_the_digits_of_their_column() -> None:
 
 @pytest.mark.parametrize(
     ("value", "text"),
-    [(math.nan, "\N{EN DASH}"), (math.inf, "∞"), (-math.inf, "-∞"), (2.5e12, "2.5e+12"), (-0.5, "-0.5000")],
+    [
+        (math.nan, "\N{EN DASH}"),
+        (math.inf, "∞"),
+        (-math.inf, "-∞"),
+        (2.5e12, "2.5e+12"),
+        (-0.5, "-0.5000"),
+        (-1e-9, "0.0000"),
+    ],
 )
 def test_strange_values_have_a_cell_too(value: float, text: str) -> None:
     cells = columns(comparison_grid(comparison({"AMRI": {"one": 0.25, "other": value}}), "holm"))["AMRI"]

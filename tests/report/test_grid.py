@@ -154,3 +154,7 @@ def test_colours_are_shown_only_where_they_are_wanted(monkeypatch: pytest.Monkey
     assert coloured.count("\x1b[1;38;2;") == 3
     monkeypatch.setenv("NO_COLOR", "1")
     assert "38;2" not in terminal(grid, colour=True)
+
+
+def test_zero_has_no_sign() -> None:
+    assert as_text(-0.0) == "0.0000"

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kgprobe.aggregate.weighted_mean import Sums
+from kgprobe.aggregate.weighted_mean import Sums, no_alternatives, refuse_empty
 from kgprobe.aggregate.weights import Weighting, table_weights
 from kgprobe.arrays import Floats
 from kgprobe.ranks import Ranks, refuse_intervals
@@ -60,8 +60,11 @@ class Geometry:
     @classmethod
     def of(cls, ranks: Ranks, transformer: Transformer, weighting: Weighting) -> Geometry:
         """The vectors of a rank table; a candidate-aware score leaves out queries with a single candidate."""
+        refuse_empty(ranks)
         refuse_intervals(ranks)
         counted = (ranks.candidates > 1) | (not transformer.candidate_aware)
+        if not counted.any():
+            raise no_alternatives()
         weights = table_weights(ranks, weighting, counted)[counted]
         return cls(transformer(ranks.rank[counted], ranks.candidates[counted]), weights / weights.sum())
 

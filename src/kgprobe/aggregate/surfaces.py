@@ -16,10 +16,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from kgprobe.aggregate.weighted_mean import Sums, Tie, refuse_empty, tied_rank, tied_score
+from kgprobe.aggregate.weighted_mean import Sums, Tie, no_alternatives, refuse_empty, tied_rank, tied_score
 from kgprobe.aggregate.weights import LARGEST_BETA, Columns, PopularityWeight, log_weight, resolve_epsilon, settle
 from kgprobe.arrays import Flags, Floats, Ints, distinct
-from kgprobe.errors import DataError, UsageError
+from kgprobe.errors import UsageError
 from kgprobe.ranks import RankFile, Ranks, refuse_intervals
 from kgprobe.transform import SO_SMALL_THAT_LINEAR, AffinePower
 
@@ -108,15 +108,6 @@ def grid_axis(name: str, values: ArrayLike) -> Floats:
     if axis.ndim > 1 or axis.size == 0 or np.isnan(axis).any():
         raise UsageError(f"{name} must be a list of numbers")
     return axis
-
-
-def no_alternatives() -> DataError:
-    """The error for a table in which PROBE leaves out every query."""
-    return DataError(
-        "every query has a single candidate, so PROBE has no value",
-        ["a target without other candidates has nothing to be ranked against"],
-        "check the candidates of the rank file",
-    )
 
 
 Limits = tuple[float, float]

@@ -16,6 +16,7 @@ from kgprobe.ranks import RankFile, Ranks
 from kgprobe.transform import Transformer
 
 _UNKNOWN: Any = np.float64(np.nan)
+_undefined_is_nan = np.errstate(divide="ignore", invalid="ignore")
 
 
 class Statistic(Enum):
@@ -54,11 +55,13 @@ class Sums:
         return cls(weights.sum(), np.square(weights).sum(), weighted(Statistic.score, scores, weights).sum())
 
     @property
+    @_undefined_is_nan
     def mean(self) -> Floats:
         """The weighted mean of the scores (Eq. 5 of the paper): the sum of w times the score, divided by that of w."""
         return self.score / self.weight
 
     @property
+    @_undefined_is_nan
     def effective(self) -> Floats:
         """The effective number of queries, (sum w)^2 / sum w^2."""
         return np.square(self.weight) / self.squared_weight
@@ -68,6 +71,15 @@ def refuse_empty(ranks: Ranks | RankFile) -> None:
     """Raise a DataError for a table without queries, of which no mean can be taken."""
     if not len(ranks):
         raise DataError("the table is empty", ["there is no query to evaluate"], "check how the rank file was written")
+
+
+def no_alternatives() -> DataError:
+    """The error for a table in which every query is left out."""
+    return DataError(
+        "every query has a single candidate, so there is nothing to evaluate",
+        ["a target without other candidates has nothing to be ranked against"],
+        "check the candidates of the rank file",
+    )
 
 
 def weighted(statistic: Statistic, values: Floats, weights: Floats) -> Floats:

@@ -32,7 +32,7 @@ from kgprobe.comparison.results import (
     benjamini_hochberg,
     holm,
 )
-from kgprobe.errors import UsageError
+from kgprobe.errors import DataError, UsageError
 from kgprobe.metrics import Metric, parse_all
 from kgprobe.resources import Progress
 
@@ -286,6 +286,9 @@ def compare_models(
             split = len(lineup.models)
             estimates += _estimates(lineup.models, question, answer.intervals[:split], group.name)
             differences += _differences(lineup.models, question, answer.intervals[split:], answer.p, group.name)
+    if all(math.isnan(estimate.value) for estimate in estimates):
+        problems = dict.fromkeys(f"{one.metric} of {one.model} is undefined: {one.reason}" for one in estimates)
+        raise DataError("no metric has a value", problems)
     return Comparison(estimates, _adjusted(differences), settings)
 
 

@@ -157,7 +157,8 @@ class Cube:
         factors = np.ones_like(sums)
         factors[self.WEIGHT :] = once
         factors[squares] = np.square(once)
-        return sums * factors
+        with np.errstate(invalid="ignore"):  # a score that overflows, of a weight that vanishes
+            return np.asarray(sums * factors)
 
     def _cell_values(
         self, metric: Metric, columns: list[Floats], sums: Floats, cell: Ints, size: int

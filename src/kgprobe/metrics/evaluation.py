@@ -145,7 +145,7 @@ def between(best: Score, worst: Score) -> Score:
         reason = "ranks are intervals, and the metric is not monotone in the rank"
         return replace(best, value=math.nan, low=math.nan, high=math.nan, std=None, reason=reason)
     low, high = sorted((best.value, worst.value))
-    reason = "ranks are intervals; the value lies between low and high"
+    reason = "; ".join(filter(None, ["ranks are intervals; the value lies between low and high", worst.reason]))
     return replace(best, value=math.nan, low=low, high=high, std=None, reason=reason)
 
 
@@ -214,7 +214,7 @@ class RankAccumulator:
             refuse_intervals(ranks)
         intervals = ranks.intervals
         ranks = ranks if self.at is None else self.at.of(ranks)
-        slices, (sample_weight, scale) = self._slices(ranks), _scaled(self._sample_weight(ranks))
+        slices, (sample_weight, scale) = self._slices(ranks), self._sample_weight(ranks)
         values = query_values(ranks, self.tie)
         parts: list[tuple[Cube, list[Floats], Flags, Floats, list[Floats]]] = []
         for cube in self._cubes.values():
@@ -263,16 +263,17 @@ class RankAccumulator:
         macro = [] if self.macro is None else [getattr(ranks, _MACRO[self.macro]).astype(np.float64)]
         return [seed, *(grouping.codes(ranks) for grouping in self.by), *macro]
 
-    def _sample_weight(self, ranks: Ranks) -> Floats:
+    def _sample_weight(self, ranks: Ranks) -> tuple[Floats, Floats]:
+        """The sample weight of every query, and its scale; see `_scaled`."""
         if self.weight is None:
-            return np.ones(len(ranks))
+            return np.ones(len(ranks)), np.zeros(len(ranks))
         try:
             weight = np.asarray(ranks.column(self.weight).to_numpy(), dtype=np.float64)
         except (TypeError, ValueError):
             raise DataError(f"column '{self.weight}' holds weights that are not numbers") from None
         if not (np.isfinite(weight) & (weight >= 0)).all():
             raise DataError(f"column '{self.weight}' holds weights that are negative or not finite")
-        return weight
+        return _scaled(weight)
 
 
 def _key(ranks: Ranks, column: str, tie: Tie) -> Floats:

@@ -17,6 +17,8 @@ from kgprobe.transform import Transformer
 
 Term = tuple[Transformer, Statistic]
 
+_undefined_is_nan = np.errstate(divide="ignore", invalid="ignore")  # `Metric.why_undefined` gives the reason
+
 
 @dataclass(frozen=True)
 class Facts:
@@ -180,6 +182,7 @@ class RatioMetric(MeanMetric):
     def fewest_candidates(self) -> int:
         return 2  # a query with a single candidate has no chance level to compare with
 
+    @_undefined_is_nan
     def finish(self, sums: Sums) -> Floats:
         return sums.score / sums.chance_mean
 
@@ -187,6 +190,7 @@ class RatioMetric(MeanMetric):
 class IndexMetric(RatioMetric):
     """The mean score rescaled so that random ranks have the value 0 and perfect ranks 1."""
 
+    @_undefined_is_nan
     def finish(self, sums: Sums) -> Floats:
         best = self.transformer.optimum * sums.weight
         return (sums.score - sums.chance_mean) / (best - sums.chance_mean)
@@ -197,6 +201,7 @@ class ZMetric(RatioMetric):
 
     statistics = tuple(Statistic)
 
+    @_undefined_is_nan
     def finish(self, sums: Sums) -> Floats:
         sign = 1.0 if self.transformer.higher_is_better else -1.0
         return sign * (sums.score - sums.chance_mean) / np.sqrt(sums.chance_variance)

@@ -341,7 +341,7 @@ class _World:
 def _read(
     metric: MeanMetric, counts: AnswerCounts, rate: float, strength: float, unlearned: Unlearned
 ) -> MetricSensitivity:
-    counted = metric.counted(counts.candidates)
+    counted = counts.candidates >= min(metric.fewest_candidates, 2)  # a sure hit counts as flat
     known, size = counts.known[counted], counts.candidates[counted]
     columns = {name: column[counted] for name, column in counts.columns.items()}
     (answers, candidates), group = distinct([known, size], len(known))

@@ -399,4 +399,6 @@ def _number(value: float, digits: int) -> str:
         return UNDEFINED
     if math.isinf(value):
         return "∞" if value > 0 else "-∞"
-    return f"{value:,.{digits}f}" if abs(value) < 1e9 else f"{value:.4g}"
+    if abs(value) >= 1e9:
+        return f"{value:.4g}"
+    return f"{round(value, digits) + 0.0:,.{digits}f}"  # a value that rounds to 0 has no sign

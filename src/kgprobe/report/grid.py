@@ -41,7 +41,7 @@ def as_text(value: Any) -> str:
         if math.isnan(value):
             return UNDEFINED
         if value == 0 or (1e-3 <= abs(value) < 1e6 and math.isfinite(value)):
-            return f"{value:,.4f}"
+            return f"{value + 0.0:,.4f}"  # -0.0 has no sign
         return f"{value:.4g}"
     return str(value)
 

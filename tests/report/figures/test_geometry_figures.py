@@ -2,9 +2,11 @@ import numpy as np
 import pytest
 
 from figure_inputs import small_lineup
+from kgprobe.comparison import line_up
 from kgprobe.errors import DataError
 from kgprobe.metrics import evaluate
 from kgprobe.report.figures.geometry_figures import PAPER_EPS, draw_geometry, paper_example, plane, rare_half
+from support import with_columns
 
 
 @pytest.mark.parametrize(("alpha", "beta"), [(1.0, 0.0), (0.25, 0.4), (-1.0, 0.8)])
@@ -82,3 +84,10 @@ def test_the_figure_shows_points_and_lists_scores_from_the_best() -> None:
     assert drawn == {model: tuple(point) for model, point in found.points.items()}
     listed = next(text.get_text() for text in axes.texts if text.get_text().startswith("c"))
     assert [line.split()[1] for line in listed.splitlines()[1:]] == ["B", "C", "A"]
+
+
+def test_a_half_of_single_candidates_has_no_mean_score():
+    first = paper_example().first
+    table = with_columns(first, rank=[1.0, 2.0, 1.0], candidates=[300, 300, 1])
+    with pytest.raises(DataError, match="half of the queries has no weight"):
+        plane(line_up({"one": table}), 1.0, 0.0)

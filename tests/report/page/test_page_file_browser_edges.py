@@ -13,6 +13,7 @@ import kgprobe as kp
 from browser import ENTITIES, made_graph, made_ranks, made_tables, opened, write
 from kgprobe.audit import Finding
 from kgprobe.comparison import line_up
+from kgprobe.comparison.model_comparison import compare_models
 from kgprobe.report.page.page_file import write_page
 from kgprobe.report.page.payload import About
 from pages import made_up
@@ -199,6 +200,19 @@ def test_without_a_query_that_counts_there_are_no_places(window: Any, tmp_path: 
         assert "Every query has a single candidate" in page.inner_text("#panel-map")
         for word in ("gold", "best", "NaN", "not significant"):
             assert word not in page.inner_text("#scores tbody")
+
+
+def test_a_metric_without_a_value_shows_the_reason(window: Any, tmp_path: Path) -> None:
+    lineup = line_up(made_tables())
+    compared = compare_models(lineup, ["MRR", "AHits@1000"], replicates=100, permutations=100)
+    path = tmp_path / "undefined.html"
+    write_page(path, lineup, About(comparison=compared))
+    with opened(window, path) as it:
+        page = it.go("tab=metrics&metric=AHits@1000")
+        shown = page.inner_text("#panel-metrics")
+        assert "every query has at most 1,000 candidates" in shown
+        assert "null" not in shown
+        assert "NaN" not in shown
 
 
 def test_warnings_of_the_audit_are_marked(window: Any, tmp_path: Path) -> None:

@@ -116,6 +116,11 @@ def plane(lineup: Lineup, alpha: float, beta: float, eps: float | None = None) -
         return np.array([amounts[~counted].sum(), amounts[counted].sum()])
 
     direction = halves(lineup.first, Geometry.of(lineup.first, AffinePower(alpha), weighting).weights)
+    if not direction.all():
+        raise DataError(
+            "the popular or the rare half of the queries has no weight",
+            ["its queries have a single candidate, or beta is so large that their weights vanish"],
+        )
     points = {
         model: np.mean(
             [halves(run, Geometry.of(run, AffinePower(alpha), weighting).contributions) for run in runs], axis=0
