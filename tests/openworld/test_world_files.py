@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from flipping import outcomes
 from kgprobe.errors import DataError
 from kgprobe.graph import load_graph, write_graph
 from kgprobe.graph.knowledge_graph import as_labels
