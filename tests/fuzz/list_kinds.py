@@ -57,13 +57,9 @@ _SIDE_NAMES |= {"head": "head", "tail": "tail"}
 
 
 def plain_top_k(folder: Path) -> Any:
-    path = only_file(folder)
-    raw = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
     lists: dict[str, Any] = {}
-    for number, line in enumerate(raw.split(b"\n")):
-        if not line.strip():
-            continue
-        entry = json.loads(line.decode("utf-8-sig" if number == 0 else "utf-8"))
+    for _, line in text_lines(only_file(folder)):
+        entry = json.loads(line)
         found = {name: [entry[n] for n in names if entry.get(n) is not None] for name, names in _FIELDS.items()}
         require(all(len(values) < 2 for values in found.values()), "a field is given twice")
         fields = {name: values[0] for name, values in found.items() if values}

@@ -84,10 +84,7 @@ def checkpoints() -> list[Files]:
 
 
 def states() -> list[Files]:
-    with TemporaryDirectory() as folder:
-        path = Path(folder) / "state.safetensors"
-        State({"model": torch.ones(2, 2)}, {"epoch": 5, "best": {"MRR": [0.5]}}, 354).write(path)
-        return [{path.name: path.read_bytes()}]
+    return [{"state.safetensors": run_directories()[0]["state.safetensors"]}]
 
 
 def read_checkpoint(folder: Path) -> Any:
@@ -103,13 +100,17 @@ def read_state(folder: Path) -> Any:
 
 
 def plain_tensors(path: Path, kind: str) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The tensors and the metadata of a file of a run; the checksum over names and bytes must hold."""
+    """The tensors and the metadata of a file of a run.
+
+    The hash of the file must hold; in files of earlier versions, the checksum of the names and bytes of the tensors.
+    """
     arrays, text = plain_arrays(path)
     about = json.loads(text or "")
     checksum = 0
     for name in sorted(arrays):
         checksum = zlib.crc32(np.ascontiguousarray(arrays[name][1]).tobytes(), zlib.crc32(name.encode(), checksum))
-    require(about["checksum"] == checksum and about["kind"] == kind, "a wrong checksum, or another kind of file")
+    require("sha256" in about or about["checksum"] == checksum, "a wrong checksum")
+    require(about["kind"] == kind, "another kind of file")
     return {name: array.tolist() for name, (_, array) in arrays.items()}, about
 
 
@@ -129,18 +130,21 @@ def plain_state(folder: Path) -> Any:
 _RUN = {"dimension": 2, "epochs": 2, "validate_every": 1, "select": ["MRR"], "batch_size": 8, "learning_rate": 0.1}
 
 
+def _fit(model: str, folder: Path, settings: dict[str, Any]) -> None:
+    """Train a model into a folder; without times and sizes, which would make every run of the fuzzer another one."""
+    memory = patch("kgprobe.train.fitting.peak_memory", return_value={"host": 1})
+    with patch("time.monotonic", return_value=0.0), memory:
+        fit(model, small_graph(), folder, threads=1, **settings)
+
+
 @cache
 def run_directories() -> list[Files]:
     """A run that is finished, and the same before its ranks were written."""
-    # Times and machines would make every run of the fuzzer another one.
-    with TemporaryDirectory() as folder, patch("time.monotonic", return_value=0.0):
+    with TemporaryDirectory() as folder:
         run = Path(folder) / "run"
-        fit("distmult", small_graph(), run, threads=1, **_RUN)
+        _fit("distmult", run, _RUN)
         files = {str(path.relative_to(run)): path.read_bytes() for path in sorted(run.rglob("*")) if path.is_file()}
     del files[".lock"]
-    result, environment = (json.loads(files[name]) for name in ("result.json", "environment.json"))
-    files["result.json"] = json.dumps(result | {"peak_memory": {"host": 1}}, indent=2).encode()
-    files["environment.json"] = json.dumps({"python": "3", "graph": environment["graph"]}, indent=2).encode()
     return [files, {name: content for name, content in files.items() if name not in ("result.json", "ranks.parquet")}]
 
 
@@ -176,8 +180,8 @@ def plain_run(folder: Path) -> Any:
 def rule_models() -> list[Files]:
     """A checkpoint of a rule-based model."""
     quick = QUICK["rnnlogic"] | {"epochs": 2, "validate_every": 1, "select": ["MRR"]}
-    with TemporaryDirectory() as folder, patch("time.monotonic", return_value=0.0):
-        fit("rnnlogic", small_graph(), Path(folder) / "run", threads=1, **quick)
+    with TemporaryDirectory() as folder:
+        _fit("rnnlogic", Path(folder) / "run", quick)
         path = Path(folder) / "run" / "best" / "mrr" / "seed-0.safetensors"
         return [{"rules.safetensors": path.read_bytes()}]
 
