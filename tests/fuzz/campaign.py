@@ -19,8 +19,8 @@ from fuzz.mutators import make_input
 BATCH = 250
 """Inputs of one worker process."""
 
-PATIENCE = 300
-"""Seconds after which a worker that hangs outside Python is killed."""
+PATIENCE = 60
+"""Seconds without a new input after which a worker that hangs outside Python is killed."""
 
 
 @dataclass
@@ -107,13 +107,20 @@ class Batch:
     def _counts(self) -> Path:
         return self.scratch / "counts.json"
 
+    def stands_still(self) -> bool:
+        """Whether the process has been busy with one input for too long."""
+        folder = self.scratch / "input"
+        since = folder.stat().st_mtime if folder.exists() else self.scratch.stat().st_mtime
+        return time.time() > since + self.kind.seconds + PATIENCE
+
     def result(self, code: int | None) -> Counts:
         """The counts of the process, or one failure if an input has ended it; that input is saved."""
         if code == 0:
             return Counts.read(self._counts)
         saved = self.failures / self.kind.name / f"{self.seed}-{self.start}-crash"
         shutil.rmtree(saved, ignore_errors=True)
-        shutil.copytree(self.scratch / "input", saved)
+        if (self.scratch / "input").exists():
+            shutil.copytree(self.scratch / "input", saved)
         counts = Counts(self.kind.name)
         counts.add(Verdict(FAILED, f"the process ended with {code}"), saved)
         return counts
@@ -127,7 +134,7 @@ def run(
     Processes are forked, so that modules are imported and valid inputs are made only once.
     """
     totals = {name: Counts(name) for name in kinds}
-    running: dict[multiprocessing.process.BaseProcess, tuple[Batch, float]] = {}
+    running: dict[multiprocessing.process.BaseProcess, Batch] = {}
     fork = multiprocessing.get_context("fork")
     with tempfile.TemporaryDirectory(prefix="fuzz-") as scratch:
         for kind in kinds.values():
@@ -136,8 +143,8 @@ def run(
         def reap(most: int) -> None:
             while len(running) > most:
                 multiprocessing.connection.wait([process.sentinel for process in running], timeout=1)
-                for process, (batch, since) in list(running.items()):
-                    if process.is_alive() and time.monotonic() > since + PATIENCE:
+                for process, batch in list(running.items()):
+                    if process.is_alive() and batch.stands_still():
                         process.kill()
                         process.join()
                     if not process.is_alive():
@@ -152,7 +159,7 @@ def run(
             batch = Batch(kind, seed, start, stop, failures, own)
             process = fork.Process(target=batch.work)
             process.start()
-            running[process] = batch, time.monotonic()
+            running[process] = batch
         reap(0)
     return list(totals.values())
 

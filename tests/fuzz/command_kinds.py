@@ -121,7 +121,7 @@ def read_memory(folder: Path) -> Any:
 
 def plain_memory(folder: Path) -> Any:
     number, unit = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]?)(?:i?b)?\s*", text_of(folder).lower()).groups()  # type: ignore[union-attr]
-    return int(Fraction(Decimal(number)) * 1024 ** " kmgt".index(unit or " "))
+    return int(float(Fraction(Decimal(number)) * 1024 ** " kmgt".index(unit or " ")))
 
 
 def read_query(folder: Path) -> Any:
@@ -325,7 +325,7 @@ KINDS = (
         read_memory,
         plain_memory,
         named=False,
-        tolerance=1e-4,
+        tolerance=1e-9,
     ),
     Kind(
         "query",

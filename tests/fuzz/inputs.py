@@ -161,7 +161,7 @@ def _place(error: BaseException) -> str:
 
 @dataclass(frozen=True)
 class OneOf:
-    """Several values, each of which would be right."""
+    """Several values, each of which would be right; any value if there are none."""
 
     values: Sequence[Any]
 
@@ -173,7 +173,7 @@ def differ(found: Any, expected: Any, tolerance: float = 0.0, at: str = "") -> s
     """
     if isinstance(expected, OneOf):
         differences = [differ(found, value, tolerance, at) for value in expected.values]
-        return differences[0] if all(differences) else ""
+        return differences[0] if differences and all(differences) else ""
     if isinstance(expected, Mapping) and isinstance(found, Mapping):
         if found.keys() != expected.keys():
             return f"{at or 'keys'}: {sorted(map(str, found))} instead of {sorted(map(str, expected))}"

@@ -148,7 +148,7 @@ def plain_candidates(folder: Path) -> Any:
 
 def _plain_negatives(path: Path) -> Any:
     with np.load(path, allow_pickle=False) as file:
-        arrays = {name: file[name] for name in file.files}
+        arrays = {name: np.asarray(file[name]) for name in file.files}
     if all(name in arrays and arrays[name].ndim == 1 for name in ("head", "relation", "tail")):
         require(np.array_equal(np.stack([arrays[n] for n in ("head", "relation", "tail")], 1), TEST), "other triples")
     lists = {}

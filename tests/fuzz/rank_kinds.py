@@ -207,7 +207,12 @@ def plain_parquet_table(path: Path) -> dict[str, list[Any]]:
     table = read_parquet(path)
     require(len(set(table.column_names)) == len(table.column_names), "a column occurs twice")
     columns = {name: table.column(name).to_pylist() for name in table.column_names if name}
-    return {name: [v.strip() if isinstance(v, str) else v for v in column] for name, column in columns.items()}
+    return {name: [_stripped(value) for value in column] for name, column in columns.items()}
+
+
+def _stripped(value: Any) -> Any:
+    value = value.decode() if isinstance(value, bytes) else value
+    return value.strip() if isinstance(value, str) else value
 
 
 def plain_foreign(columns: Mapping[str, list[Any]], *, labelled: bool, num_entities: int) -> dict[str, list[Any]]:
