@@ -109,9 +109,8 @@ class Batch:
 
     def stands_still(self) -> bool:
         """Whether the process has been busy with one input for too long."""
-        folder = self.scratch / "input"
-        since = folder.stat().st_mtime if folder.exists() else self.scratch.stat().st_mtime
-        return time.time() > since + self.kind.seconds + PATIENCE
+        # The folder of an input is made anew in the scratch folder, which changes its time.
+        return time.time() > self.scratch.stat().st_mtime + self.kind.seconds + PATIENCE
 
     def result(self, code: int | None) -> Counts:
         """The counts of the process, or one failure if an input has ended it; that input is saved."""
