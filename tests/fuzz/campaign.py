@@ -53,6 +53,12 @@ class Counts:
             self.failures[name] += 1
             self.examples.setdefault(name, f"{saved}: {verdict.problem}")
 
+    def add_crash(self, code: int | None, scratch: Path, saved: Path) -> None:
+        """Count a process that has ended with a code as a failure, and save the input that it was busy with."""
+        if (scratch / "input").exists():
+            shutil.copytree(scratch / "input", saved, dirs_exist_ok=True)
+        self.add(Verdict(FAILED, f"the process ended with {code}"), saved)
+
     def merge(self, other: Counts) -> None:
         self.outcomes += other.outcomes
         self.failures += other.failures
@@ -116,12 +122,8 @@ class Batch:
         """The counts of the process, or one failure if an input has ended it; that input is saved."""
         if code == 0:
             return Counts.read(self._counts)
-        saved = self.failures / self.kind.name / f"{self.seed}-{self.start}-crash"
-        shutil.rmtree(saved, ignore_errors=True)
-        if (self.scratch / "input").exists():
-            shutil.copytree(self.scratch / "input", saved)
         counts = Counts(self.kind.name)
-        counts.add(Verdict(FAILED, f"the process ended with {code}"), saved)
+        counts.add_crash(code, self.scratch, self.failures / self.kind.name / f"{self.seed}-{self.start}-crash")
         return counts
 
 
