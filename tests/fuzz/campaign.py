@@ -138,8 +138,7 @@ def run(
     running: dict[multiprocessing.process.BaseProcess, Batch] = {}
     fork = multiprocessing.get_context("fork")
     with tempfile.TemporaryDirectory(prefix="fuzz-") as scratch:
-        for kind in kinds.values():
-            judge(kind, kind.seeds[0], Path(scratch) / "first" / "input")
+        assert all(kind.seeds for kind in kinds.values())
 
         def reap(most: int) -> None:
             while len(running) > most:

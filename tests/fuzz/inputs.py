@@ -10,10 +10,11 @@ import sys
 import traceback
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from kgprobe.errors import KgprobeError
@@ -44,11 +45,16 @@ class Kind:
     expect: Callable[[Path], Any]
     named: bool = True
     tolerance: float = 0.0
-    seconds: float = 10.0
+    seconds: float = 30.0
 
     @cached_property
     def seeds(self) -> Sequence[Files]:
-        return self.make()
+        """The valid inputs. One is read, to import modules, which may take longer than an input may."""
+        made = self.make()
+        with TemporaryDirectory() as scratch, suppress(Exception):  # which is judged later
+            write(made[0], Path(scratch) / "input")
+            self.read(Path(scratch) / "input")
+        return made
 
 
 @dataclass(frozen=True)

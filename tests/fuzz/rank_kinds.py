@@ -51,7 +51,8 @@ ROWS: dict[str, Any] = {
 def rank_files() -> list[Files]:
     """Rank files as kgprobe writes them: few and many columns, one row, no row."""
     popularity = {"entity_popularity": [0.25, 0.5, 0.1, 0.0, 1.0, None], "relation_popularity": [0.5] * 6}
-    info = RanksInfo("RotatE", "small", "0f", "test", ("train", "valid"), "1e", {"seed": 1})
+    known: dict[str, Any] = {"filtered": ("train", "valid"), "filter_hash": "1e", "settings": {"seed": 1}}
+    info = RanksInfo(model="RotatE", graph="small", graph_hash="0f", split="test", **known)
     tables = [
         Ranks.from_columns(**ROWS, ties=[0, 1, 0, 0, None, 0], **popularity, info=info),
         Ranks.from_columns(**ROWS, worst_rank=[1, 4, 3, 1, 40, 4], ties=[0] * 6, info=info),

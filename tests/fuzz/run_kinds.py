@@ -224,6 +224,6 @@ KINDS = (
     Kind("settings", settings_files, read_settings_file, plain_settings),
     Kind("checkpoint", checkpoints, read_checkpoint, plain_checkpoint),
     Kind("training-state", states, read_state, plain_state),
-    Kind("run-directory", run_directories, resume_run, plain_run, seconds=5.0),
+    Kind("run-directory", run_directories, resume_run, plain_run),
     Kind("rule-model", rule_models, read_rules, plain_rules),
 )
