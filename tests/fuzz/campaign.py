@@ -19,8 +19,8 @@ from fuzz.mutators import make_input
 BATCH = 250
 """Inputs of one worker process."""
 
-PATIENCE = 300
-"""Seconds after which a worker that hangs outside Python is killed."""
+PATIENCE = 60
+"""Seconds without a new input after which a worker that hangs outside Python is killed."""
 
 
 @dataclass
@@ -52,6 +52,12 @@ class Counts:
             name = failure_name(verdict)
             self.failures[name] += 1
             self.examples.setdefault(name, f"{saved}: {verdict.problem}")
+
+    def add_crash(self, code: int | None, scratch: Path, saved: Path) -> None:
+        """Count a process that has ended with a code as a failure, and save the input that it was busy with."""
+        if (scratch / "input").exists():
+            shutil.copytree(scratch / "input", saved, dirs_exist_ok=True)
+        self.add(Verdict(FAILED, f"the process ended with {code}"), saved)
 
     def merge(self, other: Counts) -> None:
         self.outcomes += other.outcomes
@@ -107,15 +113,17 @@ class Batch:
     def _counts(self) -> Path:
         return self.scratch / "counts.json"
 
+    def stands_still(self) -> bool:
+        """Whether the process has been busy with one input for too long."""
+        # The folder of an input is made anew in the scratch folder, which changes its time.
+        return time.time() > self.scratch.stat().st_mtime + self.kind.seconds + PATIENCE
+
     def result(self, code: int | None) -> Counts:
         """The counts of the process, or one failure if an input has ended it; that input is saved."""
         if code == 0:
             return Counts.read(self._counts)
-        saved = self.failures / self.kind.name / f"{self.seed}-{self.start}-crash"
-        shutil.rmtree(saved, ignore_errors=True)
-        shutil.copytree(self.scratch / "input", saved)
         counts = Counts(self.kind.name)
-        counts.add(Verdict(FAILED, f"the process ended with {code}"), saved)
+        counts.add_crash(code, self.scratch, self.failures / self.kind.name / f"{self.seed}-{self.start}-crash")
         return counts
 
 
@@ -127,17 +135,16 @@ def run(
     Processes are forked, so that modules are imported and valid inputs are made only once.
     """
     totals = {name: Counts(name) for name in kinds}
-    running: dict[multiprocessing.process.BaseProcess, tuple[Batch, float]] = {}
+    running: dict[multiprocessing.process.BaseProcess, Batch] = {}
     fork = multiprocessing.get_context("fork")
     with tempfile.TemporaryDirectory(prefix="fuzz-") as scratch:
-        for kind in kinds.values():
-            judge(kind, kind.seeds[0], Path(scratch) / "first" / "input")
+        assert all(kind.seeds for kind in kinds.values())
 
         def reap(most: int) -> None:
             while len(running) > most:
                 multiprocessing.connection.wait([process.sentinel for process in running], timeout=1)
-                for process, (batch, since) in list(running.items()):
-                    if process.is_alive() and time.monotonic() > since + PATIENCE:
+                for process, batch in list(running.items()):
+                    if process.is_alive() and batch.stands_still():
                         process.kill()
                         process.join()
                     if not process.is_alive():
@@ -152,7 +159,7 @@ def run(
             batch = Batch(kind, seed, start, stop, failures, own)
             process = fork.Process(target=batch.work)
             process.start()
-            running[process] = batch, time.monotonic()
+            running[process] = batch
         reap(0)
     return list(totals.values())
 

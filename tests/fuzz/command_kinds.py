@@ -121,7 +121,7 @@ def read_memory(folder: Path) -> Any:
 
 def plain_memory(folder: Path) -> Any:
     number, unit = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]?)(?:i?b)?\s*", text_of(folder).lower()).groups()  # type: ignore[union-attr]
-    return int(Fraction(Decimal(number)) * 1024 ** " kmgt".index(unit or " "))
+    return int(float(Fraction(Decimal(number)) * 1024 ** " kmgt".index(unit or " ")))
 
 
 def read_query(folder: Path) -> Any:
@@ -222,10 +222,7 @@ def run_arguments(folder: Path) -> Any:
         arguments = [str(argument) for argument in given if not isinstance(argument, list | dict)]
     except (ValueError, RecursionError, TypeError):
         raise UsageError("arguments.json: no list of arguments") from None
-    # Words that name files or folders, or that ask for help, are not what is tested here.
-    if not arguments or any(
-        "/" in a or a.startswith(("-h", "-o", "--o", "--help", "--v")) or "\0" in a for a in arguments
-    ):
+    if not arguments or any(map(_is_elsewhere, arguments)):
         raise UsageError("arguments.json: no arguments")
     path = folder / "ranks.parquet"
     _table().write(path)
@@ -235,6 +232,11 @@ def run_arguments(folder: Path) -> Any:
         raise UsageError(f"arguments.json: {err or out}")
     as_json = arguments[-2:] == ["--format", "json"] and not {"-f", "--format"} & set(arguments[:-2])
     return {"rows": bool(strict_json(out)) if as_json else True}
+
+
+def _is_elsewhere(argument: str) -> bool:
+    """Whether an argument names a file to write, asks for help, or cannot be handed to a program at all."""
+    return argument.startswith(("-h", "--h", "-o", "--o", "--v")) or "/" in argument or "\0" in argument
 
 
 def plain_arguments(_folder: Path) -> Any:
@@ -258,11 +260,9 @@ def run_on_rank_file(folder: Path) -> Any:
         raise DataError(err.removeprefix("Error: "))
     with TemporaryDirectory() as scratch:
         if random.random() < 0.15:
-            copy, few = (
-                shutil.copy(path, Path(scratch) / "second.parquet"),
-                ("--replicates", "100", "--permutations", "100"),
-            )
-            failed, compared, _ = run_command("compare", str(path), str(copy), "-m", "MRR", *few, "-f", "json")
+            copy = shutil.copy(path, Path(scratch) / "second.parquet")
+            draws = ("--replicates", "100", "--permutations", "100")
+            failed, compared, _ = run_command("compare", str(path), str(copy), "-m", "MRR", *draws, "-f", "json")
             require(failed or strict_json(compared), "no comparison")
         if random.random() < 0.02:
             page = Path(scratch) / "page.html"
@@ -325,7 +325,7 @@ KINDS = (
         read_memory,
         plain_memory,
         named=False,
-        tolerance=1e-4,
+        tolerance=1e-9,
     ),
     Kind(
         "query",

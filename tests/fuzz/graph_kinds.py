@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from fuzz.containers import table_bytes
 from fuzz.inputs import Files, Kind, require
+from fuzz.mutators import SEAL, json_hash
 from fuzz.plain import ENTITIES, RELATIONS, TEST, TRAIN, VALID, decimal_id, read_parquet, text_lines, whole_columns
 from fuzz.rank_kinds import plain_rank_table
 from kgprobe.graph import KnowledgeGraph, load_graph
@@ -272,13 +273,15 @@ def plain_world(folder: Path) -> Any:
         queries: Any = list(asked.values())
     else:
         about = json.loads((folder / "openworld.json").read_bytes())
+        seal = about.pop(SEAL, None)
+        require(seal is None or seal == json_hash(about), "a wrong hash")
         missing = [
             list(row)
             for row in zip(*whole_columns(folder / "missing.parquet", "head", "relation", "tail"), strict=True)
         ]
         parts = {"train": splits["train"], "valid": splits["valid"], "known": splits["test"], "missing": missing}
         require(all(about["facts"].get(part, 0) == len(rows) for part, rows in parts.items()), "parts that do not fit")
-        queries = about["queries"]
+        queries = about.get("queries")
     every = [tuple(triple) for rows in parts.values() for triple in rows]
     require(len(set(every)) == len(every), "a triple occurs twice")
     _graph(graph["entities"], graph["relations"], parts | {"queries": [[h, r, 0] for h, r in queries or []]})

@@ -10,10 +10,11 @@ import sys
 import traceback
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from kgprobe.errors import KgprobeError
@@ -44,11 +45,16 @@ class Kind:
     expect: Callable[[Path], Any]
     named: bool = True
     tolerance: float = 0.0
-    seconds: float = 10.0
+    seconds: float = 30.0
 
     @cached_property
     def seeds(self) -> Sequence[Files]:
-        return self.make()
+        """The valid inputs. One is read, to import modules, which may take longer than an input may."""
+        made = self.make()
+        with TemporaryDirectory() as scratch, suppress(Exception):  # which is judged later
+            write(made[0], Path(scratch) / "input")
+            self.read(Path(scratch) / "input")
+        return made
 
 
 @dataclass(frozen=True)
@@ -161,7 +167,7 @@ def _place(error: BaseException) -> str:
 
 @dataclass(frozen=True)
 class OneOf:
-    """Several values, each of which would be right."""
+    """Several values, each of which would be right; any value if there are none."""
 
     values: Sequence[Any]
 
@@ -173,7 +179,7 @@ def differ(found: Any, expected: Any, tolerance: float = 0.0, at: str = "") -> s
     """
     if isinstance(expected, OneOf):
         differences = [differ(found, value, tolerance, at) for value in expected.values]
-        return differences[0] if all(differences) else ""
+        return differences[0] if differences and all(differences) else ""
     if isinstance(expected, Mapping) and isinstance(found, Mapping):
         if found.keys() != expected.keys():
             return f"{at or 'keys'}: {sorted(map(str, found))} instead of {sorted(map(str, expected))}"

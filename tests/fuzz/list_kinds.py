@@ -57,13 +57,9 @@ _SIDE_NAMES |= {"head": "head", "tail": "tail"}
 
 
 def plain_top_k(folder: Path) -> Any:
-    path = only_file(folder)
-    raw = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
     lists: dict[str, Any] = {}
-    for number, line in enumerate(raw.split(b"\n")):
-        if not line.strip():
-            continue
-        entry = json.loads(line.decode("utf-8-sig" if number == 0 else "utf-8"))
+    for _, line in text_lines(only_file(folder)):
+        entry = json.loads(line)
         found = {name: [entry[n] for n in names if entry.get(n) is not None] for name, names in _FIELDS.items()}
         require(all(len(values) < 2 for values in found.values()), "a field is given twice")
         fields = {name: values[0] for name, values in found.items() if values}
@@ -152,7 +148,7 @@ def plain_candidates(folder: Path) -> Any:
 
 def _plain_negatives(path: Path) -> Any:
     with np.load(path, allow_pickle=False) as file:
-        arrays = {name: file[name] for name in file.files}
+        arrays = {name: np.asarray(file[name]) for name in file.files}
     if all(name in arrays and arrays[name].ndim == 1 for name in ("head", "relation", "tail")):
         require(np.array_equal(np.stack([arrays[n] for n in ("head", "relation", "tail")], 1), TEST), "other triples")
     lists = {}

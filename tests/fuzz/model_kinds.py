@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from fuzz.containers import array_bytes, zip_bytes
+from fuzz.containers import array_bytes, seals, zip_bytes
 from fuzz.inputs import Files, Kind, only_file, require
 from fuzz.plain import ENTITIES, RELATIONS, TEST, decimal_id, known_answers, small_graph, text_lines
 from kgprobe.predict import Model, rank
@@ -48,6 +48,7 @@ def plain_arrays(path: Path) -> tuple[Arrays, str | None]:
     contents, data = json.loads(raw[8 : 8 + length]), raw[8 + length :]
     metadata = contents.pop("__metadata__", {})
     header = metadata.get("kgprobe") if isinstance(metadata, dict) else None
+    require(all(found == right for found, right in seals(raw)), "a wrong hash")
     return {name: _tensor(entry, data) for name, entry in contents.items()}, header
 
 
@@ -144,6 +145,7 @@ def _queried(scorer: Any) -> dict[str, Any]:
 def plain_embeddings(folder: Path) -> Any:
     arrays, text = plain_arrays(only_file(folder))
     header = json.loads(text or "")
+    header.pop("sha256", None)
     if "model" in header:
         return plain_model(arrays, header)
     entity = _table(arrays, "entity", SIZE, -1)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import gzip
+import hashlib
 import json
 import re
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import PurePath
 from random import Random
 from typing import Any
@@ -154,6 +156,15 @@ LINES: tuple[Mutator, ...] = (change_lines, change_field, change_field, change_n
 WORDS: tuple[Mutator, ...] = (change_number, change_number, insert_text, insert_text)
 
 
+SEAL = "sha256"
+"""The entry of a JSON object with the hash of all others."""
+
+
+def json_hash(sealed: Any) -> str:
+    """The hash of a JSON object: of its text with sorted keys."""
+    return hashlib.sha256(json.dumps(sealed, sort_keys=True).encode()).hexdigest()
+
+
 def change_json(content: bytes, random: Random, other: bytes) -> bytes:
     """Replace, remove, repeat, rename or wrap one value of a JSON text."""
     tree = json.loads(content)
@@ -176,6 +187,12 @@ def change_json(content: bytes, random: Random, other: bytes) -> bytes:
         parent[key] = random.choice(([parent[key]], {"a": parent[key]}, str(parent[key]), [parent[key]] * 2))
     else:
         parent[key] = _MARK
+    if isinstance(tree, dict) and SEAL in tree and random.random() < 0.7:
+        # A hash that is right again, so that the changed value is seen.
+        sealed = {name: value for name, value in tree.items() if name != SEAL}
+        known = json.dumps(sealed).replace(json.dumps(_MARK), odd)
+        with suppress(ValueError, RecursionError):
+            tree[SEAL] = json_hash(json.loads(known))
     text = json.dumps(tree, indent=random.choice((None, None, 1)), ensure_ascii=random.random() < 0.5)
     if step == 4 and isinstance(parent, dict):  # the same key twice
         text = text.replace(json.dumps(_MARK), f"1, {json.dumps(str(key))}: {json.dumps(_MARK)}")

@@ -51,7 +51,8 @@ ROWS: dict[str, Any] = {
 def rank_files() -> list[Files]:
     """Rank files as kgprobe writes them: few and many columns, one row, no row."""
     popularity = {"entity_popularity": [0.25, 0.5, 0.1, 0.0, 1.0, None], "relation_popularity": [0.5] * 6}
-    info = RanksInfo("RotatE", "small", "0f", "test", ("train", "valid"), "1e", {"seed": 1})
+    known: dict[str, Any] = {"filtered": ("train", "valid"), "filter_hash": "1e", "settings": {"seed": 1}}
+    info = RanksInfo(model="RotatE", graph="small", graph_hash="0f", split="test", **known)
     tables = [
         Ranks.from_columns(**ROWS, ties=[0, 1, 0, 0, None, 0], **popularity, info=info),
         Ranks.from_columns(**ROWS, worst_rank=[1, 4, 3, 1, 40, 4], ties=[0] * 6, info=info),
@@ -207,7 +208,12 @@ def plain_parquet_table(path: Path) -> dict[str, list[Any]]:
     table = read_parquet(path)
     require(len(set(table.column_names)) == len(table.column_names), "a column occurs twice")
     columns = {name: table.column(name).to_pylist() for name in table.column_names if name}
-    return {name: [v.strip() if isinstance(v, str) else v for v in column] for name, column in columns.items()}
+    return {name: [_stripped(value) for value in column] for name, column in columns.items()}
+
+
+def _stripped(value: Any) -> Any:
+    value = value.decode() if isinstance(value, bytes) else value
+    return value.strip() if isinstance(value, str) else value
 
 
 def plain_foreign(columns: Mapping[str, list[Any]], *, labelled: bool, num_entities: int) -> dict[str, list[Any]]:

@@ -21,9 +21,12 @@ if __name__ == "__main__":
     os.environ |= {"OMP_NUM_THREADS": "1", "ARROW_NUM_THREADS": "1"}
     sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from fuzz.campaign import Counts, run, table
+from fuzz.campaign import PATIENCE, Counts, run, table
 from fuzz.inputs import FAILED, judge
 from fuzz.kinds import KINDS
+
+STARTING = 300
+"""Seconds in which a process with coverage guidance has imported everything and made its valid inputs."""
 
 
 def main() -> int:
@@ -73,12 +76,18 @@ def guided(names: list[str], seed: int, minutes: float, workers: int, failures: 
 
     def one(name: str) -> Counts:
         with tempfile.TemporaryDirectory(prefix="fuzz-") as scratch:
-            arguments = (name, str(seed), str(seconds), str(failures), scratch)
-            done = subprocess.run([sys.executable, str(program), *arguments], capture_output=True, text=True)
+            command = [sys.executable, program, name, str(seed), str(seconds), failures, scratch]
+            with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+                try:
+                    code = process.wait(seconds + STARTING + PATIENCE)
+                except subprocess.TimeoutExpired:
+                    process.kill()
+                    code = process.wait()
             found = Path(scratch) / "counts.json"
-            if not found.exists():
-                sys.exit(f"{name}: {done.stderr[-2000:]}")
-            return Counts.read(found)
+            counts = Counts.read(found) if found.exists() else Counts(name)
+            if code:
+                counts.add_crash(code, Path(scratch), failures / name / f"{seed}-guided-crash")
+            return counts
 
     with ThreadPoolExecutor(workers) as pool:
         return list(pool.map(one, names))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import tomllib
 import zlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -15,7 +15,7 @@ from unittest.mock import patch
 import numpy as np
 import torch
 
-from fuzz.inputs import Files, Kind, OneOf, only_file, require
+from fuzz.inputs import Files, Kind, OneOf, only_file, require, write
 from fuzz.model_kinds import plain_arrays
 from fuzz.plain import read_parquet, small_graph
 from kgprobe.metrics import parse
@@ -53,9 +53,13 @@ def read_settings_file(folder: Path) -> Any:
 
 
 def plain_settings(folder: Path) -> Any:
-    given = tomllib.loads(only_file(folder).read_text(encoding="utf-8-sig"))
+    return whole_settings(tomllib.loads(only_file(folder).read_text(encoding="utf-8-sig")))
+
+
+def whole_settings(given: Mapping[str, Any]) -> dict[str, Any]:
+    """The given settings, and the defaults of all others."""
     values = {key: value for key, value in given.items() if key not in NOT_SETTINGS}
-    expected = json.loads(json.dumps(_settings(values.pop("model")).flat()))
+    expected: dict[str, Any] = json.loads(json.dumps(_settings(values.pop("model")).flat()))
     for key, value in values.items():
         default = expected[key]
         if isinstance(default, list):
@@ -84,32 +88,39 @@ def checkpoints() -> list[Files]:
 
 
 def states() -> list[Files]:
-    with TemporaryDirectory() as folder:
-        path = Path(folder) / "state.safetensors"
-        State({"model": torch.ones(2, 2)}, {"epoch": 5, "best": {"MRR": [0.5]}}, 354).write(path)
-        return [{path.name: path.read_bytes()}]
+    return [{"state.safetensors": run_directories()[0]["state.safetensors"]}]
 
 
 def read_checkpoint(folder: Path) -> Any:
     read = Checkpoint.read(only_file(folder))
     tensors = {name: tensor.tolist() for name, tensor in read.tensors.items()}
-    return {"tensors": tensors, "seed": read.seed, "target": read.target, "facts": read.facts, "graph": read.graph}
+    about = {name: _defined(getattr(read, name)) for name in ("seed", "target", "facts", "graph")}
+    return {"tensors": tensors, **about}
 
 
 def read_state(folder: Path) -> Any:
     read = State.read(only_file(folder))
     tensors = {name: tensor.tolist() for name, tensor in read.tensors.items()}
-    return {"tensors": tensors, "progress": read.progress, "logged": read.logged}
+    return {"tensors": tensors, "progress": _defined(read.progress), "logged": read.logged}
+
+
+def _defined(tree: Any) -> Any:
+    """Metadata with None in place of NaN, which a training that diverges may record."""
+    return json.loads(json.dumps(tree), parse_constant=lambda name: None if name == "NaN" else float(name))
 
 
 def plain_tensors(path: Path, kind: str) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The tensors and the metadata of a file of a run; the checksum over names and bytes must hold."""
+    """The tensors and the metadata of a file of a run.
+
+    The hash of the file must hold; in files of earlier versions, the checksum of the names and bytes of the tensors.
+    """
     arrays, text = plain_arrays(path)
     about = json.loads(text or "")
     checksum = 0
     for name in sorted(arrays):
         checksum = zlib.crc32(np.ascontiguousarray(arrays[name][1]).tobytes(), zlib.crc32(name.encode(), checksum))
-    require(about["checksum"] == checksum and about["kind"] == kind, "a wrong checksum, or another kind of file")
+    require("sha256" in about or about["checksum"] == checksum, "a wrong checksum")
+    require(about["kind"] == kind, "another kind of file")
     return {name: array.tolist() for name, (_, array) in arrays.items()}, about
 
 
@@ -117,30 +128,33 @@ def plain_checkpoint(folder: Path) -> Any:
     tensors, about = plain_tensors(only_file(folder), "checkpoint")
     require(type(about["seed"]) is int and isinstance(about["target"], str), "a seed or target of another type")
     require(isinstance(about["facts"], dict) and isinstance(about["graph"], dict), "metadata of another type")
-    return {"tensors": tensors} | {name: about[name] for name in ("seed", "target", "facts", "graph")}
+    return {"tensors": tensors} | {name: _defined(about[name]) for name in ("seed", "target", "facts", "graph")}
 
 
 def plain_state(folder: Path) -> Any:
     tensors, about = plain_tensors(only_file(folder), "state of a run")
     require(isinstance(about["progress"], dict) and type(about["logged"]) is int, "metadata of another type")
-    return {"tensors": tensors, "progress": about["progress"], "logged": about["logged"]}
+    return {"tensors": tensors, "progress": _defined(about["progress"]), "logged": about["logged"]}
 
 
 _RUN = {"dimension": 2, "epochs": 2, "validate_every": 1, "select": ["MRR"], "batch_size": 8, "learning_rate": 0.1}
 
 
+def _fit(model: str, folder: Path, settings: dict[str, Any]) -> None:
+    """Train a model into a folder; without times and sizes, which would make every run of the fuzzer another one."""
+    memory = patch("kgprobe.train.fitting.peak_memory", return_value={"host": 1})
+    with patch("time.monotonic", return_value=0.0), memory:
+        fit(model, small_graph(), folder, threads=1, **settings)
+
+
 @cache
 def run_directories() -> list[Files]:
     """A run that is finished, and the same before its ranks were written."""
-    # Times and machines would make every run of the fuzzer another one.
-    with TemporaryDirectory() as folder, patch("time.monotonic", return_value=0.0):
+    with TemporaryDirectory() as folder:
         run = Path(folder) / "run"
-        fit("distmult", small_graph(), run, threads=1, **_RUN)
+        _fit("distmult", run, _RUN)
         files = {str(path.relative_to(run)): path.read_bytes() for path in sorted(run.rglob("*")) if path.is_file()}
     del files[".lock"]
-    result, environment = (json.loads(files[name]) for name in ("result.json", "environment.json"))
-    files["result.json"] = json.dumps(result | {"peak_memory": {"host": 1}}, indent=2).encode()
-    files["environment.json"] = json.dumps({"python": "3", "graph": environment["graph"]}, indent=2).encode()
     return [files, {name: content for name, content in files.items() if name not in ("result.json", "ranks.parquet")}]
 
 
@@ -150,34 +164,41 @@ def resume_run(folder: Path) -> Any:
 
 
 @cache
-def _true_ranks() -> tuple[float, ...]:
+def _untouched() -> tuple[list[float], dict[str, Any]]:
+    """The ranks and the weights of the run."""
     with TemporaryDirectory() as folder:
-        path = Path(folder) / "ranks.parquet"
-        path.write_bytes(run_directories()[0]["ranks.parquet"])
-        return tuple(read_parquet(path).column("rank").to_pylist())
+        write(run_directories()[0], Path(folder) / "run")
+        ranks = read_parquet(Path(folder) / "run" / "ranks.parquet").column("rank").to_pylist()
+        return ranks, plain_tensors(Path(folder) / "run" / _BEST, "checkpoint")[0]
+
+
+_BEST = "best/mrr/seed-0.safetensors"
 
 
 def plain_run(folder: Path) -> Any:
     """The ranks of the untouched run, or those of its rank file if that is another valid one."""
     settings = tomllib.loads((folder / "settings.toml").read_text(encoding="utf-8-sig"))
-    best = folder / "best" / "mrr" / "seed-0.safetensors"
-    about = plain_tensors(best, "checkpoint")[1] if best.exists() else {"settings": settings}
-    require(about["settings"] == settings, "settings that are not those of the checkpoint")
+    ranks, weights = _untouched()
+    if (folder / _BEST).exists():
+        tensors, about = plain_tensors(folder / _BEST, "checkpoint")
+        require(about["settings"] == whole_settings(settings), "settings that are not those of the checkpoint")
+        if tensors != weights:  # other weights, with a hash that is right again, have other ranks
+            return {"MRR": OneOf([])}
     if (folder / "result.json").exists():
         require(isinstance(json.loads((folder / "result.json").read_bytes()), dict), "no result")
     try:
         found: Sequence[float] = read_parquet(folder / "ranks.parquet").column("rank").to_pylist()
     except (OSError, KeyError, ValueError):  # the ranks are computed again
-        found = _true_ranks()
-    return {"MRR": OneOf([list(_true_ranks()), list(found)])}
+        found = ranks
+    return {"MRR": OneOf([ranks, found])}
 
 
 @cache
 def rule_models() -> list[Files]:
     """A checkpoint of a rule-based model."""
     quick = QUICK["rnnlogic"] | {"epochs": 2, "validate_every": 1, "select": ["MRR"]}
-    with TemporaryDirectory() as folder, patch("time.monotonic", return_value=0.0):
-        fit("rnnlogic", small_graph(), Path(folder) / "run", threads=1, **quick)
+    with TemporaryDirectory() as folder:
+        _fit("rnnlogic", Path(folder) / "run", quick)
         path = Path(folder) / "run" / "best" / "mrr" / "seed-0.safetensors"
         return [{"rules.safetensors": path.read_bytes()}]
 
@@ -203,6 +224,6 @@ KINDS = (
     Kind("settings", settings_files, read_settings_file, plain_settings),
     Kind("checkpoint", checkpoints, read_checkpoint, plain_checkpoint),
     Kind("training-state", states, read_state, plain_state),
-    Kind("run-directory", run_directories, resume_run, plain_run, seconds=5.0),
+    Kind("run-directory", run_directories, resume_run, plain_run),
     Kind("rule-model", rule_models, read_rules, plain_rules),
 )
