@@ -52,7 +52,7 @@ def open_rotate_checkpoint(folder: str | PathLike[str], graph: KnowledgeGraph) -
         DataError: Files are missing or damaged, the model is unknown, or it does not fit the graph.
 
     Example:
-        >>> import tempfile
+        >>> import json, tempfile
         >>> from kgprobe.graph import KnowledgeGraph
         >>> folder = Path(tempfile.mkdtemp())
         >>> np.save(folder / "entity_embedding", np.ones((2, 4), dtype=np.float32))
