@@ -345,3 +345,16 @@ def test_a_line_of_blank_fields_is_a_blank_line(tmp_path: Path) -> None:
     columns = read_text(path, layout, None, [])
     assert columns is not None
     assert columns["a"].to_pylist() == ["x"]
+
+
+@pytest.mark.parametrize("number", ["0x1", "0X1", "-0x1"])
+def test_a_hexadecimal_number_is_no_id(tmp_path: Path, number: str) -> None:
+    (tmp_path / "entities.dict").write_text(f"0\ta\n{number}\tb\n", encoding="utf-8")
+    problems: list[str] = []
+    assert read_dictionary(tmp_path / "entities.dict", LAYOUT, problems) is None
+    assert problems == [f"entities.dict, line 2: '{number}' is not an id: '{number}\\tb'"]
+
+
+def test_a_label_may_look_like_a_hexadecimal_number(tmp_path: Path) -> None:
+    (tmp_path / "entities.dict").write_text("0\t0x1\n1\tb 0x2\n", encoding="utf-8")
+    assert read_dictionary(tmp_path / "entities.dict", LAYOUT, []).to_pylist() == ["0x1", "b 0x2"]

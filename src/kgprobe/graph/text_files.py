@@ -40,6 +40,7 @@ Judge = Callable[[int, list[str]], str | None]
 
 _LISTED = 100_000
 _BLOCK = 1 << 20
+_HEXADECIMAL = re.compile(rb"\s[+-]?0[xX]")
 _WHITE_LINE = re.compile(rb"([\r\n])[ \t]+(?=[\r\n])")
 _MAGIC = {b"\x1f\x8b": "a gzip file", b"PAR1": "a Parquet file", b"PK\x03\x04": "a zip file"}
 
@@ -285,6 +286,8 @@ def _read_fast(path: Path, layout: Layout) -> Columns | None:
     """The columns of a file without errors; None for any other file."""
     from pyarrow import csv
 
+    if any(layout.columns.values()) and _has_hexadecimal(path):
+        return None
     labels = pa.dictionary(pa.int32(), pa.string())
     types = {name: pa.int64() if is_id else labels for name, is_id in layout.columns.items()}
     read = csv.ReadOptions(column_names=list(types), skip_rows=int(layout.counted), block_size=1 << 24)
@@ -303,6 +306,20 @@ def _read_fast(path: Path, layout: Layout) -> Columns | None:
         if count == table.num_rows and layout.holds(columns):
             return columns
     return None
+
+
+def _has_hexadecimal(path: Path) -> bool:
+    """Whether a field seems to be a hexadecimal number, which pyarrow would read as an id; True if unreadable."""
+    before = b"\n"
+    try:
+        with open_bytes(path) as file:
+            while block := file.read(_BLOCK):
+                if _HEXADECIMAL.search(before + block):
+                    return True
+                before = block[-4:]
+    except UNREADABLE:
+        return True
+    return False
 
 
 def _first_number(path: Path) -> int | None:
