@@ -83,13 +83,13 @@ def test_every_field_comes_back_with_its_type() -> None:
 WRONG = {
     "filtered": (5, "filtered is 5, expected a list"),
     "settings": (5, "settings is 5, expected an object"),
-    "model": (["a"], 'model is ["a"], expected text'),
+    "model": (["a"], "model is ['a'], expected text"),
     "graph": (7, "graph is 7, expected text"),
-    "schema": (float("inf"), "schema is Infinity, expected a whole number"),
-    "kgprobe": (None, "kgprobe is null, expected text"),
-    "candidates": ("all", 'candidates is "all", expected an object'),
+    "schema": (float("inf"), "schema is inf, expected a whole number"),
+    "kgprobe": (None, "kgprobe is None, expected text"),
+    "candidates": ("all", "candidates is 'all', expected an object"),
     "imported": ({}, "imported.source is missing"),
-    "world": ({"world": True}, "world.world is true, expected text"),
+    "world": ({"world": True}, "world.world is True, expected text"),
 }
 
 
@@ -112,7 +112,7 @@ def test_values_inside_lists_and_objects_are_named() -> None:
         read(entry_of() | {"filtered": ["train", 3], "candidates": {"basis": "guessed", "hash": 1}})
     assert caught.value.problems == [
         "filtered[1] is 3, expected text",
-        'candidates.basis is "guessed", expected one of verified, given, recorded, assumed',
+        "candidates.basis is 'guessed', expected one of verified, given, recorded, assumed",
         "candidates.hash is 1, expected text",
     ]
 

@@ -108,7 +108,7 @@ def train(
 
     from kgprobe.graph import load_graph
     from kgprobe.train.fitting import fit_from
-    from kgprobe.train.run_directory import SETTINGS
+    from kgprobe.train.run_files import SETTINGS
     from kgprobe.train.setting_sources import from_command_line
     from kgprobe.train.trainer import TrainingResources
 

@@ -10,7 +10,8 @@ from importlib.metadata import PackageNotFoundError, version
 from types import UnionType
 from typing import Any, get_args, get_origin, get_type_hints
 
-from kgprobe.errors import DataError
+from kgprobe.errors import DataError, shown
+from kgprobe.graph.text_files import parse_json
 
 SCHEMA_VERSION = 2
 _METADATA_KEY = b"kgprobe"
@@ -150,15 +151,15 @@ class RanksInfo:
             Traceback (most recent call last):
             ...
             kgprobe.errors.DataError: the kgprobe metadata of this file cannot be read
-              - model is ["a"], expected text
+              - model is ['a'], expected text
               - filtered is 5, expected a list
             Remedy: write the file again
         """
         if not metadata or _METADATA_KEY not in metadata:
             return cls(kgprobe="")
         try:
-            entry = json.loads(metadata[_METADATA_KEY])
-        except (ValueError, RecursionError):
+            entry = parse_json(metadata[_METADATA_KEY])
+        except ValueError:
             raise _unreadable(["it is not the JSON that kgprobe writes"]) from None
         problems: list[str] = []
         info: RanksInfo = _of_json(cls, _migrated(entry) if isinstance(entry, dict) else entry, "the entry", problems)
@@ -209,7 +210,7 @@ def _of_json(kind: Any, value: Any, place: str, problems: list[str]) -> Any:
         if type(value) is plain or (plain is float and type(value) is int):
             return value
         expected = "an object" if is_dataclass(kind) else _NAMES[plain]
-    problems.append(f"{place} is {_shown(value)}, expected {expected}")
+    problems.append(f"{place} is {shown(value)}, expected {expected}")
     return None
 
 
@@ -224,14 +225,6 @@ def _fields_of_json(kind: Any, entry: dict[str, Any], place: str, problems: list
             problems.append(f"{path} is missing")
             values[one.name] = None
     return kind(**values)
-
-
-def _shown(value: Any) -> str:
-    try:
-        text = json.dumps(value)
-    except (RecursionError, ValueError):
-        text = type(value).__name__
-    return text if len(text) <= 60 else text[:57] + "..."
 
 
 def _migrated(entry: dict[str, Any]) -> dict[str, Any]:
