@@ -20,6 +20,7 @@ import kgprobe as kp
 from kgprobe.errors import DataError, UsageError
 from kgprobe.graph import KnowledgeGraph
 from kgprobe.models.embedding_model import ranked_run
+from kgprobe.ranks import CheckpointInfo, TrainingInfo
 from kgprobe.train.checkpoints import MemoryStorage
 from kgprobe.train.embedding_learner import build_model
 from kgprobe.train.fitting import finish_run, model_name, rank_best, ranking_queries
@@ -158,12 +159,11 @@ def test_the_rank_file_says_how_its_models_were_trained(tmp_path: Path) -> None:
     settings = quick_settings()
     rank_best(_kept(settings), settings, GRAPH, "MRR").write(tmp_path / "ranks.parquet")
     info = kp.read_ranks(tmp_path / "ranks.parquet").info
-    assert info.settings["training"] == {**settings.flat(), "select": list(TARGETS), "seeds": [3, 8]}
-    assert info.settings["selected_by"] == "MRR"
-    assert info.settings["checkpoints"] == [
-        {"seed": 3, "epoch": 14, "score": 0.5},
-        {"seed": 8, "epoch": 4, "score": 0.5},
-    ]
+    assert info.training == TrainingInfo(
+        selected_by="MRR",
+        checkpoints=(CheckpointInfo(seed=3, epoch=14, score=0.5), CheckpointInfo(seed=8, epoch=4, score=0.5)),
+        settings={**settings.flat(), "select": list(TARGETS), "seeds": [3, 8]},
+    )
     assert info.settings["sides"] == ["tail", "head"]
 
 
@@ -245,7 +245,7 @@ def test_ranks_that_do_not_belong_to_the_checkpoints_are_replaced(how: str, trai
     found = finish_run(trained_run, GRAPH)[TARGETS[0]]
     assert kp.read_ranks(path).to_arrow().equals(found.to_arrow())
     assert found.to_arrow().equals(wanted)
-    assert found.info.settings["checkpoints"][1]["epoch"] == trained_run.load_best(TARGETS[0], 8)[1]["epoch"]
+    assert found.info.training.checkpoints[1].epoch == trained_run.load_best(TARGETS[0], 8)[1]["epoch"]
 
 
 def test_a_graph_without_test_facts_has_a_result_without_ranks(tmp_path: Path) -> None:

@@ -1,6 +1,5 @@
 """Trained models are ranked by their paths, with the graph that they have learned and no other."""
 
-import json
 import subprocess
 import sys
 from collections.abc import Callable
@@ -16,6 +15,7 @@ from kgprobe.graph.parquet_graph import write_graph
 from kgprobe.predict import Opening, open_model
 from kgprobe.predict.adapters.opening import ADAPTERS, is_trained
 from kgprobe.predict.queries import RankedTriples
+from kgprobe.ranks import CheckpointInfo, RanksInfo
 from kgprobe.train.checkpoints import read_tensors, write_tensors
 from kgprobe.train.fitting import finish_run
 from kgprobe.train.trainer import TrainingResources, train
@@ -39,8 +39,8 @@ def test_a_run_is_its_first_seed_by_its_first_target(text: type, run: Path) -> N
     ranks = kp.rank(text(run), GRAPH)
     np.testing.assert_array_equal(ranks.rank, kept.filter(kept.seed == 3).rank)
     assert ranks.info.model == "RotatE"
-    assert ranks.info.settings["checkpoints"] == kept.info.settings["checkpoints"][:1]
-    assert ranks.info.settings["training"] == kept.info.settings["training"]
+    assert ranks.info.training.checkpoints == kept.info.training.checkpoints[:1]
+    assert ranks.info.training.settings == kept.info.training.settings
 
 
 @pytest.mark.parametrize(("slug", "name"), [("probe-alpha-1-beta-0", "ranks"), ("mrr", "ranks-mrr")])
@@ -49,18 +49,18 @@ def test_a_checkpoint_is_ranked_as_at_the_end_of_its_run(slug: str, name: str, s
     kept = kp.read_ranks(run / f"{name}.parquet")
     ranks = kp.rank(run / "best" / slug / f"seed-{seed}.safetensors", GRAPH)
     np.testing.assert_array_equal(ranks.rank, kept.filter(kept.seed == seed).rank)
-    assert json.loads(json.dumps(ranks.info.settings)) == ranks.info.settings
+    assert RanksInfo.from_metadata(ranks.info.to_metadata()) == ranks.info
 
 
 def test_a_snapshot_of_the_best_epoch_is_ranked_as_the_best_checkpoint(run: Path) -> None:
     best = kp.rank(run / "best/mrr/seed-8.safetensors", GRAPH)
-    (checkpoint,) = best.info.settings["checkpoints"]
+    (checkpoint,) = best.info.training.checkpoints
     snapshots = {path.parent.name: kp.rank(path, GRAPH) for path in (run / "snapshots").glob("*/seed-8.safetensors")}
     assert sorted(snapshots) == ["epoch-00000", "epoch-00002", "epoch-00004", "epoch-00006"]
     same = [name for name, ranks in snapshots.items() if np.array_equal(ranks.rank, best.rank)]
-    assert same == [f"epoch-{checkpoint['epoch']:05d}"]
-    assert snapshots["epoch-00000"].info.settings["checkpoints"] == [{"seed": 8, "epoch": 0}]
-    assert snapshots["epoch-00000"].info.settings["selected_by"] == ""
+    assert same == [f"epoch-{checkpoint.epoch:05d}"]
+    assert snapshots["epoch-00000"].info.training.checkpoints == (CheckpointInfo(seed=8, epoch=0),)
+    assert snapshots["epoch-00000"].info.training.selected_by == ""
 
 
 def test_a_checkpoint_stands_alone(run: Path, tmp_path: Path) -> None:

@@ -112,12 +112,12 @@ def _baseline(graph: Path, output: Path, threads: int | None) -> Ranks:
 def _choices(model: str, tables: Mapping[str, Ranks]) -> list[Record]:
     """Test scores of the checkpoints that each selection metric selected."""
     from kgprobe.metrics import evaluate
-    from kgprobe.train.fitting import CHECKPOINTS
 
     return [
-        {"model": model, "selected by": target, "epoch": ranks.info.settings[CHECKPOINTS][0]["epoch"]}
+        {"model": model, "selected by": target, "epoch": ranks.info.training.checkpoints[0].epoch}
         | evaluate(ranks, TARGETS)
         for target, ranks in tables.items()
+        if ranks.info.training is not None
     ]
 
 

@@ -159,6 +159,7 @@ def rank_in(
     else:
         columns = _rank_scores(setting, model.scorer, resources, progress or (lambda queries: None))
     ranks = Ranks.from_columns(**setting.columns(), **columns, info=setting.info(name or model.name, model.settings))
+    ranks = ranks.with_info(training=model.training)
     graph = setting.graph
     has_popularity = graph.train_counts is not None or len(graph.triples("train"))
     return ranks.with_popularity(graph.popularity) if has_popularity else ranks

@@ -1,17 +1,27 @@
 """Rank tables: schema, validation, Parquet files, importers."""
 
-from kgprobe.ranks.metadata import Basis, CandidatesInfo, ImportInfo, RanksInfo, WorldInfo
+from kgprobe.ranks.metadata import (
+    Basis,
+    CandidatesInfo,
+    CheckpointInfo,
+    ImportInfo,
+    RanksInfo,
+    TrainingInfo,
+    WorldInfo,
+)
 from kgprobe.ranks.rank_files import End, RankFile, read_ranks, refuse_intervals, validate
 from kgprobe.ranks.table import Ranks, concatenate, merge_seeds
 
 __all__ = [
     "Basis",
     "CandidatesInfo",
+    "CheckpointInfo",
     "End",
     "ImportInfo",
     "RankFile",
     "Ranks",
     "RanksInfo",
+    "TrainingInfo",
     "WorldInfo",
     "concatenate",
     "merge_seeds",

@@ -101,6 +101,36 @@ class WorldInfo:
 
 
 @dataclass(frozen=True)
+class CheckpointInfo:
+    """A trained checkpoint that was ranked.
+
+    Attributes:
+        seed: The training seed.
+        epoch: The epoch of the checkpoint.
+        score: Its validation score; None for a snapshot.
+    """
+
+    seed: int
+    epoch: int
+    score: float | None = None
+
+
+@dataclass(frozen=True)
+class TrainingInfo:
+    """How the ranked model was trained.
+
+    Attributes:
+        selected_by: The metric that selected the checkpoints; empty for snapshots.
+        checkpoints: The checkpoint of each seed.
+        settings: The settings of the training.
+    """
+
+    selected_by: str
+    checkpoints: tuple[CheckpointInfo, ...]
+    settings: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class RanksInfo:
     """Metadata of a rank table, stored in the Parquet file. Fields that are not known are None.
 
@@ -114,6 +144,7 @@ class RanksInfo:
         candidates: Where the candidates come from.
         imported: How the ranks were imported, if they were.
         world: The open world that was ranked, if it was one.
+        training: How the model was trained, if kgprobe trained it.
         settings: Further settings, such as those of the model. They are shown, never interpreted.
         schema: Version of this metadata.
         kgprobe: Version of kgprobe that wrote the file.
@@ -132,6 +163,7 @@ class RanksInfo:
     candidates: CandidatesInfo | None = None
     imported: ImportInfo | None = None
     world: WorldInfo | None = None
+    training: TrainingInfo | None = None
     settings: dict[str, Any] = field(default_factory=dict)
     schema: int = SCHEMA_VERSION
     kgprobe: str = field(default_factory=package_version)
@@ -253,6 +285,12 @@ def _migrated(entry: dict[str, Any]) -> dict[str, Any]:
         found["candidates"] = {"basis": Basis.given, "name": name, "hash": digest}
     elif entry.get("graph_hash") is not None:
         found["candidates"] = {"basis": Basis.verified}
+    if "training" in settings and "checkpoints" in settings:
+        found["training"] = {
+            "selected_by": settings.pop("selected_by", ""),
+            "checkpoints": settings.pop("checkpoints"),
+            "settings": settings.pop("training"),
+        }
     if "world" in settings:
         split, task = settings.pop("split", {}), settings.pop("task", {})
         found["world"] = {

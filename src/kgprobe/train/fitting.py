@@ -9,7 +9,7 @@ import math
 import os
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
@@ -20,7 +20,7 @@ from kgprobe.metrics import evaluate
 from kgprobe.models.registry import model_kind
 from kgprobe.predict import Model, rank
 from kgprobe.predict.backends.backend import backend_for
-from kgprobe.ranks import Ranks, merge_seeds, read_ranks
+from kgprobe.ranks import CheckpointInfo, Ranks, TrainingInfo, merge_seeds, read_ranks
 from kgprobe.resources import Progress, Resources, peak_memory
 from kgprobe.train.checkpoints import MemoryStorage, Metadata, RunStorage, as_json
 from kgprobe.train.learners import trained_run
@@ -32,7 +32,6 @@ from kgprobe.train.settings import Settings, resolve
 from kgprobe.train.trainer import OnProgress, Trained, TrainingResources, train
 from kgprobe.train.validation import Best
 
-CHECKPOINTS = "checkpoints"
 """Key in the settings of a rank file: seed, epoch and validation score of every ranked checkpoint."""
 
 
@@ -254,14 +253,13 @@ def rank_best(
             progress(len(ranked[checkpoint]))
         runs[seed] = ranked[checkpoint]
     ranks = merge_seeds(runs)
-    about = ranks.info.settings | training_metadata(settings, target, checkpoints)
-    return ranks.with_info(model=model_name(settings, target), settings=about)
+    return ranks.with_info(model=model_name(settings, target), training=training_info(settings, target, checkpoints))
 
 
-def training_metadata(settings: Settings, target: str, checkpoints: Mapping[int, Mapping[str, Any]]) -> Metadata:
+def training_info(settings: Settings, target: str, checkpoints: Mapping[int, Mapping[str, Any]]) -> TrainingInfo:
     """What a rank file records about the training of its model and the checkpoint of each seed."""
-    every = [{"seed": seed, **about} for seed, about in checkpoints.items()]
-    return as_json({"training": settings.flat(), "selected_by": target, CHECKPOINTS: every})
+    every = (CheckpointInfo(seed, about["epoch"], about.get("score")) for seed, about in checkpoints.items())
+    return TrainingInfo(target, tuple(every), as_json(settings.flat()))
 
 
 def model_name(settings: Settings, target: str) -> str:
@@ -305,12 +303,12 @@ def _rank_all(
 def _ranked(run: RunDirectory, target: str, rank_target: Callable[[str], Ranks]) -> Ranks:
     path = _ranks_path(run, target)
     checkpoints = {seed: run.load_best(target, seed)[1] for seed in run.settings.seeds}
-    expected = training_metadata(run.settings, target, checkpoints)[CHECKPOINTS]
+    expected = training_info(run.settings, target, checkpoints)
     try:
         written = read_ranks(path) if path.exists() else None
     except DataError:  # damaged; the ranks can be computed again
         written = None
-    if written is not None and written.info.settings.get(CHECKPOINTS) == expected:
+    if written is not None and written.info.training == expected:
         return written
     ranks = rank_target(target)
     ranks.write(path)
@@ -321,7 +319,7 @@ def _result(run: RunDirectory, target: str, ranks: Ranks) -> Metadata:
     sides = {"both": ranks, "head": ranks.filter(~ranks.predicts_tail), "tail": ranks.filter(ranks.predicts_tail)}
     return {
         "ranks": _ranks_path(run, target).name,
-        CHECKPOINTS: ranks.info.settings[CHECKPOINTS],
+        "checkpoints": [asdict(one) for one in ranks.info.training.checkpoints] if ranks.info.training else [],
         "test": {side: _by_seed(rows, run.settings) for side, rows in sides.items()},
     }
 

@@ -6,19 +6,17 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from kgprobe.errors import DataError, UsageError, naming, nearest
 from kgprobe.graph import GraphLike, KnowledgeGraph, as_graph, load_graph
-from kgprobe.json_files import field_problems
 from kgprobe.metrics import parse
 from kgprobe.models.rules.explanations import Answers, Explainer, RuleScorer
 from kgprobe.models.rules.written_queries import Vocabulary
 from kgprobe.predict import Model, Opening
 from kgprobe.predict.adapters.opening import is_trained
-from kgprobe.ranks import Ranks
-from kgprobe.train.checkpoints import Checkpoint, Metadata, as_json
-from kgprobe.train.fitting import CHECKPOINTS, training_metadata
+from kgprobe.ranks import Ranks, TrainingInfo
+from kgprobe.train.checkpoints import Checkpoint, as_json
+from kgprobe.train.fitting import training_info
 from kgprobe.train.learners import trained_run
 from kgprobe.train.run_files import best_path, read_best, read_run
 from kgprobe.train.run_records import other_graph
@@ -70,9 +68,9 @@ class StoredCheckpoint:
         checkpoint, settings = self.checkpoint, self.checkpoint.settings
         if problems := other_graph(checkpoint.graph, graph, other_test=other_test):
             raise DataError(f"{self.path}: this checkpoint is of another graph", problems, "use the training graph")
-        about = training_metadata(settings, checkpoint.target, {checkpoint.seed: checkpoint.facts})
+        training = training_info(settings, checkpoint.target, {checkpoint.seed: checkpoint.facts})
         with naming(self.path):
-            return Model(settings.model, trained_run(settings, graph, checkpoint.tensors), about)
+            return Model(settings.model, trained_run(settings, graph, checkpoint.tensors), training=training)
 
 
 def require_trained(path: Path) -> None:
@@ -209,31 +207,24 @@ def rule_runs(
 def _opened(path: Path, tables: Mapping[str, Ranks], graph: KnowledgeGraph | None) -> Iterator[tuple[str, RuleRun]]:
     open_made = _ranked_by_run if path.is_dir() else _of_checkpoint
     for name, table in tables.items():
-        if (run := open_made(path, table.info.settings, graph)) is not None:
+        training = table.info.training
+        if training is not None and (run := open_made(path, training, graph)) is not None:
             yield name, run
 
 
-def _ranked_by_run(path: Path, made: Mapping[str, Any], graph: KnowledgeGraph | None) -> RuleRun | None:
+def _ranked_by_run(path: Path, training: TrainingInfo, graph: KnowledgeGraph | None) -> RuleRun | None:
     settings, _ = read_run(path)
-    ranked = _ranked_checkpoints(made)
-    if made.get("training") != as_json(settings.flat()) or made.get("selected_by") not in settings.select or not ranked:
+    other = training.settings != as_json(settings.flat()) or training.selected_by not in settings.select
+    if other or not training.checkpoints:
         return None
-    return open_rules(path, graph, select=made["selected_by"], seed=ranked[0]["seed"])
+    return open_rules(path, graph, select=training.selected_by, seed=training.checkpoints[0].seed)
 
 
-def _of_checkpoint(path: Path, made: Mapping[str, Any], graph: KnowledgeGraph | None) -> RuleRun | None:
+def _of_checkpoint(path: Path, training: TrainingInfo, graph: KnowledgeGraph | None) -> RuleRun | None:
     own = StoredCheckpoint.find(path).checkpoint
-    ranked = [(checkpoint["seed"], checkpoint["epoch"]) for checkpoint in _ranked_checkpoints(made)]
-    trained_alike = made.get("training") == as_json(own.settings.flat())
+    ranked = [(checkpoint.seed, checkpoint.epoch) for checkpoint in training.checkpoints]
+    trained_alike = training.settings == as_json(own.settings.flat())
     return open_rules(path, graph) if trained_alike and (own.seed, own.facts["epoch"]) in ranked else None
-
-
-def _ranked_checkpoints(made: Mapping[str, Any]) -> list[Metadata]:
-    """The checkpoints that the settings of a rank file name; none if another program wrote this entry."""
-    named = made.get(CHECKPOINTS)
-    every = named if isinstance(named, list) else []
-    fields = {"seed": int, "epoch": int}
-    return every if all(isinstance(one, dict) and not list(field_problems(one, fields)) for one in every) else []
 
 
 def explain(

@@ -114,7 +114,7 @@ def test_a_run_is_matched_with_the_rank_files_that_it_has_made(tmp_path: Path) -
             assert ranks.seed is not None or name == "alone"
             own = ranks if ranks.seed is None else ranks.filter(ranks.seed == run.seed)
             assert np.array_equal(again.rank, own.rank)
-    assert TARGETS[0] == by_first.info.settings["selected_by"]
+    assert TARGETS[0] == by_first.info.training.selected_by
 
 
 def test_a_run_whose_rank_files_are_not_there_is_refused() -> None:

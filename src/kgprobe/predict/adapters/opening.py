@@ -24,6 +24,7 @@ from kgprobe.predict.array_files import list_arrays
 from kgprobe.predict.baselines import BASELINES
 from kgprobe.predict.queries import RankedTriples
 from kgprobe.predict.scorers import AnyScorer, EmbeddingScorer, RelationEmbeddingScorer, ScoreFunction, Scorer, Side
+from kgprobe.ranks import TrainingInfo
 
 RUN_FILES = ("settings.toml", "environment.json")
 """Files that identify the directory of a training run."""
@@ -37,11 +38,13 @@ class Model:
         name: Its name in reports.
         scorer: A scorer, or top-k lists.
         settings: Metadata about the model for the rank file.
+        training: How kgprobe trained it, if it did.
     """
 
     name: str
     scorer: AnyScorer | TopKLists
     settings: dict[str, Any] = field(default_factory=dict)
+    training: TrainingInfo | None = None
 
 
 @dataclass(frozen=True)
