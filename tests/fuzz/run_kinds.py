@@ -181,7 +181,8 @@ def plain_run(folder: Path) -> Any:
     ranks, weights = _untouched()
     if (folder / _BEST).exists():
         tensors, about = plain_tensors(folder / _BEST, "checkpoint")
-        require(about["settings"] == whole_settings(settings), "settings that are not those of the checkpoint")
+        same = whole_settings(about["settings"]) == whole_settings(settings)
+        require(same, "settings that are not those of the checkpoint")
         if tensors != weights:  # other weights, with a hash that is right again, have other ranks
             return {"MRR": OneOf([])}
     if (folder / "result.json").exists():
