@@ -10,6 +10,7 @@ import struct
 import zipfile
 from collections.abc import Mapping, Sequence
 from functools import cache
+from importlib.util import find_spec
 from itertools import product
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -437,5 +438,5 @@ KINDS = (
     Kind("embeddings", embedding_files, read_embeddings, plain_embeddings, tolerance=1e-6),
     Kind("scores", score_files, read_scores, plain_scores),
     Kind("rotate-folder", rotate_folders, read_rotate, plain_rotate, tolerance=1e-6),
-    Kind("pykeen-folder", pykeen_folders, read_pykeen, plain_pykeen),
+    *([Kind("pykeen-folder", pykeen_folders, read_pykeen, plain_pykeen)] if find_spec("pykeen") else []),
 )

@@ -93,19 +93,19 @@ def states() -> list[Files]:
 
 def read_checkpoint(folder: Path) -> Any:
     read = Checkpoint.read(only_file(folder))
-    tensors = {name: tensor.tolist() for name, tensor in read.tensors.items()}
+    tensors = _defined({name: tensor.tolist() for name, tensor in read.tensors.items()})
     about = {name: _defined(getattr(read, name)) for name in ("seed", "target", "facts", "graph")}
     return {"tensors": tensors, **about}
 
 
 def read_state(folder: Path) -> Any:
     read = State.read(only_file(folder))
-    tensors = {name: tensor.tolist() for name, tensor in read.tensors.items()}
+    tensors = _defined({name: tensor.tolist() for name, tensor in read.tensors.items()})
     return {"tensors": tensors, "progress": _defined(read.progress), "logged": read.logged}
 
 
 def _defined(tree: Any) -> Any:
-    """Metadata with None in place of NaN, which a training that diverges may record."""
+    """Numbers with None in place of NaN, which a training that diverges may record."""
     return json.loads(json.dumps(tree), parse_constant=lambda name: None if name == "NaN" else float(name))
 
 
@@ -121,7 +121,7 @@ def plain_tensors(path: Path, kind: str) -> tuple[dict[str, Any], dict[str, Any]
         checksum = zlib.crc32(np.ascontiguousarray(arrays[name][1]).tobytes(), zlib.crc32(name.encode(), checksum))
     require("sha256" in about or about["checksum"] == checksum, "a wrong checksum")
     require(about["kind"] == kind, "another kind of file")
-    return {name: array.tolist() for name, (_, array) in arrays.items()}, about
+    return _defined({name: array.tolist() for name, (_, array) in arrays.items()}), about
 
 
 def plain_checkpoint(folder: Path) -> Any:
@@ -181,7 +181,8 @@ def plain_run(folder: Path) -> Any:
     ranks, weights = _untouched()
     if (folder / _BEST).exists():
         tensors, about = plain_tensors(folder / _BEST, "checkpoint")
-        require(about["settings"] == whole_settings(settings), "settings that are not those of the checkpoint")
+        same = whole_settings(about["settings"]) == whole_settings(settings)
+        require(same, "settings that are not those of the checkpoint")
         if tensors != weights:  # other weights, with a hash that is right again, have other ranks
             return {"MRR": OneOf([])}
     if (folder / "result.json").exists():
