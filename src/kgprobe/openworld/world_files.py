@@ -230,6 +230,12 @@ def _read_about(path: Path, problems: list[str]) -> dict[str, Any] | None:
         problems.append(f"{path.name} was written by a newer kgprobe (schema {about['schema']})")
         return None
     problems += [f"{path.name}: {problem}" for problem in field_problems(about, _FIELDS)]
-    if not isinstance(about.get("queries"), list | None):
-        problems.append(f"{path.name}: queries is {shown(about['queries'])}, and must be a list")
+    queries = about.get("queries")
+    if queries is not None and not _are_queries(queries):
+        problems.append(f"{path.name}: queries is {shown(queries)}, and must be a list of pairs of ids")
     return about if not problems else None
+
+
+def _are_queries(value: Any) -> bool:
+    pairs = isinstance(value, list) and all(isinstance(query, list) and len(query) == 2 for query in value)
+    return pairs and all(type(number) is int and 0 <= number < 1 << 63 for query in value for number in query)

@@ -27,6 +27,7 @@ from kgprobe.predict.stored_arrays import ArrayFile, StoredArray, open_at, piece
 from kgprobe.resources import require_unpackable
 
 _NPZ_HEADER = "header"
+_LAST_CHARACTER = 0x10FFFF
 """The array of a .npz file that holds the header text."""
 
 _SHOWN = 10
@@ -160,7 +161,15 @@ def _list_npz(path: Path) -> ArrayFile:
     if text is None or text.shape or text.dtype.kind != "U":
         return ArrayFile(path, arrays)
     del arrays[_NPZ_HEADER]
-    return ArrayFile(path, arrays, str(text.whole()))
+    return ArrayFile(path, arrays, _text(text.whole()))
+
+
+def _text(array: NDArray[Any]) -> str:
+    """The text in an array; Python has no character for some of the numbers that it may hold."""
+    points = np.frombuffer(array.tobytes(), dtype=np.uint32)
+    if points.max(initial=0) > _LAST_CHARACTER or ((points >= 0xD800) & (points <= 0xDFFF)).any():
+        raise ValueError("the header has characters that do not exist")
+    return str(array)
 
 
 def _announced_members(path: Path) -> int:

@@ -187,14 +187,15 @@ class _TypeLines:
 
     entities: int
     relations: int
+    begun: bool = False
     promised: int | None = None
     count: int = 0
     seen: dict[str, int] = field(default_factory=dict)
     awaited: str | None = None
 
     def problem(self, number: int, fields: list[str]) -> str | None:
-        if number == 1:
-            self.promised = whole_number(fields[0]) if len(fields) == 1 else None
+        if not self.begun:
+            self.begun, self.promised = True, whole_number(fields[0]) if len(fields) == 1 else None
             return "expected the number of relations" if self.promised is None else None
         self.count += 1
         awaited, self.awaited = self.awaited, None if self.awaited is not None else fields[0]

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from kgprobe.errors import UsageError
+from kgprobe.errors import UsageError, naming
 from kgprobe.graph import GraphLike, KnowledgeGraph, as_graph
 from kgprobe.predict.adapters.opening import Model, Opening, model_of, open_model
 from kgprobe.predict.adapters.top_k import TopKLists, rank_lists
@@ -145,9 +145,11 @@ def rank(
     """
     graph = as_graph(graph)
     setting = Setting.build(graph, split=split, sides=sides, triples=triples, filter=filter, candidates=candidates)
-    by_name = isinstance(model, str | os.PathLike)
-    opened = open_model(model, Opening(graph, setting.ranked)) if by_name else model_of(model, graph)
-    return rank_in(setting, opened, resources or Resources(), name, progress)
+    if not isinstance(model, str | os.PathLike):
+        return rank_in(setting, model_of(model, graph), resources or Resources(), name, progress)
+    opened = open_model(model, Opening(graph, setting.ranked))
+    with naming(model):
+        return rank_in(setting, opened, resources or Resources(), name, progress)
 
 
 def rank_in(

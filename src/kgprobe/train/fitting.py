@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
-from kgprobe.errors import DataError, UsageError
+from kgprobe.errors import DataError, UsageError, naming
 from kgprobe.graph import GraphLike, KnowledgeGraph, as_graph
 from kgprobe.metrics import evaluate
 from kgprobe.models.registry import model_kind
@@ -203,7 +203,8 @@ def _fit_run(run: RunDirectory, graph: KnowledgeGraph, resources: TrainingResour
         display.note(f"{run.path} is finished already")
         return Fitted(settings, _trained_before(run), _rank_all(run, graph, ranking, None), run)
     with display.training(settings, graph) as progress:
-        trained = train(settings, graph, run, resources, progress)
+        with naming(run.path):
+            trained = train(settings, graph, run, resources, progress)
     display.note(f"trained {trained.epochs} of {settings.epochs} epochs in {trained.seconds:,.1f} s")
     with display.ranking(ranking_queries(settings, graph)) as ranked:
         ranks = finish_run(run, graph, ranking, ranked, trained.times)

@@ -83,7 +83,8 @@ def trained_run(
     module, _ = _RULES.get(settings.model.lower(), _EMBEDDING)
     try:
         run: AnyScorer = import_module(module).open_run(settings, graph, tensors, torch.device(device))
-    except (KeyError, IndexError, TypeError, ValueError) as error:  # of tensors that are missing or of other shapes
+    # Tensors may be missing or of other shapes, and settings of a size for which there is no memory.
+    except (KeyError, IndexError, TypeError, ValueError, RuntimeError, MemoryError) as error:
         problem = f"{type(error).__name__}: {error}"
         raise DataError(f"these are not the weights of {settings.model}", [problem], "train it again") from None
     return run
