@@ -21,7 +21,7 @@ import numpy as np
 from fuzz.containers import array_bytes, seals, zip_bytes
 from fuzz.inputs import Files, Kind, only_file, require
 from fuzz.plain import ENTITIES, RELATIONS, TEST, decimal_id, known_answers, small_graph, text_lines
-from kgprobe.predict import Model, rank
+from kgprobe.predict import rank
 from kgprobe.predict.adapters.embedding_files import open_embeddings, write_embeddings
 from kgprobe.predict.adapters.rotate_checkpoint import open_rotate_checkpoint
 
@@ -409,8 +409,8 @@ def read_pykeen(folder: Path) -> Any:
     from kgprobe.predict.adapters.pykeen_folder import open_pykeen
     from kgprobe.predict.adapters.pykeen_scorer import PykeenScores
 
-    name, scorer, _ = open_pykeen(folder, small_graph())
-    rank(Model(name, scorer), small_graph())  # weights that are not numbers are found here
+    _, scorer, _ = open_pykeen(folder, small_graph())
+    rank(folder, small_graph())  # weights that are not numbers are found here
     if isinstance(scorer, PykeenScores):
         table = scorer.model.entity_representations[0]().detach().numpy()
         return {"candidates": (table if scorer.ids is None else table[scorer.ids[0]]).tolist()}

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kgprobe.cli.console import counting, graph_inputs, note
+from kgprobe.errors import naming
 from kgprobe.files import refuse_overwriting, require_writable
 from kgprobe.report.grid import counted
 
@@ -80,7 +81,7 @@ def rank(
     )
     opened = open_model(model, Opening(setting.graph, setting.ranked, seed, trust_pickle, how))
     start = time.monotonic()
-    with counting("ranking", setting.queries, "queries") as progress:
+    with counting("ranking", setting.queries, "queries") as progress, naming(model):
         ranks = rank_in(setting, opened, resources, name, progress)
     ranks.write(output)
     _report(setting, ranks, output, time.monotonic() - start)

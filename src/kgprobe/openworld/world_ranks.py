@@ -7,6 +7,7 @@ import os
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -232,7 +233,8 @@ def rank_worlds(
     opened = _opened(model, world, settings["closed"].ranked)
     tables: dict[str, Ranks] = {}
     for which, setting in settings.items():
-        ranks = rank_in(setting, opened, resources or Resources(), name, progress)
+        with naming(model) if isinstance(model, str | os.PathLike) else nullcontext():
+            ranks = rank_in(setting, opened, resources or Resources(), name, progress)
         tables[which] = ranks.with_info(world=world_info(world, task, which))
     return RankPair(**tables, require_answers=task.sides == "tail")
 

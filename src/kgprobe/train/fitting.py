@@ -202,9 +202,8 @@ def _fit_run(run: RunDirectory, graph: KnowledgeGraph, resources: TrainingResour
     if run.finished:
         display.note(f"{run.path} is finished already")
         return Fitted(settings, _trained_before(run), _rank_all(run, graph, ranking, None), run)
-    with display.training(settings, graph) as progress:
-        with naming(run.path):
-            trained = train(settings, graph, run, resources, progress)
+    with display.training(settings, graph) as progress, naming(run.path):
+        trained = train(settings, graph, run, resources, progress)
     display.note(f"trained {trained.epochs} of {settings.epochs} epochs in {trained.seconds:,.1f} s")
     with display.ranking(ranking_queries(settings, graph)) as ranked:
         ranks = finish_run(run, graph, ranking, ranked, trained.times)
