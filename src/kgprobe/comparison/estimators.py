@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property
+from hashlib import blake2b
 from typing import Any
 
 import numpy as np
@@ -35,9 +37,30 @@ class Part(ABC):
     smooth: bool
     """Whether the value has a derivative, from which a standard error can be computed."""
 
-    @abstractmethod
     def on(self, clusters: slice) -> Part:
         """The same metric on some of the clusters."""
+        return self._with(self.columns[clusters])
+
+    def merged(self, groups: Clusters) -> Part:
+        """The same metric on groups of clusters, with the same totals to the last bit."""
+        other = self._with(_column_sums(self.columns, groups))
+        other.totals = self.totals
+        return other
+
+    @cached_property
+    def totals(self) -> Floats:
+        """The sums over all clusters, each counted once."""
+        clusters = self.columns.shape[0]
+        if not isinstance(self.columns, np.ndarray):
+            return np.asarray(np.ones(clusters) @ self.columns)
+        which = np.zeros(clusters, dtype=np.int64)
+        return np.array([sum_by(which, column, 1)[0] for column in self.columns.T])
+
+    def _with(self, columns: Any) -> Part:
+        other = copy(self)
+        other.columns = columns
+        other.__dict__.pop("totals", None)
+        return other
 
     @abstractmethod
     def value(self, sums: Any) -> Any:
@@ -52,9 +75,6 @@ class MeanPart(Part):
     def __init__(self, metric: MeanMetric, columns: dict[str, Floats]) -> None:
         self.metric, self.names = metric, tuple(columns)
         self.columns = np.stack(list(columns.values()), axis=1)
-
-    def on(self, clusters: slice) -> MeanPart:
-        return MeanPart(self.metric, dict(zip(self.names, self.columns[clusters].T, strict=True)))
 
     @property
     def linear(self) -> bool:
@@ -73,9 +93,6 @@ class DistributionPart(Part):
 
     def __init__(self, metric: DistributionMetric, ranks: Floats, columns: Any) -> None:
         self.metric, self.ranks, self.columns = metric, ranks, columns
-
-    def on(self, clusters: slice) -> DistributionPart:
-        return DistributionPart(self.metric, self.ranks, self.columns[clusters])
 
     def within(self, low: float, high: float) -> DistributionPart:
         """The same metric with ranks clipped to these limits."""
@@ -97,9 +114,6 @@ class MomentPart(Part):
 
     def __init__(self, of_variance: Callable[[Any], Any], columns: Floats) -> None:
         self.of_variance, self.columns = of_variance, columns
-
-    def on(self, clusters: slice) -> MomentPart:
-        return MomentPart(self.of_variance, self.columns[clusters])
 
     def value(self, sums: Any) -> Any:
         with np.errstate(invalid="ignore", divide="ignore"):
@@ -205,6 +219,10 @@ class Estimator:
         """The value for sums [..., columns]."""
         return self.run_values(sums) @ np.array(self.factors)
 
+    def merged(self, groups: Clusters) -> Estimator:
+        """The same estimator on groups of clusters."""
+        return replace(self, parts=tuple(part.merged(groups) for part in self.parts))
+
     def by_run(self) -> list[Estimator]:
         """One estimator for each run."""
         return [replace(self, parts=(part,), factors=(1.0,)) for part in self.parts]
@@ -212,11 +230,10 @@ class Estimator:
     @cached_property
     def sums(self) -> Floats:
         """The sums over all clusters, each counted once."""
-        clusters = self.columns.shape[0]
-        if not self.smooth:
-            return np.asarray(np.ones(clusters) @ self.columns)
-        which = np.zeros(clusters, dtype=np.int64)
-        return np.array([sum_by(which, column, 1)[0] for column in self.columns.T])
+        sums = np.empty(self.columns.shape[1])
+        for part, own in zip(self.parts, self.reads, strict=True):
+            sums[own] = part.totals
+        return sums
 
     @cached_property
     def estimate(self) -> float:
@@ -295,12 +312,24 @@ def joined(tables: Sequence[Any]) -> tuple[Floats, list[Ints]]:
     for table in tables:
         own = []
         for column in table.T:
-            at = kept.setdefault(column.tobytes(), len(columns))
+            at = kept.setdefault(blake2b(np.ascontiguousarray(column)).digest(), len(columns))
             if at == len(columns):
                 columns.append(column)
             own.append(at)
         places.append(np.array(own))
-    return np.stack(columns, axis=1), places
+    unchanged = len(tables) == 1 and len(columns) == tables[0].shape[1]
+    return tables[0] if unchanged else np.stack(columns, axis=1), places
+
+
+def _column_sums(columns: Any, groups: Clusters) -> Any:
+    """The sums of an array or a sparse matrix [clusters, columns] over each group of clusters."""
+    if isinstance(columns, np.ndarray):
+        return np.stack([sum_by(groups.codes, column, groups.count) for column in columns.T], axis=1)
+    from scipy import sparse
+
+    rows = len(groups.codes)
+    members = sparse.csr_array((np.ones(rows), (groups.codes, np.arange(rows))), shape=(groups.count, rows))
+    return members @ columns
 
 
 def _effective(weight: Floats) -> float:

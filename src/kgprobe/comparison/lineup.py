@@ -254,6 +254,11 @@ class Group:
     queries: Ints
     cells: slice
 
+    @property
+    def clusters(self) -> int:
+        """The number of its clusters."""
+        return int(self.cells.stop - self.cells.start)
+
 
 @dataclass(frozen=True)
 class GroupCells:
