@@ -151,11 +151,14 @@ def read_models(paths: Sequence[Path], graph: KnowledgeGraph | None = None) -> t
     from kgprobe.comparison.lineup import named_files
     from kgprobe.ranks import RankFile
 
-    def read(path: Path) -> tuple[RankFile, Ranks]:
-        file = RankFile(path)
-        return file, read_file(file, graph)
+    tables: dict[RankFile, Ranks] = {}
 
-    tables = dict(result for _, result in each_file(paths, read))
+    def read(path: Path) -> None:
+        file = RankFile(path)
+        table = read_file(file, graph)
+        tables[file] = table.sharing(next(iter(tables.values()), table))
+
+    each_file(paths, read)
     files = named_files(list(tables))
     return {name: tables[file] for name, file in files.items()}, {name: str(f.path) for name, f in files.items()}
 

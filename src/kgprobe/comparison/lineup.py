@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -119,11 +120,32 @@ class Lineup:
         """Clusters by test triple, by relation, by target entity, or one for each query."""
         if by not in _SHARED:
             raise UsageError(f"unknown cluster '{by}'", [f"it can be {', '.join(_SHARED)}"])
-        columns = [column.astype(np.float64) for column in _SHARED[by](self.first)]
-        values, codes = distinct(columns, len(self))
+        return _clusters(_SHARED[by](self.first))
+
+
+def _clusters(columns: Sequence[Ints]) -> Clusters:
+    """Rows with equal values, in ascending order of the last column, then of those before it.
+
+    The order does not depend on that of the rows, so random draws do not either.
+    """
+    key = np.zeros(len(columns[0]), dtype=np.int64)
+    sizes = [int(column.max(initial=0)) + 1 for column in columns]
+    if math.prod(sizes) > np.iinfo(np.int64).max:  # too many combinations for one integer: slower, and more memory
+        values, codes = distinct([column.astype(np.float64) for column in columns], len(key))
         place = np.empty(len(values[0]), dtype=np.int64)
-        place[np.lexsort(values)] = np.arange(len(place))  # so that random draws do not depend on the order of rows
+        place[np.lexsort(values)] = np.arange(len(place))
         return Clusters(place[codes], len(place))
+    for column, size in zip(reversed(columns), reversed(sizes), strict=True):
+        key *= size
+        key += column
+    order = np.argsort(key)
+    key = key[order]
+    new = np.empty(len(key), dtype=bool)
+    new[:1] = False
+    np.not_equal(key[1:], key[:-1], out=new[1:])
+    codes = np.empty(len(key), dtype=np.int64)
+    codes[order] = np.cumsum(new, out=key)
+    return Clusters(codes, int(key[-1]) + 1 if len(key) else 0)
 
 
 _SHARED: dict[str, Callable[[Ranks], list[Ints]]] = {

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from kgprobe.errors import DataError, UsageError, naming
 from kgprobe.ranks.schema import Checker, RanksInfo, conform
-from kgprobe.ranks.table import BATCH_ROWS, Ranks
+from kgprobe.ranks.table import BATCH_ROWS, Ranks, compact
 from kgprobe.resources import Progress
 
 if TYPE_CHECKING:
@@ -104,11 +104,11 @@ class RankFile:
         checker = Checker(len(self), graph)
         tables: list[pa.Table] = []
         for batch in self.batches():
-            tables.append(batch.to_arrow())
-            checker.add(tables[-1])
+            table = batch.to_arrow()
+            checker.add(table)
+            tables.append(compact(table))
         checker.raise_problems(str(self.path), lambda: tables)
-        whole = pa.concat_tables(tables or [self.empty_table()]).unify_dictionaries()
-        ranks = Ranks(whole, self.info, validate=False)
+        ranks = Ranks.of_batches(tables or [conform(self.empty_table())], self.info)
         ranks.mark_validated(graph)
         return ranks
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from os import PathLike
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from kgprobe.arrays import Floats, Ints
 from kgprobe.errors import DataError, UsageError
 from kgprobe.files import replacing
-from kgprobe.ranks.schema import Checker, RanksInfo, conform, table_of
+from kgprobe.ranks.schema import COLUMNS, POPULARITY, SIDES, Checker, RanksInfo, conform, table_of
 
 if TYPE_CHECKING:
     from kgprobe.graph import KnowledgeGraph, Popularity
@@ -23,6 +23,18 @@ if TYPE_CHECKING:
 
 BATCH_ROWS = 1 << 17
 _ROW_GROUP = 1 << 20
+_MOST_KEPT = 1 << 22
+
+Value = TypeVar("Value")
+
+
+class _Kept(cached_property[Value]):
+    """A column that is computed once; anew for each use in a large table, whose arrays would fill the memory."""
+
+    def __get__(self, instance: Any, owner: type[Any] | None = None) -> Any:
+        if instance is None or len(instance) <= _MOST_KEPT:
+            return super().__get__(instance, owner)
+        return self.func(instance)
 
 
 class Ranks:
@@ -90,6 +102,23 @@ class Ranks:
         other._table, other.info = table, info or self.info
         return other
 
+    @classmethod
+    def of_batches(cls, batches: Sequence[pa.Table], info: RanksInfo) -> Ranks:
+        """A table of valid batches with canonical types; see `compact`."""
+        other = object.__new__(cls)
+        other._table, other.info = stacked(batches), info
+        return other
+
+    def sharing(self, other: Ranks) -> Ranks:
+        """The same table; columns that equal those of the other table are stored once for both."""
+        columns = dict(zip(self.column_names, self._table.columns, strict=True))
+        for name, column in columns.items():
+            if name in other._table.column_names and column.equals(other._table.column(name)):
+                columns[name] = other._table.column(name)
+        shared = self._with(pa.table(columns))
+        shared._validated = self._validated
+        return shared
+
     def is_validated(self, graph: KnowledgeGraph | None = None) -> bool:
         """Whether this table is known to be valid, and valid for this graph if one is given."""
         return any(graph is None or graph is known for known in self._validated)
@@ -111,54 +140,68 @@ class Ranks:
         return list(self._table.column_names)
 
     def column(self, name: str) -> pa.ChunkedArray:
-        """A column as it is stored."""
+        """A column in its canonical type."""
         if name not in self._table.column_names:
             raise UsageError(f"there is no column '{name}'", [f"the columns are: {', '.join(self.column_names)}"])
-        return self._table.column(name)
+        stored = self._table.column(name)
+        return stored.cast(COLUMNS.get(name, stored.type))
 
     def to_arrow(self) -> pa.Table:
-        """The table with its metadata."""
-        return self._table.replace_schema_metadata(self.info.to_metadata())
+        """The table with its metadata, in canonical types."""
+        return conform(self._table).replace_schema_metadata(self.info.to_metadata())
 
     def numbers(self, name: str) -> Floats:
         """A numeric column as float64, NaN where it is null or absent."""
         if name not in self._table.column_names:
             return np.full(len(self), np.nan)
-        return np.asarray(self._table.column(name).to_numpy(), dtype=np.float64)
+        return np.asarray(self._array(name, np.float64), dtype=np.float64)
 
     def _ints(self, name: str) -> Ints:
-        return np.asarray(self._table.column(name).to_numpy(), dtype=np.int64)
+        return np.asarray(self._array(name, np.int64), dtype=np.int64)
 
-    @cached_property
+    def _array(self, name: str, kind: type[np.generic]) -> NDArray[Any]:
+        column = self._table.column(name)
+        if column.num_chunks == 1 and not pa.types.is_dictionary(column.type):
+            return np.asarray(column.to_numpy())  # without a copy, if it has the right type
+        values, start = np.empty(len(column), dtype=kind), 0
+        for chunk in column.chunks:
+            plain = chunk.dictionary_decode() if pa.types.is_dictionary(chunk.type) else chunk
+            values[start : start + len(chunk)] = plain.to_numpy(zero_copy_only=False)
+            start += len(chunk)
+        return values
+
+    @_Kept
     def head(self) -> Ints:
         return self._ints("head")
 
-    @cached_property
+    @_Kept
     def relation(self) -> Ints:
         return self._ints("relation")
 
-    @cached_property
+    @_Kept
     def tail(self) -> Ints:
         return self._ints("tail")
 
-    @cached_property
+    @_Kept
     def predicts_tail(self) -> NDArray[np.bool_]:
         """Whether the predicted side is the tail."""
         import pyarrow.compute as pc
 
-        return np.asarray(pc.equal(self._table.column("side").cast(pa.string()), "tail").to_numpy(), dtype=bool)
+        sides = self._table.column("side").chunks
+        flags = [pc.equal(side.cast(pa.string()), "tail").to_numpy(zero_copy_only=False) for side in sides]
+        return np.concatenate([np.empty(0, dtype=bool), *flags]).astype(bool)
 
-    @cached_property
+    @_Kept
     def target(self) -> Ints:
         """The target entity of each query."""
         return np.where(self.predicts_tail, self.tail, self.head)
 
-    @cached_property
+    @_Kept
     def rank(self) -> Floats:
         """Mean rank of the target over its tie group; the best possible rank if it is an interval."""
         return self.numbers("rank")
 
-    @cached_property
+    @_Kept
     def worst_rank(self) -> Floats:
         """The worst possible rank if it is an interval, else the rank."""
         return np.fmax(self.rank, self.numbers("worst_rank"))
@@ -172,17 +215,17 @@ class Ranks:
     def has_intervals(self) -> bool:
         return "worst_rank" in self.column_names and bool(self.intervals.any())
 
-    @cached_property
+    @_Kept
     def ties(self) -> Floats:
         """Number of other candidates with the target's score, NaN if not recorded."""
         return self.numbers("ties")
 
-    @cached_property
+    @_Kept
     def candidates(self) -> Floats:
         """Number of candidates after filtering, including the target."""
         return self.numbers("candidates")
 
-    @cached_property
+    @_Kept
     def seed(self) -> Ints | None:
         """Training seed of each row, or None if the table has no seeds."""
         return self._ints("seed") if "seed" in self._table.column_names else None
@@ -236,7 +279,8 @@ class Ranks:
             "entity_popularity": pa.array(popularity.entity(self.target)),
             "relation_popularity": pa.array(popularity.relation(self.relation, self.target)),
         }
-        return Ranks(pa.table(columns), self.info, validate=False)
+        order = [*COLUMNS, *(name for name in columns if name not in COLUMNS)]
+        return self._with(pa.table({name: columns[name] for name in order if name in columns}))
 
     def with_info(self, **changes: Any) -> Ranks:
         """The same rows with changed metadata.
@@ -254,6 +298,59 @@ class Ranks:
 
         with replacing(path) as temporary:
             pq.write_table(self.to_arrow(), temporary, compression="zstd", row_group_size=_ROW_GROUP)
+
+
+def compact(table: pa.Table) -> pa.Table:
+    """The same rows in fewer bytes: narrow integers, single precision where it is exact, codes of repeated numbers.
+
+    Example:
+        >>> rows = {"rank": [1.0, 2.5], "candidates": [9, 300], "entity_popularity": [0.1, 0.1]}
+        >>> [str(column.type) for column in compact(pa.table(rows)).columns]
+        ['float', 'int16', 'dictionary<values=double, indices=int32, ordered=0>']
+    """
+    columns = dict(zip(table.column_names, table.columns, strict=True))
+    return pa.table({name: _narrow(name, column) if name in COLUMNS else column for name, column in columns.items()})
+
+
+def stacked(batches: Sequence[pa.Table]) -> pa.Table:
+    """The rows of compact batches in one table; each column has the widest type of its batches."""
+    columns = {}
+    for name in batches[0].column_names:
+        own = [batch.column(name) for batch in batches]
+        widest = own[0].type
+        for column in own[1:]:
+            widest = _wider(widest, column.type)
+        chunks = [chunk for column in own for chunk in column.cast(widest).chunks]
+        columns[name] = pa.chunked_array(chunks, type=widest)
+    return pa.table(columns).unify_dictionaries()
+
+
+_INTEGERS = [pa.int8(), pa.int16(), pa.int32(), pa.int64()]
+
+
+def _narrow(name: str, column: pa.ChunkedArray) -> pa.ChunkedArray:
+    import pyarrow.compute as pc
+
+    if name in POPULARITY:
+        encoded = column.dictionary_encode()
+        distinct = sum(len(chunk.dictionary) for chunk in encoded.chunks)
+        return encoded if 2 * distinct <= len(column) else column
+    if pa.types.is_floating(column.type):
+        single = column.cast(pa.float32(), safe=False)
+        return single if single.cast(column.type).equals(column) else column
+    if pa.types.is_integer(column.type):
+        ends = pc.min_max(column).as_py()
+        low, high = ends["min"] or 0, ends["max"] or 0
+        return column.cast(next(k for k in _INTEGERS if -(1 << k.bit_width - 1) <= low and high < 1 << k.bit_width - 1))
+    return column
+
+
+def _wider(first: pa.DataType, second: pa.DataType) -> pa.DataType:
+    """The type of the two that holds the values of both."""
+    if first == SIDES or first == second:
+        return first
+    first, second = (kind.value_type if pa.types.is_dictionary(kind) else kind for kind in (first, second))
+    return first if first.bit_width >= second.bit_width else second
 
 
 def concatenate(tables: Sequence[Ranks]) -> Ranks:
