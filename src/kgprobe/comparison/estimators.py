@@ -27,6 +27,8 @@ from kgprobe.metrics.rank_metrics import StdRank, VarRank
 from kgprobe.ranks import Ranks
 
 _MOMENT_ROUNDING = 1e-13
+_BLOCK_ROWS = 1 << 20
+"""Rows whose scores are computed at once."""
 
 
 class Part(ABC):
@@ -136,11 +138,15 @@ def part_of(ranks: Ranks, metric: Metric, clusters: Clusters, tie: Tie) -> tuple
 def _mean_part(ranks: Ranks, metric: MeanMetric, clusters: Clusters, tie: Tie) -> tuple[Part, Floats]:
     counted = (ranks.candidates > 1) | (not metric.needs_alternatives)
     weight = table_weights(ranks, metric.weighting, counted)
-    values = query_values(ranks, tie)
-    amounts = {"weight": weight}
+    sums = {"weight": sum_by(clusters.codes, weight, clusters.count)}
     for statistic in metric.statistics:
-        amounts[statistic.name] = weighted(statistic, values(metric.transformer, statistic), weight)
-    sums = {name: sum_by(clusters.codes, amount, clusters.count) for name, amount in amounts.items()}
+        amount, start = np.empty(len(ranks)), 0
+        for batch in ranks.batches(_BLOCK_ROWS):
+            rows = slice(start, start + len(batch))
+            values = query_values(batch, tie)(metric.transformer, statistic)
+            amount[rows] = weighted(statistic, values, weight[rows])
+            start = rows.stop
+        sums[statistic.name] = sum_by(clusters.codes, amount, clusters.count)
     return MeanPart(metric, sums), weight
 
 

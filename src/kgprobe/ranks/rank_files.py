@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from kgprobe.errors import DataError, UsageError, naming
 from kgprobe.ranks.schema import Checker, RanksInfo, conform
-from kgprobe.ranks.table import BATCH_ROWS, Ranks, compact
+from kgprobe.ranks.table import BATCH_ROWS, Ranks, TableBuilder
 from kgprobe.resources import Progress
 
 if TYPE_CHECKING:
@@ -102,13 +102,14 @@ class RankFile:
         """The whole file in memory, read and validated in one pass; with a graph, also against the graph."""
         self._progress = progress or self._progress
         checker = Checker(len(self), graph)
-        tables: list[pa.Table] = []
+        builder = TableBuilder(len(self))
+        builder.add(self._changed(Ranks(self.empty_table(), validate=False)).to_arrow())
         for batch in self.batches():
             table = batch.to_arrow()
             checker.add(table)
-            tables.append(compact(table))
-        checker.raise_problems(str(self.path), lambda: tables)
-        ranks = Ranks.of_batches(tables or [conform(self.empty_table())], self.info)
+            builder.add(table)
+        checker.raise_problems(str(self.path), lambda: (batch.to_arrow() for batch in self.batches()))
+        ranks = Ranks.built(builder.table(), self.info)
         ranks.mark_validated(graph)
         return ranks
 

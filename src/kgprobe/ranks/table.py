@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from kgprobe.arrays import Floats, Ints
 from kgprobe.errors import DataError, UsageError
 from kgprobe.files import replacing
-from kgprobe.ranks.schema import COLUMNS, POPULARITY, SIDES, Checker, RanksInfo, conform, table_of
+from kgprobe.ranks.schema import COLUMNS, POPULARITY, Checker, RanksInfo, conform, table_of
 
 if TYPE_CHECKING:
     from kgprobe.graph import KnowledgeGraph, Popularity
@@ -103,10 +103,10 @@ class Ranks:
         return other
 
     @classmethod
-    def of_batches(cls, batches: Sequence[pa.Table], info: RanksInfo) -> Ranks:
-        """A table of valid batches with canonical types; see `compact`."""
+    def built(cls, table: pa.Table, info: RanksInfo) -> Ranks:
+        """A valid table of narrow types; see `TableBuilder`."""
         other = object.__new__(cls)
-        other._table, other.info = stacked(batches), info
+        other._table, other.info = table, info
         return other
 
     def sharing(self, other: Ranks) -> Ranks:
@@ -118,6 +118,16 @@ class Ranks:
         shared = self._with(pa.table(columns))
         shared._validated = self._validated
         return shared
+
+    def same_queries(self, other: Ranks) -> bool:
+        """Whether both tables have the same queries in the same order."""
+        columns = ("head", "relation", "tail", "side")
+        if all(self._table.column(name).equals(other._table.column(name)) for name in columns):
+            return True
+        return len(self) == len(other) and all(
+            np.array_equal(getattr(self, name), getattr(other, name))
+            for name in ("head", "relation", "tail", "predicts_tail")
+        )
 
     def is_validated(self, graph: KnowledgeGraph | None = None) -> bool:
         """Whether this table is known to be valid, and valid for this graph if one is given."""
@@ -300,57 +310,120 @@ class Ranks:
             pq.write_table(self.to_arrow(), temporary, compression="zstd", row_group_size=_ROW_GROUP)
 
 
-def compact(table: pa.Table) -> pa.Table:
-    """The same rows in fewer bytes: narrow integers, single precision where it is exact, codes of repeated numbers.
+class TableBuilder:
+    """Joins valid batches of canonical types in few bytes.
+
+    Integers are narrow, ranks have single precision where it is exact, and popularities that repeat are codes. Every
+    column is one array that is allocated at the start, so that memory is not fragmented.
+
+    Args:
+        rows: The number of rows of all batches.
 
     Example:
-        >>> rows = {"rank": [1.0, 2.5], "candidates": [9, 300], "entity_popularity": [0.1, 0.1]}
-        >>> [str(column.type) for column in compact(pa.table(rows)).columns]
-        ['float', 'int16', 'dictionary<values=double, indices=int32, ordered=0>']
+        >>> builder = TableBuilder(rows=3)
+        >>> builder.add(pa.table({"rank": [1.0, 2.5], "candidates": [9, 300], "entity_popularity": [0.1, 0.1]}))
+        >>> builder.add(pa.table({"rank": [4.0], "candidates": [70_000], "entity_popularity": [0.1]}))
+        >>> [str(column.type) for column in builder.table().columns]
+        ['float', 'int32', 'dictionary<values=double, indices=int32, ordered=0>']
     """
-    columns = dict(zip(table.column_names, table.columns, strict=True))
-    return pa.table({name: _narrow(name, column) if name in COLUMNS else column for name, column in columns.items()})
+
+    def __init__(self, rows: int) -> None:
+        self._rows, self._seen = rows, 0
+        self._columns: dict[str, _Numbers | _Codes | _Chunks] = {}
+
+    def add(self, batch: pa.Table) -> None:
+        for name, column in zip(batch.column_names, batch.columns, strict=True):
+            if name not in self._columns:
+                kind = _Codes if name in POPULARITY else _Numbers if pa.types.is_primitive(column.type) else _Chunks
+                self._columns[name] = kind(self._rows) if name in COLUMNS else _Chunks(self._rows)
+            self._columns[name].add(column, self._seen)
+        self._seen += batch.num_rows
+
+    def table(self) -> pa.Table:
+        return pa.table({name: column.joined() for name, column in self._columns.items()}).slice(0, self._seen)
 
 
-def stacked(batches: Sequence[pa.Table]) -> pa.Table:
-    """The rows of compact batches in one table; each column has the widest type of its batches."""
-    columns = {}
-    for name in batches[0].column_names:
-        own = [batch.column(name) for batch in batches]
-        widest = own[0].type
-        for column in own[1:]:
-            widest = _wider(widest, column.type)
-        chunks = [chunk for column in own for chunk in column.cast(widest).chunks]
-        columns[name] = pa.chunked_array(chunks, type=widest)
-    return pa.table(columns).unify_dictionaries()
+class _Chunks:
+    """A column whose batches are kept as they are."""
+
+    def __init__(self, rows: int) -> None:
+        self._parts: list[pa.ChunkedArray] = []
+
+    def add(self, column: pa.ChunkedArray, start: int) -> None:
+        self._parts.append(column)
+
+    def joined(self) -> pa.ChunkedArray:
+        chunks = [chunk for part in self._parts for chunk in part.chunks]
+        return pa.chunked_array(chunks, type=self._parts[0].type).unify_dictionaries()
 
 
-_INTEGERS = [pa.int8(), pa.int16(), pa.int32(), pa.int64()]
+class _Numbers:
+    """A column of numbers in the narrowest type that holds them exactly."""
+
+    def __init__(self, rows: int) -> None:
+        self._values: NDArray[Any] = np.zeros(rows, dtype=np.int8)
+        self._null: NDArray[np.bool_] | None = None
+
+    def add(self, column: pa.ChunkedArray, start: int) -> None:
+        rows = slice(start, start + len(column))
+        if column.null_count:
+            self._null = np.zeros(len(self._values), dtype=bool) if self._null is None else self._null
+            self._null[rows] = column.is_null().to_numpy()
+            column = column.fill_null(0)
+        given = column.to_numpy()
+        kind = _narrowest(given)
+        if kind.itemsize > self._values.itemsize or kind.kind != self._values.dtype.kind:
+            self._values = self._values.astype(kind)
+        self._values[rows] = given
+
+    def joined(self) -> pa.Array:
+        return pa.array(self._values, mask=self._null)
 
 
-def _narrow(name: str, column: pa.ChunkedArray) -> pa.ChunkedArray:
-    import pyarrow.compute as pc
-
-    if name in POPULARITY:
-        encoded = column.dictionary_encode()
-        distinct = sum(len(chunk.dictionary) for chunk in encoded.chunks)
-        return encoded if 2 * distinct <= len(column) else column
-    if pa.types.is_floating(column.type):
-        single = column.cast(pa.float32(), safe=False)
-        return single if single.cast(column.type).equals(column) else column
-    if pa.types.is_integer(column.type):
-        ends = pc.min_max(column).as_py()
-        low, high = ends["min"] or 0, ends["max"] or 0
-        return column.cast(next(k for k in _INTEGERS if -(1 << k.bit_width - 1) <= low and high < 1 << k.bit_width - 1))
-    return column
+def _narrowest(values: NDArray[Any]) -> np.dtype[Any]:
+    if values.dtype.kind == "f":
+        single = (values.astype(np.float32) == values).all()
+        return np.dtype(np.float32 if single else np.float64)
+    ends = [int(values.min(initial=0)), int(values.max(initial=0))]
+    kinds = (np.dtype(kind) for kind in (np.int8, np.int16, np.int32, np.int64))
+    return next(kind for kind in kinds if np.iinfo(kind).min <= ends[0] and ends[1] <= np.iinfo(kind).max)
 
 
-def _wider(first: pa.DataType, second: pa.DataType) -> pa.DataType:
-    """The type of the two that holds the values of both."""
-    if first == SIDES or first == second:
-        return first
-    first, second = (kind.value_type if pa.types.is_dictionary(kind) else kind for kind in (first, second))
-    return first if first.bit_width >= second.bit_width else second
+class _Codes:
+    """A column of numbers of which many are equal, as codes into their distinct values."""
+
+    _MOST = 1 << 20
+
+    def __init__(self, rows: int) -> None:
+        self._codes = np.zeros(rows, dtype=np.int32)
+        self._distinct = pa.array([], pa.float64())
+        self._plain: NDArray[np.float64] | None = None
+
+    def add(self, column: pa.ChunkedArray, start: int) -> None:
+        rows = slice(start, start + len(column))
+        if self._plain is None and not self._encoded(column, rows):
+            size = len(self._codes)
+            self._plain = self._distinct.to_numpy().take(self._codes) if len(self._distinct) else np.empty(size)
+        if self._plain is not None:
+            self._plain[rows] = column.to_numpy()
+
+    def _encoded(self, column: pa.ChunkedArray, rows: slice) -> bool:
+        """Store the codes of a batch; False if it has nulls or there are too many distinct values."""
+        import pyarrow.compute as pc
+
+        encoded = column.combine_chunks().dictionary_encode()
+        own = encoded.dictionary
+        joined = pa.concat_arrays([self._distinct, own.filter(pc.invert(pc.is_in(own, self._distinct)))])
+        if column.null_count or 2 * len(joined) > rows.stop or len(joined) > self._MOST:
+            return False
+        self._distinct = joined
+        self._codes[rows] = pc.index_in(own, joined).to_numpy().take(encoded.indices.to_numpy())
+        return True
+
+    def joined(self) -> pa.Array:
+        if self._plain is not None:
+            return pa.array(self._plain, from_pandas=True)
+        return pa.DictionaryArray.from_arrays(pa.array(self._codes), self._distinct)
 
 
 def concatenate(tables: Sequence[Ranks]) -> Ranks:

@@ -19,6 +19,7 @@ from kgprobe.files import replacing, require_writable
 from kgprobe.graph import GraphLike, KnowledgeGraph, as_graph
 from kgprobe.metrics import Metric, parse_all
 from kgprobe.ranks import RankFile, Ranks
+from kgprobe.ranks.schema import POPULARITY
 from kgprobe.report.comparison_table import (
     Placing,
     Question,
@@ -303,15 +304,9 @@ def _labelled(comparison: Comparison, graph: KnowledgeGraph | None) -> Compariso
 
 def default_metrics(lineup: Lineup) -> list[Metric]:
     """PROBE at several alphas, with beta if popularity is known, and the usual metrics."""
-    columns = [
-        run.numbers(column)
-        for own in lineup.runs.values()
-        for run in own
-        for column in ("entity_popularity", "relation_popularity")
-    ]
-    known = all(column.any() for column in columns)
-    complete = not any(np.isnan(column).any() for column in columns)
-    return parse_all([*_DEFAULT, *(_DEFAULT_WEIGHTED if known and complete else ()), *_DEFAULT_USUAL])
+    columns = (run.numbers(column) for own in lineup.runs.values() for run in own for column in POPULARITY)
+    known = all(column.any() and not np.isnan(column).any() for column in columns)
+    return parse_all([*_DEFAULT, *(_DEFAULT_WEIGHTED if known else ()), *_DEFAULT_USUAL])
 
 
 def _files(tables: Mapping[str, Source]) -> dict[str, str]:
