@@ -12,7 +12,7 @@ from __future__ import annotations
 import itertools
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -80,7 +80,10 @@ def log_weight(columns: Columns, counted: Flags, factors: Mapping[str, tuple[flo
     rows = slice(None) if counted.all() else counted
     for column, (beta, eps) in factors.items():
         popularity = columns[column][rows]
-        result[rows] -= beta * np.log(popularity + resolve_epsilon(column, popularity, eps))
+        term = popularity + resolve_epsilon(column, popularity, eps)
+        np.log(term, out=term)
+        term *= beta
+        result[rows] -= term
     return result
 
 
@@ -209,10 +212,31 @@ def read_column(ranks: Ranks, column: str, counted: Flags | slice = slice(None))
 
 def table_weights(ranks: Ranks, weighting: Weighting, counted: Flags) -> Floats:
     """The weight of every query of a table; 0 where it is not counted."""
+    columns = _ReadColumns(ranks, weighting.columns, slice(None) if counted.all() else counted)
+    own = weighting.weights(columns, np.broadcast_to(np.float64(1), int(counted.sum())))
+    if counted.all():
+        return own
     weights = np.zeros(len(ranks))
-    columns = {name: read_column(ranks, name, counted) for name in weighting.columns}
-    weights[counted] = weighting.weights(columns, np.ones(int(counted.sum())))
+    weights[counted] = own
     return weights
+
+
+@dataclass(frozen=True)
+class _ReadColumns(Mapping[str, Floats]):
+    """The columns that weights depend on; each is read when it is used, so that one is in memory at a time."""
+
+    ranks: Ranks
+    names: tuple[str, ...]
+    counted: Flags | slice
+
+    def __getitem__(self, name: str) -> Floats:
+        return read_column(self.ranks, name, self.counted)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.names)
+
+    def __len__(self) -> int:
+        return len(self.names)
 
 
 @dataclass(frozen=True)

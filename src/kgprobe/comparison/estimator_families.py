@@ -170,7 +170,8 @@ class SmoothFamily(EstimatorFamily):
     def influence(self) -> Floats:
         with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
             made = np.stack([one.columns @ one.gradient(one.sums) for one in self.condensed], axis=1)
-            return np.asarray(made - made.mean(axis=0))
+            made -= made.mean(axis=0)
+            return np.asarray(made)
 
 
 class StepFamily(EstimatorFamily):

@@ -85,6 +85,7 @@ class Hypotheses:
         if groups is None:
             return self
         merged = self.family.merged(Clusters(groups, MOST_UNITS))
+        del groups  # as large as a column
         return replace(self, family=merged, unmerged=self.precision(over_runs=settings.seeds == "random"))
 
     def precision(self, *, over_runs: bool = False) -> Precision:

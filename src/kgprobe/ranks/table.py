@@ -340,6 +340,7 @@ class TableBuilder:
         self._seen += batch.num_rows
 
     def table(self) -> pa.Table:
+        pa.default_memory_pool().release_unused()  # what the batches left behind
         return pa.table({name: column.joined() for name, column in self._columns.items()}).slice(0, self._seen)
 
 
