@@ -125,8 +125,8 @@ class MomentPart(Part):
             return self.of_variance(np.where(rounding, 0.0, variance))
 
 
-def part_of(ranks: Ranks, metric: Metric, clusters: Clusters, tie: Tie) -> tuple[Part, Floats]:
-    """The metric of a training run, and the weight of every query."""
+def part_of(ranks: Ranks, metric: Metric, clusters: Clusters, tie: Tie) -> Part:
+    """The metric of a training run."""
     if isinstance(metric, MeanMetric):
         return _mean_part(ranks, metric, clusters, tie)
     if tie is Tie.expected:
@@ -135,28 +135,35 @@ def part_of(ranks: Ranks, metric: Metric, clusters: Clusters, tie: Tie) -> tuple
     return make(ranks, metric, clusters, tie)
 
 
-def _mean_part(ranks: Ranks, metric: MeanMetric, clusters: Clusters, tie: Tie) -> tuple[Part, Floats]:
-    counted = (ranks.candidates > 1) | (not metric.needs_alternatives)
-    weight = table_weights(ranks, metric.weighting, counted)
+def query_weights(ranks: Ranks, metric: Metric) -> Floats:
+    """The weight of every query of a training run."""
+    if not isinstance(metric, MeanMetric):
+        return np.ones(len(ranks))
+    return table_weights(ranks, metric.weighting, (ranks.candidates > 1) | (not metric.needs_alternatives))
+
+
+def _mean_part(ranks: Ranks, metric: MeanMetric, clusters: Clusters, tie: Tie) -> Part:
+    weight = query_weights(ranks, metric)
     sums = {"weight": sum_by(clusters.codes, weight, clusters.count)}
-    for statistic in metric.statistics:
-        amount, start = np.empty(len(ranks)), 0
+    *others, last = metric.statistics
+    for statistic in [*others, last]:
+        amount, start = weight if statistic is last else np.empty(len(ranks)), 0  # in place, to save memory
         for batch in ranks.batches(_BLOCK_ROWS):
             rows = slice(start, start + len(batch))
             values = query_values(batch, tie)(metric.transformer, statistic)
             amount[rows] = weighted(statistic, values, weight[rows])
             start = rows.stop
         sums[statistic.name] = sum_by(clusters.codes, amount, clusters.count)
-    return MeanPart(metric, sums), weight
+    return MeanPart(metric, sums)
 
 
-def _moment_part(ranks: Ranks, metric: Any, clusters: Clusters, tie: Tie) -> tuple[Part, Floats]:
+def _moment_part(ranks: Ranks, metric: Any, clusters: Clusters, tie: Tie) -> Part:
     rank = tied_rank(ranks, tie)
     columns = [sum_by(clusters.codes, power, clusters.count) for power in (np.ones(len(ranks)), rank, np.square(rank))]
-    return MomentPart(_OF_VARIANCE[type(metric)], np.stack(columns, axis=1)), np.ones(len(ranks))
+    return MomentPart(_OF_VARIANCE[type(metric)], np.stack(columns, axis=1))
 
 
-def _distribution_part(ranks: Ranks, metric: Any, clusters: Clusters, tie: Tie) -> tuple[Part, Floats]:
+def _distribution_part(ranks: Ranks, metric: Any, clusters: Clusters, tie: Tie) -> Part:
     from scipy import sparse
 
     (values,), which = distinct([tied_rank(ranks, tie)], len(ranks))
@@ -164,9 +171,8 @@ def _distribution_part(ranks: Ranks, metric: Any, clusters: Clusters, tie: Tie) 
     place = np.empty(len(values), dtype=np.int64)
     place[order] = np.arange(len(values))
     shape = (clusters.count, len(values))
-    weight = np.ones(len(ranks))
-    columns = sparse.coo_array((weight, (clusters.codes, place[which])), shape=shape).tocsr()
-    return DistributionPart(metric, values[order], columns), weight
+    columns = sparse.coo_array((np.ones(len(ranks)), (clusters.codes, place[which])), shape=shape).tocsr()
+    return DistributionPart(metric, values[order], columns)
 
 
 _LINEAR = {kind.finish for kind in (MeanMetric, RatioMetric, IndexMetric, ZMetric)}
@@ -270,17 +276,25 @@ def estimators(
     lineup: Lineup, model: str, metric: Metric, *, cells: GroupCells, tie: Tie | str = Tie.mean
 ) -> list[Estimator]:
     """The mean of a metric over the training runs, for each group of queries; weights are those in the whole table."""
-    made = [part_of(run, metric, cells.clusters, Tie(tie)) for run in lineup.runs[model]]
-    weights = [weight for _, weight in made]
-    by_cell = [sum_by(cells.clusters.codes, weight, cells.clusters.count) for weight in weights]
+    parts = [part_of(run, metric, cells.clusters, Tie(tie)) for run in lineup.runs[model]]
+    samples = [_sample_sizes(query_weights(run, metric), cells) for run in lineup.runs[model]]
     return [
         Estimator(
-            parts=tuple(part.on(group.cells) for part, _ in made),
-            factors=(1 / len(made),) * len(made),
-            queries=max(int((weight[group.queries] > 0).sum()) for weight in weights),
-            effective=float(np.mean([_effective(weight[group.queries]) for weight in weights])),
-            effective_clusters=float(np.mean([_effective(weight[group.cells]) for weight in by_cell])),
+            parts=tuple(part.on(group.cells) for part in parts),
+            factors=(1 / len(parts),) * len(parts),
+            queries=max(queries for queries, _, _ in own),
+            effective=float(np.mean([effective for _, effective, _ in own])),
+            effective_clusters=float(np.mean([effective for _, _, effective in own])),
         )
+        for group, own in zip(cells.groups, zip(*samples, strict=True), strict=True)
+    ]
+
+
+def _sample_sizes(weight: Floats, cells: GroupCells) -> list[tuple[int, float, float]]:
+    """The number of evaluated queries of each group, and the effective numbers of its queries and clusters."""
+    by_cell = sum_by(cells.clusters.codes, weight, cells.clusters.count)
+    return [
+        (int((weight[group.queries] > 0).sum()), _effective(weight[group.queries]), _effective(by_cell[group.cells]))
         for group in cells.groups
     ]
 
