@@ -357,4 +357,4 @@ def _effective(weight: Floats) -> float:
     if largest == 0:
         return 0.0
     scaled = weight / largest  # so that no square underflows
-    return float(Sums(scaled.sum(), np.square(scaled).sum()).effective)
+    return float(Sums(scaled.sum(), np.square(scaled, out=scaled).sum()).effective)

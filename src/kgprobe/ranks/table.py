@@ -121,13 +121,20 @@ class Ranks:
 
     def same_queries(self, other: Ranks) -> bool:
         """Whether both tables have the same queries in the same order."""
-        columns = ("head", "relation", "tail", "side")
-        if all(self._table.column(name).equals(other._table.column(name)) for name in columns):
-            return True
-        return len(self) == len(other) and all(
-            np.array_equal(getattr(self, name), getattr(other, name))
-            for name in ("head", "relation", "tail", "predicts_tail")
+        return self.same_columns(other, ("head", "relation", "tail")) and (
+            self.same_columns(other, ("side",)) or np.array_equal(self.predicts_tail, other.predicts_tail)
         )
+
+    def same_columns(self, other: Ranks, names: Sequence[str]) -> bool:
+        """Whether some columns of both tables have the same values; nulls equal each other."""
+
+        def same(name: str) -> bool:
+            if name not in self.column_names or name not in other.column_names:
+                return name not in self.column_names and name not in other.column_names
+            one, two = self._table.column(name), other._table.column(name)
+            return bool(one.equals(two) or (one.type != two.type and self.column(name).equals(other.column(name))))
+
+        return all(map(same, names))
 
     def is_validated(self, graph: KnowledgeGraph | None = None) -> bool:
         """Whether this table is known to be valid, and valid for this graph if one is given."""
