@@ -37,6 +37,9 @@ from kgprobe.errors import UsageError
 from kgprobe.metrics import Metric, parse_all
 from kgprobe.resources import Progress
 
+_MANY_ROWS, _ROWS_PER_DRAW = 1_000_000, 5_000
+"""Scores of more rows are worth reporting; one draw takes about as long as the scores of so many rows."""
+
 
 def wrong_settings(lineup: Lineup, *, seeds: str, level: Any, seed: Any, **counts: tuple[Any, int]) -> Iterator[str]:
     """Check the arguments of a comparison; one sentence for each problem.
@@ -298,7 +301,8 @@ def compare_models(
         pairs: ``all`` pairs of models, or the ``best`` of each metric against every other.
         tie: How ties are scored.
         seed: The seed of the random generator.
-        progress: Called with the number of new bootstrap draws and permutations.
+        progress: Called with the number of new bootstrap draws and permutations; scores of many queries count as draws,
+            see `draws_of`.
 
     Example:
         >>> from kgprobe.comparison.lineup import line_up
@@ -320,7 +324,7 @@ def compare_models(
     )
     _check(settings, lineup, parsed)
     cells = grouped(lineup, by, lineup.clusters(cluster))
-    questions = list(zip(*(_hypotheses(lineup, metric, cells, settings) for metric in parsed), strict=True))
+    questions = list(zip(*(_hypotheses(lineup, metric, cells, settings, progress) for metric in parsed), strict=True))
     estimates: list[Estimate] = []
     differences: list[Difference] = []
     for group, asked in zip(cells.groups, questions, strict=True):
@@ -332,9 +336,32 @@ def compare_models(
     return Comparison(estimates, _adjusted(differences), settings)
 
 
-def _hypotheses(lineup: Lineup, metric: Metric, cells: GroupCells, settings: ComparisonSettings) -> list[Hypotheses]:
+def draws_of(lineup: Lineup, metrics: int, groups: int, draws: int) -> int:
+    """The total of the progress of a comparison.
+
+    Args:
+        lineup: The models.
+        metrics: The number of metrics.
+        groups: The number of groups.
+        draws: The bootstrap draws and permutations of a group.
+    """
+    return groups * draws + metrics * len(lineup.models) * _scored(lineup)
+
+
+def _scored(lineup: Lineup) -> int:
+    """The number of draws that take as long as the scores of a model, 0 where that is a moment."""
+    return len(lineup) // _ROWS_PER_DRAW if len(lineup) > _MANY_ROWS else 0
+
+
+def _hypotheses(
+    lineup: Lineup, metric: Metric, cells: GroupCells, settings: ComparisonSettings, progress: Progress | None
+) -> list[Hypotheses]:
     """One metric in each group; the columns of large groups are freed before those of the next metric are made."""
-    by_model = [estimators(lineup, model, metric, cells=cells, tie=settings.tie) for model in lineup.models]
+    by_model = []
+    for model in lineup.models:
+        by_model.append(estimators(lineup, model, metric, cells=cells, tie=settings.tie))
+        if progress is not None and _scored(lineup):
+            progress(_scored(lineup))
     families = [estimator_family(own) for own in zip(*by_model, strict=True)]
     return [Hypotheses(metric, family, _PAIRS[settings.pairs](metric, family)).merged(settings) for family in families]
 

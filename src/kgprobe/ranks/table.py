@@ -178,13 +178,13 @@ class Ranks:
 
     def _array(self, name: str, kind: type[np.generic]) -> NDArray[Any]:
         column = self._table.column(name)
-        if column.num_chunks == 1 and not pa.types.is_dictionary(column.type):
+        codes = pa.types.is_dictionary(column.type)
+        if column.num_chunks == 1 and not codes:
             return np.asarray(column.to_numpy())  # without a copy, if it has the right type
-        values, start = np.empty(len(column), dtype=kind), 0
-        for chunk in column.chunks:
-            plain = chunk.dictionary_decode() if pa.types.is_dictionary(chunk.type) else chunk
-            values[start : start + len(chunk)] = plain.to_numpy(zero_copy_only=False)
-            start += len(chunk)
+        values = np.empty(len(column), dtype=kind)
+        for start in range(0, len(column), BATCH_ROWS):
+            rows = column.slice(start, BATCH_ROWS)
+            values[start : start + len(rows)] = (rows.cast(column.type.value_type) if codes else rows).to_numpy()
         return values
 
     @_Kept

@@ -177,7 +177,7 @@ class Report:
     @property
     def remarks(self) -> list[str]:
         """Limits of the comparison, one sentence each."""
-        return remarks(self.lineup, self.comparison.settings.seeds)
+        return [*remarks(self.lineup, self.comparison.settings.seeds), *self.comparison.grouping]
 
     def to_rows(self) -> list[dict[str, Any]]:
         """Flat rows: those of kind ``estimate``, then those of kind ``difference``."""
@@ -261,7 +261,7 @@ def compare(
         [('one', 0.6875, 1), ('other', 0.4236111111111111, 2)]
     """
     from kgprobe.comparison.lineup import groups
-    from kgprobe.comparison.model_comparison import compare_models
+    from kgprobe.comparison.model_comparison import compare_models, draws_of
 
     check_correction(correction)
     parsed = None if metrics is None else parse_all(metrics)
@@ -269,10 +269,11 @@ def compare(
     whole = whole_tables(ranks, graph)
     lineup = line_up(whole, graph=graph, common=common)
     by = by if isinstance(by, str) else list(by)
-    draws = len(groups(lineup, by)) * (replicates + permutations)
+    asked = default_metrics(lineup) if parsed is None else parsed
+    draws = draws_of(lineup, len(asked), len(groups(lineup, by)), replicates + permutations)
     comparison = compare_models(
         lineup,
-        default_metrics(lineup) if parsed is None else parsed,
+        asked,
         by=by,
         cluster=cluster,
         level=level,
