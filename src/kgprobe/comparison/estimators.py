@@ -332,7 +332,7 @@ def joined(tables: Sequence[Any]) -> tuple[Floats, list[Ints]]:
     for table in tables:
         own = []
         for column in table.T:
-            at = kept.setdefault(blake2b(np.ascontiguousarray(column)).digest(), len(columns))
+            at = kept.setdefault(blake2b(np.ascontiguousarray(column).data).digest(), len(columns))
             if at == len(columns):
                 columns.append(column)
             own.append(at)

@@ -127,7 +127,7 @@ class IntervalEvidence:
 
 def _scaled_squares(values: Floats) -> Floats:
     """The squares of the values divided by the largest of them; there may be millions, so with few copies."""
-    scaled = values / max(values.max(), -values.min())
+    scaled: Floats = values / max(values.max(), -values.min())
     return np.square(scaled, out=scaled)
 
 

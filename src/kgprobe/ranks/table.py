@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from os import PathLike
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
 
 import numpy as np
 import pyarrow as pa
@@ -30,6 +30,12 @@ Value = TypeVar("Value")
 
 class _Kept(cached_property[Value]):
     """A column that is computed once; anew for each use in a large table, whose arrays would fill the memory."""
+
+    @overload
+    def __get__(self, instance: None, owner: type[Any] | None = None) -> Self: ...
+
+    @overload
+    def __get__(self, instance: object, owner: type[Any] | None = None) -> Value: ...
 
     def __get__(self, instance: Any, owner: type[Any] | None = None) -> Any:
         if instance is None or len(instance) <= _MOST_KEPT:
@@ -390,11 +396,12 @@ class _Numbers:
 
 def _narrowest(values: NDArray[Any]) -> np.dtype[Any]:
     if values.dtype.kind == "f":
-        single = (values.astype(np.float32) == values).all()
+        with np.errstate(over="ignore"):
+            single = (values.astype(np.float32) == values).all()
         return np.dtype(np.float32 if single else np.float64)
     ends = [int(values.min(initial=0)), int(values.max(initial=0))]
-    kinds = (np.dtype(kind) for kind in (np.int8, np.int16, np.int32, np.int64))
-    return next(kind for kind in kinds if np.iinfo(kind).min <= ends[0] and ends[1] <= np.iinfo(kind).max)
+    limits = [np.iinfo(kind) for kind in (np.int8, np.int16, np.int32, np.int64)]
+    return next(limit.dtype for limit in limits if limit.min <= ends[0] and ends[1] <= limit.max)
 
 
 class _Codes:

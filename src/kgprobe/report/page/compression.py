@@ -172,7 +172,8 @@ def _log_popularity(run: Ranks, epsilon: Sequence[float] | None) -> Floats:
 
 def _strata(run: Ranks, epsilon: Sequence[float] | None, coarser: int) -> Strata:
     def bins(batch: Ranks) -> Floats:
-        log_size, log_popularity = np.log(batch.candidates), _log_popularity(batch, epsilon)
+        log_size: Floats = np.log(batch.candidates)
+        log_popularity = _log_popularity(batch, epsilon)
         return log_size // (_SIZE_WIDTH * coarser) * _MOST_BINS + log_popularity // (_POPULARITY_WIDTH * coarser)
 
     (values,), which = distinct([_by_batch(run, np.float64, bins)], len(run))
