@@ -84,6 +84,7 @@ def log_weight(columns: Columns, counted: Flags, factors: Mapping[str, tuple[flo
         np.log(term, out=term)
         term *= beta
         result[rows] -= term
+        del popularity, term  # before the next column is read
     return result
 
 
