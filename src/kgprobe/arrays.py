@@ -103,13 +103,17 @@ def sum_by(which: Ints, amount: Floats, size: int) -> Floats:
         >>> sum_by(np.array([0, 1, 0]), np.array([1.0, 2.0, 3.0]), 3).tolist()
         [4.0, 2.0, 0.0]
     """
-    largest = float(np.abs(amount).max(initial=0.0))
+    largest = max(float(amount.max(initial=0.0)), -float(amount.min(initial=0.0)))
     if largest == 0 or not math.isfinite(largest):
         return np.asarray(np.bincount(which, weights=amount, minlength=size), dtype=np.float64)
     grid = math.ldexp(1.0, max(math.frexp(largest)[1] + len(amount).bit_length() - 52, -1000))
-    coarse = np.rint(amount / grid) * grid
-    exact = np.bincount(which, weights=coarse, minlength=size)
-    return np.asarray(exact + np.bincount(which, weights=amount - coarse, minlength=size), dtype=np.float64)
+    part = np.asarray(amount / grid)
+    np.rint(part, out=part)
+    part *= grid
+    sums = np.asarray(np.bincount(which, weights=part, minlength=size), dtype=np.float64)
+    np.subtract(amount, part, out=part)
+    sums += np.bincount(which, weights=part, minlength=size)
+    return sums
 
 
 _LARGEST = int(np.iinfo(np.int64).max)

@@ -2,6 +2,7 @@ import csv
 import io
 import json
 import re
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -10,6 +11,7 @@ import numpy as np
 import pytest
 
 import kgprobe as kp
+from kgprobe.cli import console
 from reporting import compiled
 from support import with_columns
 from terminal import run_on_terminal
@@ -256,3 +258,53 @@ def test_ranks_that_are_intervals_are_refused(kgprobe, interval_file: Path) -> N
 def test_progress_is_shown_on_a_terminal(models: list[Path]) -> None:
     command = [sys.executable, "-m", "kgprobe", "compare", *map(str, models), "-m", "MRR", "--replicates", "20000"]
     assert "comparing" in run_on_terminal(command)
+
+
+def large(path: Path, seed: int, triples: int) -> None:
+    """A model on many triples, in batches of rows, with its own ranks and ties."""
+    shared, rng = np.random.default_rng(0), np.random.default_rng(seed)
+    ids = np.arange(triples).repeat(2)
+    popularity = shared.integers(1, 500, 2 * triples) / 100_000
+    kp.Ranks.from_columns(
+        head=ids,
+        relation=ids % 300,
+        tail=ids * 7 % 1_000_000,
+        side=np.tile(["head", "tail"], triples),
+        rank=np.minimum(rng.geometric(0.02, 2 * triples), 900_000) + 0.0,
+        candidates=1_000_000 - shared.integers(0, 50, 2 * triples),
+        ties=np.zeros(2 * triples, dtype=np.int64),
+        entity_popularity=popularity,
+        relation_popularity=popularity * 50,
+    ).with_info(model=path.stem).write(path)
+
+
+@pytest.mark.slow
+def test_two_files_of_a_million_rows_take_little_memory(tmp_path: Path) -> None:
+    """Peak memory of the process: 100 bytes for each row, and 450 MB for the program and the draws."""
+    paths = [tmp_path / f"{name}.parquet" for name in ("one", "other")]
+    for seed, path in enumerate(paths):
+        large(path, seed, 500_000)
+    code = (
+        "import atexit, re, runpy, sys; "
+        "atexit.register(lambda: print('peak', re.search(r'VmHWM:\\s+(\\d+)', open('/proc/self/status').read())[1])); "
+        "sys.argv = ['kgprobe', *sys.argv[1:]]; runpy.run_module('kgprobe', run_name='__main__')"
+    )
+    asked = [sys.executable, "-c", code, "compare", *map(str, paths), *QUICK]
+    done = subprocess.run(asked, capture_output=True, text=True, check=True)
+    peak = int(re.search(r"peak (\d+)", done.stdout)[1]) * 1024
+    assert peak < 2 * 1_000_000 * 100 + 450e6
+
+
+def test_long_work_is_announced_once_with_a_remedy(monkeypatch, capsys) -> None:
+    clock = iter([1.0, 1.5, 3.0, 9.0])
+    monkeypatch.setattr("kgprobe.cli.console.time.monotonic", lambda: next(clock))
+    done = []
+    progress = console.announcing("comparing", 100, "fewer --replicates take less", done.append)
+    for share in (1, 1, 1, 1):
+        progress(share)
+    assert capsys.readouterr().err == "comparing will take about 100 s; fewer --replicates take less\n"
+    assert done == [1, 1, 1, 1]
+
+
+def test_short_work_is_not_announced(kgprobe, models: list[Path]) -> None:
+    assert "will take about" not in kgprobe("compare", *models, *QUICK).err

@@ -23,8 +23,9 @@ def test_groups_are_those_of_eval_in_the_same_order(by):
     found = grouped(given, by, given.clusters()).groups
     expected = scores(given.first, ["MRR"], by=by)
     assert [group.name for group in found] == [score.group for score in expected]
-    assert [len(group.queries) for group in found] == [score.queries for score in expected]
-    assert sorted(np.concatenate([group.queries for group in found])) == list(range(120))
+    rows = [np.arange(120)[group.queries] for group in found]
+    assert [len(own) for own in rows] == [score.queries for score in expected]
+    assert sorted(np.concatenate(rows)) == list(range(120))
 
 
 @pytest.mark.parametrize("by", [[], *BY], ids=" ".join)
@@ -199,3 +200,26 @@ def test_files_are_named_by_model_or_path(tmp_path):
     assert list(named_files([RankFile(path) for path in (plain, first, second)])) == ["plain", str(first), str(second)]
     with pytest.raises(UsageError, match="given twice"):
         named_files([RankFile(plain), RankFile(plain)])
+
+
+@pytest.mark.parametrize("largest", [5, 10**9, 2**40], ids=["one key", "one large key", "no single key"])
+@pytest.mark.parametrize("by", ["triple", "relation", "entity", "query"])
+def test_clusters_are_numbered_by_their_columns_from_the_last(by, largest):
+    rng = np.random.default_rng(2)
+    rows = np.unique(rng.integers(0, 5, (200, 4)) % [5, 3, 5, 2], axis=0)
+    rng.shuffle(rows)
+    head, relation, tail = rows[:, 0] * (largest // 5), rows[:, 1], rows[:, 2] * (largest // 5)
+    side = np.where(rows[:, 3], "tail", "head")
+    ones = np.ones(len(rows), dtype=np.int64)
+    ranks = Ranks.from_columns(head=head, relation=relation, tail=tail, side=side, rank=ones, candidates=ones)
+    target = np.where(rows[:, 3], tail, head)
+    keys = {
+        "triple": list(zip(tail, relation, head, strict=True)),
+        "relation": [(r,) for r in relation],
+        "entity": [(t,) for t in target],
+        "query": list(zip(rows[:, 3], tail, relation, head, strict=True)),
+    }[by]
+    ordered = sorted(set(keys))
+    found = line_up({"mine": ranks}).clusters(by)
+    assert found.count == len(ordered)
+    assert found.codes.tolist() == [ordered.index(key) for key in keys]

@@ -6,7 +6,7 @@ import pytest
 from scipy import stats
 
 from clustered import SMOOTH, lineup, mean_family, model
-from kgprobe.comparison import line_up
+from kgprobe.comparison import estimator_families, line_up, model_comparison, resampling, results
 from kgprobe.comparison.estimator_families import estimator_family
 from kgprobe.comparison.estimators import estimator
 from kgprobe.comparison.model_comparison import Hypotheses, about_the_method, about_these_runs, compare_models
@@ -421,3 +421,82 @@ def test_no_weight_at_all_has_no_interval():
     assert math.isnan(answer.intervals[0].low)
     assert math.isnan(answer.p[0])
     assert not answer.intervals[2].trusted
+
+
+def brute_force(weight, first, second, draws, rng):
+    """Limits of a difference of means by plain loops: draw clusters, studentise; and the p-value of swaps."""
+    clusters = len(weight)
+
+    def difference(rows):
+        own = weight[rows].sum()
+        value = (weight * (first - second))[rows].sum() / own
+        influence = (weight * (first - second - value))[rows].sum(axis=1) / own
+        return value, math.sqrt(np.square(influence).sum() * clusters / (clusters - 1))
+
+    value, error = difference(np.arange(clusters))
+    drawn = [difference(rng.integers(clusters, size=clusters)) for _ in range(draws)]
+    low, high = np.quantile([(other - value) / own for other, own in drawn], [0.025, 0.975])
+    swaps = rng.choice([-1, 1], size=(draws, clusters)) @ (weight * (first - second)).sum(axis=1) / weight.sum()
+    return value - high * error, value - low * error, float((np.abs(swaps) >= abs(value)).mean())
+
+
+@pytest.mark.parametrize("move", [0.0, 0.012])
+def test_random_groups_of_clusters_agree_with_drawing_the_clusters(monkeypatch, move):
+    """The limits differ by less than two runs of 2,000 draws may: their standard deviation is 0.06 errors."""
+    rng = np.random.default_rng(5)
+    weight = np.exp(0.5 * rng.normal(size=(3_000, 2)))
+    hard = rng.normal(size=(3_000, 1))
+    first, second = (np.exp(-np.abs(hard + rng.normal(size=(3_000, 2)) + shift)) for shift in (0.0, move))
+    low, high, p = brute_force(weight, first, second, 2_000, rng)
+    for module in (resampling, model_comparison):
+        monkeypatch.setattr(module, "MOST_UNITS", 1_000)
+    asked = Hypotheses(MRR(), mean_family(weight, first, second), ((0, 1),))
+    settings = ComparisonSettings(replicates=2_000, permutations=2_000)
+    merged = asked.merged(settings)
+    (answer,) = about_these_runs([merged], settings)
+    assert (asked.family.clusters, merged.family.clusters) == (3_000, 1_000)
+    assert merged.family.estimate.tolist() == asked.family.estimate.tolist()
+    error = (high - low) / (2 * 1.96)
+    interval = answer.intervals[2]
+    assert (interval.low, interval.high) == pytest.approx((low, high), abs=0.25 * error)
+    assert answer.p[0] == pytest.approx(p, abs=5 * math.sqrt(max(p * (1 - p), 0.001) * 2 / 2_000))
+
+
+def test_many_clusters_change_draws_but_no_value(monkeypatch):
+    """Estimates, sample sizes and remarks are those of all clusters; limits and p-values differ by chance."""
+    given = lineup(900, 3, runs=2)
+    metrics = [*METRICS, "StdRank", "MedianRank"]
+    wider = {"seeds": "fixed", "replicates": 2_000, "permutations": 2_000}
+    full = {kind: compare_models(given, metrics, **options) for kind, options in (("fixed", wider), ("random", FEW))}
+    widths = []
+    drawn = resampling.resampled
+    monkeypatch.setattr(estimator_families, "resampled", lambda *size: widths.append(size[1]) or drawn(*size))
+    for module in (resampling, model_comparison, results):
+        monkeypatch.setattr(module, "MOST_UNITS", 300)
+    merged = {kind: compare_models(given, metrics, **options) for kind, options in (("fixed", wider), ("random", FEW))}
+    assert set(widths) == {300}
+    for kind, all_clusters in full.items():
+        for one, other in zip(all_clusters.estimates, merged[kind].estimates, strict=True):
+            assert dataclasses.replace(one, interval=other.interval) == other
+            assert one.clusters == 900
+            assert (one.interval.trusted, one.interval.remark) == (other.interval.trusted, other.interval.remark)
+            if kind == "random" and str(one.metric) == "MedianRank":  # a whole number, with hardly any variance
+                continue
+            width = one.interval.high - one.interval.low
+            limits = (one.interval.low, one.interval.high)
+            assert (other.interval.low, other.interval.high) == pytest.approx(limits, abs=0.15 * width)
+    for one, other in zip(full["random"].differences, merged["random"].differences, strict=True):
+        if str(one.metric) != "MedianRank":  # t intervals need no draws
+            assert one == other
+    assert "300 random groups of the 900 clusters" in merged["fixed"].remarks[0]
+    monkeypatch.undo()
+    assert not full["fixed"].remarks
+
+
+def test_progress_counts_up_to_the_announced_total(monkeypatch):
+    given = lineup(150, 2)
+    monkeypatch.setattr(model_comparison, "_MANY_ROWS", 100)
+    monkeypatch.setattr(model_comparison, "_ROWS_PER_DRAW", 10)
+    done = []
+    compare_models(given, METRICS, by=["relation"], progress=done.append, **FEW)
+    assert sum(done) == model_comparison.draws_of(given, 3, 3, 800) == 3 * 800 + 3 * 2 * 30

@@ -157,3 +157,12 @@ def test_progress_tells_every_row_once():
     gathered(resampled, lambda counts: counts[:, :1], clusters=100_000, total=57, seed=0, progress=told.append)
     assert sum(told) == 57
     assert len(told) == 6
+
+
+def test_few_clusters_are_not_grouped_and_many_are_in_groups_of_the_same_size(monkeypatch):
+    monkeypatch.setattr(resampling, "MOST_UNITS", 50)
+    assert resampling.random_groups(50) is None
+    groups = resampling.random_groups(1_020, seed=3)
+    assert sorted(set(np.bincount(groups))) == [20, 21]
+    assert (groups == resampling.random_groups(1_020, seed=3)).all()
+    assert (groups != resampling.random_groups(1_020, seed=4)).any()

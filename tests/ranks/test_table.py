@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from kgprobe.errors import DataError, UsageError
 from kgprobe.graph import KnowledgeGraph
-from kgprobe.ranks import Ranks, RanksInfo, concatenate, merge_seeds
+from kgprobe.ranks import RankFile, Ranks, RanksInfo, concatenate, merge_seeds, read_ranks
+from kgprobe.ranks.table import TableBuilder
 
 Make = Callable[..., Ranks]
 
@@ -181,3 +182,76 @@ def test_the_ends_of_intervals_are_exact_tables(make: Make) -> None:
         assert end.to_arrow().select(rest).equals(ranks.to_arrow().select(rest))
     assert ranks.rank.tolist() == [1, 2.5, 3, 4]
     assert make().at_worst().to_arrow().equals(make().to_arrow())
+
+
+def written(path, **changes):
+    n = 3000
+    rng = np.random.default_rng(8)
+    columns = {
+        "head": np.arange(n) * 70_000,
+        "relation": rng.integers(0, 300, n),
+        "tail": np.arange(n),
+        "side": np.where(np.arange(n) % 3, "tail", "head"),
+        "rank": rng.integers(2, 2**25, n) / 2,
+        "candidates": np.full(n, 2**40),
+        "ties": np.where(np.arange(n) % 50, 0.0, np.nan),
+        "entity_popularity": rng.integers(0, 40, n) / 70,
+        "relation_popularity": rng.random(n),
+        "labels": {"kind": [f"k{i % 5}" for i in range(n)]},
+    }
+    table = Ranks.from_columns(**columns | changes)
+    table.write(path)
+    return table
+
+
+@pytest.mark.parametrize("last", [1.0, 2.0**24 + 1.5, 2.0**40])
+def test_a_table_from_a_file_has_the_numbers_of_the_file_in_fewer_bytes(tmp_path, last) -> None:
+    """Types widen in the last batch: ranks that single precision cannot hold, many distinct popularities, nulls."""
+    rank = np.append(np.arange(2, 3001) / 2, last)
+    popularity = np.append(np.tile([0.1, 0.2], 1250), np.random.default_rng(0).random(500))
+    table = written(tmp_path / "a.parquet", rank=rank, entity_popularity=popularity)
+    builder = TableBuilder(len(table))
+    for batch in RankFile(tmp_path / "a.parquet").batches(500):
+        builder.add(batch.to_arrow())
+    found = Ranks.built(builder.table(), table.info)
+    assert found.to_arrow().equals(read_ranks(tmp_path / "a.parquet").to_arrow())
+    assert found.to_arrow().to_pylist() == table.to_arrow().to_pylist()
+    assert found.to_arrow().schema.types == table.to_arrow().schema.types
+    for name in ("head", "relation", "tail", "predicts_tail", "target", "rank", "candidates", "ties"):
+        one, other = getattr(found, name), getattr(table, name)
+        assert one.dtype == other.dtype
+        np.testing.assert_array_equal(one, other)
+    for name in ("entity_popularity", "relation_popularity"):
+        np.testing.assert_array_equal(found.numbers(name), table.numbers(name))
+        assert found.column(name).to_pylist() == table.column(name).to_pylist()
+    assert found._table.nbytes < 0.9 * table._table.nbytes
+    rows = np.array([7, 2999, 3])
+    assert found.take(rows).to_arrow().to_pylist() == table.take(rows).to_arrow().to_pylist()
+
+
+def test_equal_columns_are_stored_once_and_other_columns_are_kept(tmp_path) -> None:
+    written(tmp_path / "a.parquet")
+    other = written(tmp_path / "b.parquet", rank=np.full(3000, 2.5))
+    one, two = (read_ranks(tmp_path / f"{name}.parquet") for name in "ab")
+    before = pa.total_allocated_bytes()
+    shared = two.sharing(one)
+    assert shared.is_validated()
+    assert shared.to_arrow().to_pylist() == other.to_arrow().to_pylist()
+    assert (
+        shared._table.column("head").chunk(0).buffers()[1].address
+        == one._table.column("head").chunk(0).buffers()[1].address
+    )
+    assert pa.total_allocated_bytes() <= before
+    assert shared.same_queries(one)
+    assert shared.same_columns(one, ("candidates", "worst_rank"))
+    assert not shared.same_columns(one, ("candidates", "rank"))
+    assert not shared.same_queries(one.take(np.arange(3000)[::-1]))
+
+
+def test_columns_of_large_tables_are_not_kept_in_memory(make: Make, monkeypatch) -> None:
+    small, large = make(), make()
+    assert small.rank is small.rank
+    monkeypatch.setattr("kgprobe.ranks.table._MOST_KEPT", 2)
+    assert "rank" not in vars(large)
+    assert large.rank.tolist() == small.rank.tolist()
+    assert "rank" not in vars(large)

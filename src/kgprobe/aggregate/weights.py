@@ -12,7 +12,7 @@ from __future__ import annotations
 import itertools
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -91,7 +91,11 @@ def log_weight(columns: Columns, counted: Flags, factors: Mapping[str, tuple[flo
     rows = slice(None) if counted.all() else counted
     for column, (beta, eps) in factors.items():
         popularity = columns[column][rows]
-        result[rows] -= beta * np.log(popularity + resolve_epsilon(column, popularity, eps))
+        term = popularity + resolve_epsilon(column, popularity, eps)
+        np.log(term, out=term)
+        term *= beta
+        result[rows] -= term
+        del popularity, term  # before the next column is read
     return result
 
 
@@ -239,12 +243,32 @@ def read_column(ranks: Ranks, column: str, counted: Flags | slice = slice(None))
 
 def table_weights(ranks: Ranks, weighting: Weighting, counted: Flags, slices: Ints | None = None) -> Floats:
     """The weight of every query of a table, 0 where it is not counted; `slices` as for `Weighting.weights`."""
+    columns = _ReadColumns(ranks, weighting.columns, slice(None) if counted.all() else counted)
+    ones = np.broadcast_to(np.float64(1), int(counted.sum()))
+    own = weighting.weights(columns, ones, None if slices is None else slices[counted])
+    if counted.all():
+        return own
     weights = np.zeros(len(ranks))
-    columns = {name: read_column(ranks, name, counted) for name in weighting.columns}
-    weights[counted] = weighting.weights(
-        columns, np.ones(int(counted.sum())), None if slices is None else slices[counted]
-    )
+    weights[counted] = own
     return weights
+
+
+@dataclass(frozen=True)
+class _ReadColumns(Mapping[str, Floats]):
+    """The columns that weights depend on; each is read when it is used, so that one is in memory at a time."""
+
+    ranks: Ranks
+    names: tuple[str, ...]
+    counted: Flags | slice
+
+    def __getitem__(self, name: str) -> Floats:
+        return read_column(self.ranks, name, self.counted)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.names)
+
+    def __len__(self) -> int:
+        return len(self.names)
 
 
 @dataclass(frozen=True)

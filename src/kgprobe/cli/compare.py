@@ -73,7 +73,8 @@ def compare(
         reports.require_writing(output)
     knowledge = console.load(graph)
     tables, files = console.read_models(ranks, knowledge)
-    with console.counting("comparing", 100, "%") as progress:
+    with console.counting("comparing", 100, "%") as bar:
+        progress = console.announcing("comparing", 100, "fewer --replicates and --permutations take less", bar)
         compared = reports.compare(
             tables,
             metrics,
@@ -88,7 +89,7 @@ def compare(
             tie=tie,
             common=common,
             seed=seed,
-            progress=progress and (lambda share: progress(100 * share)),
+            progress=lambda share: progress(100 * share),
         )
     report = replace(compared, files=files).with_style(intervals=intervals or len(files) == 1, letters=letters)
     if output is not None:

@@ -6,6 +6,7 @@ import math
 import os
 import shutil
 import sys
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
@@ -192,11 +193,14 @@ def read_models(paths: Sequence[Path], graph: KnowledgeGraph | None = None) -> t
     from kgprobe.comparison.lineup import named_files
     from kgprobe.ranks import RankFile
 
-    def read(path: Path) -> tuple[RankFile, Ranks]:
-        file = RankFile(path)
-        return file, read_file(file, graph)
+    tables: dict[RankFile, Ranks] = {}
 
-    tables = dict(result for _, result in each_file(paths, read))
+    def read(path: Path) -> None:
+        file = RankFile(path)
+        table = read_file(file, graph)
+        tables[file] = table.sharing(next(iter(tables.values()), table))
+
+    each_file(paths, read)
     files = named_files(list(tables))
     return {name: tables[file] for name, file in files.items()}, {name: str(f.path) for name, f in files.items()}
 
@@ -283,6 +287,41 @@ def watching(path: Path) -> Iterator[Progress | None]:
     with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task("reading", total=None)
         yield lambda rows: bar.advance(task, rows)
+
+
+_LONG = 10.0  # seconds: longer work is announced
+
+
+def announcing(what: str, total: float, remedy: str, progress: Progress | None = None) -> Progress:
+    """A progress callback that says once how long the work will take, if it is long, and what takes less.
+
+    Args:
+        what: The work.
+        total: The sum of all progress.
+        remedy: What takes less time.
+        progress: Another callback to call as well.
+
+    Example:
+        >>> announcing("comparing", 100, "fewer --replicates take less")(50)
+    """
+    started, done, decided = 0.0, 0.0, False
+
+    def advance(more: float) -> None:
+        nonlocal started, done, decided
+        if progress is not None:
+            progress(more)
+        if not started:  # the first step may have waited for other work
+            started = time.monotonic()
+            return
+        done += more
+        elapsed = time.monotonic() - started
+        if decided or elapsed < 1 or not done:
+            return
+        decided = True
+        if (seconds := elapsed / done * total) > _LONG:
+            note(f"{what} will take about {seconds:,.0f} s; {remedy}")
+
+    return advance
 
 
 @contextmanager

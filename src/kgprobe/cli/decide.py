@@ -48,6 +48,7 @@ def decide(
     rare entities and relations. Models without a significant difference are named together.
     """
     from kgprobe.comparison.lineup import line_up
+    from kgprobe.comparison.model_comparison import draws_of
     from kgprobe.comparison.results import remarks
     from kgprobe.decision import decide as decide_at
     from kgprobe.decision import decision_map
@@ -60,7 +61,7 @@ def decide(
     limits = remarks(lineup, seeds or lineup.usual_seeds, [PROBE()])
     if len(alphas) == len(betas) == 1:
         draws = _REPLICATES if replicates is None else replicates
-        with console.counting("deciding", 2 * draws, "draws") as progress:
+        with console.counting("deciding", draws_of(lineup, 1, 1, 2 * draws), "draws") as progress:
             decision = decide_at(
                 lineup,
                 alphas[0],

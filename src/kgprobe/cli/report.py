@@ -16,6 +16,7 @@ from kgprobe.cli.console import (
     CommonOption,
     GraphOption,
     RanksArgument,
+    announcing,
     counting,
     graph_inputs,
     load,
@@ -177,7 +178,7 @@ def _reasons(
 
 
 def _compare(lineup: Lineup, asked: list[Metric] | None, level: float, replicates: int | None) -> Comparison:
-    from kgprobe.comparison.model_comparison import compare_models
+    from kgprobe.comparison.model_comparison import compare_models, draws_of
     from kgprobe.report.comparison_report import default_metrics
 
     metrics = asked or default_metrics(lineup)
@@ -187,7 +188,9 @@ def _compare(lineup: Lineup, asked: list[Metric] | None, level: float, replicate
     products = len(lineup) * models * (models + 1) // 2
     draws = _clipped(_MOST_PRODUCTS // products) if replicates is None else replicates
     permutations = _clipped(_PERMUTATIONS_PER_TEST * tests) if replicates is None else replicates
-    with counting("testing differences", draws + permutations, "draws") as progress:
+    total = draws_of(lineup, len(metrics), 1, draws + permutations)
+    with counting("testing differences", total, "draws") as bar:
+        progress = announcing("testing differences", total, "fewer --replicates take less", bar)
         return compare_models(
             lineup,
             metrics,

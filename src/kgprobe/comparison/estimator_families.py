@@ -14,8 +14,9 @@ from functools import cached_property
 
 import numpy as np
 
-from kgprobe.arrays import Floats
+from kgprobe.arrays import Floats, Ints
 from kgprobe.comparison.estimators import DistributionPart, Estimator, condensed, joined
+from kgprobe.comparison.lineup import Clusters
 from kgprobe.comparison.resampling import ColumnSums, DrawFunction, Reduction, gathered, parted, resampled, side_by_side
 from kgprobe.metrics.metric import Metric
 from kgprobe.metrics.rank_metrics import IMedianRank, MADRank, MedianRank
@@ -68,6 +69,10 @@ class EstimatorFamily(ABC):
         """The value of every model."""
         return np.array([estimator.estimate for estimator in self.estimators])
 
+    def merged(self, groups: Clusters) -> EstimatorFamily:
+        """The same family on groups of clusters."""
+        return estimator_family([estimator.merged(groups) for estimator in self.estimators])
+
     def by_run(self) -> EstimatorFamily:
         """The family in which every training run is a model of its own."""
         return estimator_family([run for estimator in self.estimators for run in estimator.by_run()])
@@ -92,45 +97,64 @@ class SmoothFamily(EstimatorFamily):
 
     Attributes:
         condensed: The estimators with as few columns as they need.
-        columns: All their columns, [clusters, columns].
-        reads: The positions of each model's columns.
     """
 
     def __init__(self, estimators: Sequence[Estimator]) -> None:
         super().__init__(estimators)
         self.condensed = tuple(map(condensed, estimators))
-        self.columns, self.reads = joined([estimator.columns for estimator in self.condensed])
-        self._left, self._right = np.triu_indices(self.columns.shape[1])
+
+    @cached_property
+    def _layout(self) -> tuple[Floats, list[Ints]]:
+        return joined([estimator.columns for estimator in self.condensed])
+
+    @property
+    def columns(self) -> Floats:
+        """All columns of the estimators, [clusters, columns]."""
+        return self._layout[0]
+
+    @property
+    def reads(self) -> list[Ints]:
+        """The positions of each model's columns."""
+        return self._layout[1]
+
+    @cached_property
+    def _pairs(self) -> tuple[Ints, Ints]:
+        """The columns of each product."""
+        return np.triu_indices(self.columns.shape[1])
+
+    @cached_property
+    def _ratio(self) -> Floats:
+        """The total of each column relative to that of the first."""
         total = self.columns.sum(axis=0)
-        self._ratio = total / total[0] if total[0] else np.zeros(len(total))
+        return np.asarray(total / total[0] if total[0] else np.zeros(len(total)))
 
     @property
     def reduction(self) -> Reduction:
         """Sums of columns, and of the products of each pair of columns."""
-        return ColumnSums(int(self.columns.shape[1]) + len(self._left), self._design)
+        return ColumnSums(int(self.columns.shape[1]) + len(self._pairs[0]), self._design)
 
     def _design(self, rows: slice) -> Floats:
         """The columns and the products of each pair of columns.
 
         In the products, every column is taken relative to the first (the weights) to avoid cancellation.
         """
-        own = self.columns[rows]
-        design = np.empty((len(own), own.shape[1] + len(self._left)))
+        own, (left, right) = self.columns[rows], self._pairs
+        design = np.empty((len(own), own.shape[1] + len(left)))
         single, pairs = np.split(design, [own.shape[1]], axis=1)
         single[:] = own
         with np.errstate(over="ignore", invalid="ignore"):  # of a metric that overflows
             basis = own - np.multiply.outer(own[:, 0], self._ratio)
             basis[:, 0] = own[:, 0]
-            pairs[:] = basis[:, self._left]
-            pairs *= basis[:, self._right]
+            pairs[:] = basis[:, left]
+            pairs *= basis[:, right]
         return design
 
     def finish(self, reduced: Floats) -> Replicates:
-        width = self.columns.shape[1]
+        width, (left, right) = self.columns.shape[1], self._pairs
         sums, pairs = reduced[:, :width], reduced[:, width:]
         squares = np.empty((len(reduced), width, width))
-        squares[:, self._left, self._right] = pairs
-        squares[:, self._right, self._left] = pairs
+        squares[:, left, right] = pairs
+        squares[:, right, left] = pairs
         values = np.empty((len(reduced), len(self.estimators)))
         gradient = np.zeros((*values.shape, width))
         with np.errstate(invalid="ignore", divide="ignore", over="ignore"):  # a replicate may have no weight at all
@@ -147,7 +171,8 @@ class SmoothFamily(EstimatorFamily):
     def influence(self) -> Floats:
         with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
             made = np.stack([one.columns @ one.gradient(one.sums) for one in self.condensed], axis=1)
-            return np.asarray(made - made.mean(axis=0))
+            made -= made.mean(axis=0)
+            return np.asarray(made)
 
 
 class StepFamily(EstimatorFamily):

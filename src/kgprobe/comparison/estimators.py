@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property
+from hashlib import blake2b
 from typing import Any
 
 import numpy as np
@@ -25,6 +27,8 @@ from kgprobe.metrics.rank_metrics import StdRank, VarRank
 from kgprobe.ranks import Ranks
 
 _MOMENT_ROUNDING = 1e-13
+_BLOCK_ROWS = 1 << 20
+"""Rows whose scores are computed at once."""
 
 
 class Part(ABC):
@@ -35,9 +39,30 @@ class Part(ABC):
     smooth: bool
     """Whether the value has a derivative, from which a standard error can be computed."""
 
-    @abstractmethod
     def on(self, clusters: slice) -> Part:
         """The same metric on some of the clusters."""
+        return self._with(self.columns[clusters])
+
+    def merged(self, groups: Clusters) -> Part:
+        """The same metric on groups of clusters, with the same totals to the last bit."""
+        other = self._with(_column_sums(self.columns, groups))
+        other.totals = self.totals
+        return other
+
+    @cached_property
+    def totals(self) -> Floats:
+        """The sums over all clusters, each counted once."""
+        clusters = self.columns.shape[0]
+        if not isinstance(self.columns, np.ndarray):
+            return np.asarray(np.ones(clusters) @ self.columns)
+        which = np.zeros(clusters, dtype=np.int64)
+        return np.array([sum_by(which, column, 1)[0] for column in self.columns.T])
+
+    def _with(self, columns: Any) -> Part:
+        other = copy(self)
+        other.columns = columns
+        other.__dict__.pop("totals", None)
+        return other
 
     @abstractmethod
     def value(self, sums: Any) -> Any:
@@ -52,9 +77,6 @@ class MeanPart(Part):
     def __init__(self, metric: MeanMetric, columns: dict[str, Floats]) -> None:
         self.metric, self.names = metric, tuple(columns)
         self.columns = np.stack(list(columns.values()), axis=1)
-
-    def on(self, clusters: slice) -> MeanPart:
-        return MeanPart(self.metric, dict(zip(self.names, self.columns[clusters].T, strict=True)))
 
     @property
     def linear(self) -> bool:
@@ -73,9 +95,6 @@ class DistributionPart(Part):
 
     def __init__(self, metric: DistributionMetric, ranks: Floats, columns: Any) -> None:
         self.metric, self.ranks, self.columns = metric, ranks, columns
-
-    def on(self, clusters: slice) -> DistributionPart:
-        return DistributionPart(self.metric, self.ranks, self.columns[clusters])
 
     def within(self, low: float, high: float) -> DistributionPart:
         """The same metric with ranks clipped to these limits."""
@@ -98,9 +117,6 @@ class MomentPart(Part):
     def __init__(self, of_variance: Callable[[Any], Any], columns: Floats) -> None:
         self.of_variance, self.columns = of_variance, columns
 
-    def on(self, clusters: slice) -> MomentPart:
-        return MomentPart(self.of_variance, self.columns[clusters])
-
     def value(self, sums: Any) -> Any:
         with np.errstate(invalid="ignore", divide="ignore"):
             weight, first, second = (sums[..., i] for i in range(3))
@@ -109,10 +125,8 @@ class MomentPart(Part):
             return self.of_variance(np.where(rounding, 0.0, variance))
 
 
-def part_of(
-    ranks: Ranks, metric: Metric, clusters: Clusters, tie: Tie, slices: Ints | None = None
-) -> tuple[Part, Floats]:
-    """The metric of a training run, and the weight of every query; ``slices`` are the groups of the queries."""
+def part_of(ranks: Ranks, metric: Metric, clusters: Clusters, tie: Tie, slices: Ints | None = None) -> Part:
+    """The metric of a training run; ``slices`` are the groups of the queries."""
     if isinstance(metric, MeanMetric):
         return _mean_part(ranks, metric, clusters, tie, slices)
     if tie is Tie.expected:
@@ -121,26 +135,35 @@ def part_of(
     return make(ranks, metric, clusters, tie)
 
 
-def _mean_part(
-    ranks: Ranks, metric: MeanMetric, clusters: Clusters, tie: Tie, slices: Ints | None
-) -> tuple[Part, Floats]:
-    counted = metric.counted(ranks.candidates)
-    weight = table_weights(ranks, metric.weighting, counted, slices)
-    values = query_values(ranks, tie)
-    amounts = {"weight": weight}
-    for statistic in metric.statistics:
-        amounts[statistic.name] = weighted(statistic, values(metric.transformer, statistic), weight)
-    sums = {name: sum_by(clusters.codes, amount, clusters.count) for name, amount in amounts.items()}
-    return MeanPart(metric, sums), weight
+def query_weights(ranks: Ranks, metric: Metric, slices: Ints | None = None) -> Floats:
+    """The weight of every query of a training run; ``slices`` are the groups of the queries."""
+    if not isinstance(metric, MeanMetric):
+        return np.ones(len(ranks))
+    return table_weights(ranks, metric.weighting, metric.counted(ranks.candidates), slices)
 
 
-def _moment_part(ranks: Ranks, metric: Any, clusters: Clusters, tie: Tie) -> tuple[Part, Floats]:
+def _mean_part(ranks: Ranks, metric: MeanMetric, clusters: Clusters, tie: Tie, slices: Ints | None) -> Part:
+    weight = query_weights(ranks, metric, slices)
+    sums = {"weight": sum_by(clusters.codes, weight, clusters.count)}
+    *others, last = metric.statistics
+    for statistic in [*others, last]:
+        amount, start = weight if statistic is last else np.empty(len(ranks)), 0  # in place, to save memory
+        for batch in ranks.batches(_BLOCK_ROWS):
+            rows = slice(start, start + len(batch))
+            values = query_values(batch, tie)(metric.transformer, statistic)
+            amount[rows] = weighted(statistic, values, weight[rows])
+            start = rows.stop
+        sums[statistic.name] = sum_by(clusters.codes, amount, clusters.count)
+    return MeanPart(metric, sums)
+
+
+def _moment_part(ranks: Ranks, metric: Any, clusters: Clusters, tie: Tie) -> Part:
     rank = tied_rank(ranks, tie)
     columns = [sum_by(clusters.codes, power, clusters.count) for power in (np.ones(len(ranks)), rank, np.square(rank))]
-    return MomentPart(_OF_VARIANCE[type(metric)], np.stack(columns, axis=1)), np.ones(len(ranks))
+    return MomentPart(_OF_VARIANCE[type(metric)], np.stack(columns, axis=1))
 
 
-def _distribution_part(ranks: Ranks, metric: Any, clusters: Clusters, tie: Tie) -> tuple[Part, Floats]:
+def _distribution_part(ranks: Ranks, metric: Any, clusters: Clusters, tie: Tie) -> Part:
     from scipy import sparse
 
     (values,), which = distinct([tied_rank(ranks, tie)], len(ranks))
@@ -148,9 +171,8 @@ def _distribution_part(ranks: Ranks, metric: Any, clusters: Clusters, tie: Tie) 
     place = np.empty(len(values), dtype=np.int64)
     place[order] = np.arange(len(values))
     shape = (clusters.count, len(values))
-    weight = np.ones(len(ranks))
-    columns = sparse.coo_array((weight, (clusters.codes, place[which])), shape=shape).tocsr()
-    return DistributionPart(metric, values[order], columns), weight
+    columns = sparse.coo_array((np.ones(len(ranks)), (clusters.codes, place[which])), shape=shape).tocsr()
+    return DistributionPart(metric, values[order], columns)
 
 
 _LINEAR = {kind.finish for kind in (MeanMetric, RatioMetric, IndexMetric, ZMetric)}
@@ -211,6 +233,10 @@ class Estimator:
         """The value for sums [..., columns]."""
         return self.run_values(sums) @ np.array(self.factors)
 
+    def merged(self, groups: Clusters) -> Estimator:
+        """The same estimator on groups of clusters."""
+        return replace(self, parts=tuple(part.merged(groups) for part in self.parts))
+
     def by_run(self) -> list[Estimator]:
         """One estimator for each run."""
         return [replace(self, parts=(part,), factors=(1.0,)) for part in self.parts]
@@ -218,11 +244,10 @@ class Estimator:
     @cached_property
     def sums(self) -> Floats:
         """The sums over all clusters, each counted once."""
-        clusters = self.columns.shape[0]
-        if not self.smooth:
-            return np.asarray(np.ones(clusters) @ self.columns)
-        which = np.zeros(clusters, dtype=np.int64)
-        return np.array([sum_by(which, column, 1)[0] for column in self.columns.T])
+        sums = np.empty(self.columns.shape[1])
+        for part, own in zip(self.parts, self.reads, strict=True):
+            sums[own] = part.totals
+        return sums
 
     @cached_property
     def estimate(self) -> float:
@@ -253,19 +278,27 @@ def estimators(
     lineup: Lineup, model: str, metric: Metric, *, cells: GroupCells, tie: Tie | str = Tie.mean
 ) -> list[Estimator]:
     """The mean of a metric over the training runs, for each group of queries; weights are those in the whole table."""
-    slices = _group_of_each_query(cells)
-    made = [part_of(run, metric, cells.clusters, Tie(tie), slices) for run in lineup.runs[model]]
-    weights = [weight for _, weight in made]
-    by_cell = [sum_by(cells.clusters.codes, weight, cells.clusters.count) for weight in weights]
+    runs, slices = lineup.runs[model], _group_of_each_query(cells)
+    parts = [part_of(run, metric, cells.clusters, Tie(tie), slices) for run in runs]
+    samples = [_sample_sizes(query_weights(run, metric, slices), cells) for run in runs]
     return [
         Estimator(
-            parts=tuple(part.on(group.cells) for part, _ in made),
-            factors=(1 / len(made),) * len(made),
-            queries=max(int((weight[group.queries] > 0).sum()) for weight in weights),
-            effective=float(np.mean([_effective(weight[group.queries]) for weight in weights])),
-            effective_clusters=float(np.mean([_effective(weight[group.cells]) for weight in by_cell])),
-            fewest_queries=min(int((weight[group.queries] > 0).sum()) for weight in weights),
+            parts=tuple(part.on(group.cells) for part in parts),
+            factors=(1 / len(parts),) * len(parts),
+            queries=max(queries for queries, _, _ in own),
+            effective=float(np.mean([effective for _, effective, _ in own])),
+            effective_clusters=float(np.mean([effective for _, _, effective in own])),
+            fewest_queries=min(queries for queries, _, _ in own),
         )
+        for group, own in zip(cells.groups, zip(*samples, strict=True), strict=True)
+    ]
+
+
+def _sample_sizes(weight: Floats, cells: GroupCells) -> list[tuple[int, float, float]]:
+    """The number of evaluated queries of each group, and the effective numbers of its queries and clusters."""
+    by_cell = sum_by(cells.clusters.codes, weight, cells.clusters.count)
+    return [
+        (int((weight[group.queries] > 0).sum()), _effective(weight[group.queries]), _effective(by_cell[group.cells]))
         for group in cells.groups
     ]
 
@@ -313,12 +346,24 @@ def joined(tables: Sequence[Any]) -> tuple[Floats, list[Ints]]:
     for table in tables:
         own = []
         for column in table.T:
-            at = kept.setdefault(column.tobytes(), len(columns))
+            at = kept.setdefault(blake2b(np.ascontiguousarray(column).data).digest(), len(columns))
             if at == len(columns):
                 columns.append(column)
             own.append(at)
         places.append(np.array(own))
-    return np.stack(columns, axis=1), places
+    unchanged = len(tables) == 1 and len(columns) == tables[0].shape[1]
+    return tables[0] if unchanged else np.stack(columns, axis=1), places
+
+
+def _column_sums(columns: Any, groups: Clusters) -> Any:
+    """The sums of an array or a sparse matrix [clusters, columns] over each group of clusters."""
+    if isinstance(columns, np.ndarray):
+        return np.stack([sum_by(groups.codes, column, groups.count) for column in columns.T], axis=1)
+    from scipy import sparse
+
+    rows = len(groups.codes)
+    members = sparse.csr_array((np.ones(rows), (groups.codes, np.arange(rows))), shape=(groups.count, rows))
+    return members @ columns
 
 
 def _effective(weight: Floats) -> float:
@@ -326,4 +371,4 @@ def _effective(weight: Floats) -> float:
     if largest == 0:
         return 0.0
     scaled = weight / largest  # so that no square underflows
-    return float(Sums(scaled.sum(), np.square(scaled).sum()).effective)
+    return float(Sums(scaled.sum(), np.square(scaled, out=scaled).sum()).effective)

@@ -18,6 +18,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -92,14 +93,16 @@ class IntervalEvidence:
         """
         if not np.abs(influence).sum() > _ROUNDING * scale:
             return cls(queries, clusters, varying=0.0, varies=False)
-        added = np.square(influence / np.abs(influence).max())
-        weighing = weight > 0
-        share = weight[weighing] / weight.sum()
-        deviation = influence[weighing] / share
-        squares = np.square(deviation / np.abs(deviation).max())
+        added = _scaled_squares(influence)
+        total = added.sum()
+        varying = float(total**2 / np.square(added, out=added).sum())
+        weighing: Any = weight > 0
+        rows = slice(None) if weighing.all() else weighing
+        share = weight[rows] / weight.sum()
+        squares = _scaled_squares(influence[rows] / share)
         variance = float(share @ squares)
-        kurtosis = float(share @ np.square(squares)) / variance / variance
-        return cls(queries, clusters, float(added.sum() ** 2 / np.square(added).sum()), kurtosis)
+        kurtosis = float(share @ np.square(squares, out=squares)) / variance / variance
+        return cls(queries, clusters, varying, kurtosis)
 
     def freedom(self, clusters: int) -> float:
         """Degrees of freedom of a variance estimated from this many clusters; fewer where a few contribute most of it.
@@ -128,6 +131,12 @@ class IntervalEvidence:
                 f"{self.clusters / self.kurtosis:,.0f} instead of {self.clusters:,.0f}"
             )
         return None
+
+
+def _scaled_squares(values: Floats) -> Floats:
+    """The squares of the values divided by the largest of them; there may be millions, so with few copies."""
+    scaled: Floats = values / max(values.max(), -values.min())
+    return np.square(scaled, out=scaled)
 
 
 def tails(values: Floats, level: float) -> tuple[float, float]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -119,19 +120,37 @@ class Lineup:
         """Clusters by test triple, by relation, by target entity, or one for each query."""
         if by not in _SHARED:
             raise UsageError(f"unknown cluster '{by}'", [f"it can be {', '.join(_SHARED)}"])
-        columns = [column.astype(np.float64) for column in _SHARED[by](self.first)]
-        values, codes = distinct(columns, len(self))
+        return _clusters(self.first, _SHARED[by])
+
+
+def _clusters(ranks: Ranks, names: Sequence[str]) -> Clusters:
+    """Rows with equal values in some columns, in ascending order of the last column, then of those before it.
+
+    The order does not depend on that of the rows, so random draws do not either.
+    """
+    sizes = {name: int(getattr(ranks, name).max(initial=0)) + 1 for name in names}
+    if math.prod(sizes.values()) > np.iinfo(np.int64).max:  # too many combinations for one integer: slower
+        values, codes = distinct([getattr(ranks, name).astype(np.float64) for name in names], len(ranks))
         place = np.empty(len(values[0]), dtype=np.int64)
-        place[np.lexsort(values)] = np.arange(len(place))  # so that random draws do not depend on the order of rows
+        place[np.lexsort(values)] = np.arange(len(place))
         return Clusters(place[codes], len(place))
+    key = np.zeros(len(ranks), dtype=np.int64)
+    for name in reversed(names):
+        key *= sizes[name]
+        key += getattr(ranks, name)
+    order = np.argsort(key)
+    key = key[order]
+    new = np.empty(len(key), dtype=bool)
+    new[:1] = False
+    np.not_equal(key[1:], key[:-1], out=new[1:])
+    codes = np.empty(len(key), dtype=np.int64)
+    codes[order] = np.cumsum(new, out=key)
+    return Clusters(codes, int(key[-1]) + 1 if len(key) else 0)
 
 
-_SHARED: dict[str, Callable[[Ranks], list[Ints]]] = {
-    "triple": lambda ranks: [ranks.head, ranks.relation, ranks.tail],
-    "relation": lambda ranks: [ranks.relation],
-    "entity": lambda ranks: [ranks.target],
-    "query": lambda ranks: _query(ranks),
-}
+_QUERY = ("head", "relation", "tail", "predicts_tail")
+_SHARED = {"triple": ("head", "relation", "tail"), "relation": ("relation",), "entity": ("target",), "query": _QUERY}
+"""The columns that are equal within a cluster."""
 
 
 def line_up(ranks: Lineup | Mapping[str, Source], *, graph: GraphLike | None = None, common: bool = False) -> Lineup:
@@ -199,7 +218,7 @@ def named_files(files: Sequence[RankFile]) -> dict[str, RankFile]:
 def _in_one_order(runs: RunTables, common: bool) -> dict[str, tuple[Ranks, ...]]:
     """The runs with the queries that all of them have, in the order of the first."""
     every = [run for own in runs.values() for run in own]
-    if all(_same_order(every[0], run) for run in every[1:]):
+    if all(run.same_queries(every[0]) for run in every[1:]):
         return dict(runs)
     codes = codes_of([_query(run) for run in every])
     holders = np.bincount(np.concatenate(codes))
@@ -219,11 +238,7 @@ def _in_one_order(runs: RunTables, common: bool) -> dict[str, tuple[Ranks, ...]]
 
 
 def _query(run: Ranks) -> list[Ints]:
-    return [run.head, run.relation, run.tail, run.predicts_tail.astype(np.int64)]
-
-
-def _same_order(one: Ranks, other: Ranks) -> bool:
-    return all(np.array_equal(a, b) for a, b in zip(_query(one), _query(other), strict=True))
+    return [getattr(run, name).astype(np.int64) for name in _QUERY]
 
 
 def _different(runs: RunTables, codes: list[Ints], holders: Ints) -> DataError:
@@ -246,13 +261,18 @@ class Group:
 
     Attributes:
         name: The name of the group by column.
-        queries: The rows of its queries.
+        queries: The rows of its queries: their indices, or a slice of all.
         cells: Its clusters, among the cells of all groups.
     """
 
     name: dict[str, Any]
-    queries: Ints
+    queries: Ints | slice
     cells: slice
+
+    @property
+    def clusters(self) -> int:
+        """The number of its clusters."""
+        return int(self.cells.stop - self.cells.start)
 
 
 @dataclass(frozen=True)
@@ -270,14 +290,14 @@ class GroupCells:
 
 def whole(clusters: Clusters) -> GroupCells:
     """All queries as a single group without a name."""
-    return GroupCells(clusters, [Group({}, np.arange(len(clusters.codes)), slice(0, clusters.count))])
+    return GroupCells(clusters, [Group({}, slice(None), slice(0, clusters.count))])
 
 
 def grouped(lineup: Lineup, by: str | Iterable[str], clusters: Clusters) -> GroupCells:
     """The groups of a line-up, with the clusters of each."""
     found = groups(lineup, by)
     if len(found) == 1:
-        return GroupCells(clusters, [Group(*found[0], slice(0, clusters.count))])
+        return GroupCells(clusters, [Group(found[0][0], slice(None), slice(0, clusters.count))])
     place = np.empty(len(lineup), dtype=np.int64)
     for i, (_, rows) in enumerate(found):
         place[rows] = i

@@ -12,7 +12,7 @@ import numpy as np
 
 from kgprobe.aggregate import Tie
 from kgprobe.arrays import Floats
-from kgprobe.comparison.estimator_families import EstimatorFamily, bootstrap, estimator_family
+from kgprobe.comparison.estimator_families import EstimatorFamily, Replicates, bootstrap, estimator_family
 from kgprobe.comparison.estimators import Estimator, estimators
 from kgprobe.comparison.intervals import (
     Component,
@@ -22,8 +22,9 @@ from kgprobe.comparison.intervals import (
     Uncertainty,
     bootstrap_interval,
 )
-from kgprobe.comparison.lineup import Lineup, grouped
+from kgprobe.comparison.lineup import Clusters, Group, GroupCells, Lineup, grouped
 from kgprobe.comparison.permutation_tests import Pair, permutation_tests
+from kgprobe.comparison.resampling import MOST_UNITS, random_groups
 from kgprobe.comparison.results import (
     Comparison,
     ComparisonSettings,
@@ -35,6 +36,9 @@ from kgprobe.comparison.results import (
 from kgprobe.errors import DataError, UsageError
 from kgprobe.metrics import Metric, parse_all
 from kgprobe.resources import Progress
+
+_MANY_ROWS, _ROWS_PER_DRAW = 1_000_000, 5_000
+"""Scores of more rows are worth reporting; one draw takes about as long as the scores of so many rows."""
 
 
 def wrong_settings(lineup: Lineup, *, seeds: str, level: Any, seed: Any, **counts: tuple[Any, int]) -> Iterator[str]:
@@ -70,11 +74,30 @@ class Hypotheses:
         metric: The metric.
         family: The models.
         pairs: The pairs, by the positions of the models.
+        unmerged: What was computed from all clusters, where the family has groups of clusters instead.
     """
 
     metric: Metric
     family: EstimatorFamily
     pairs: tuple[Pair, ...]
+    unmerged: Precision | None = None
+
+    def merged(self, settings: ComparisonSettings) -> Hypotheses:
+        """The same with random groups of clusters to draw from, if there are too many clusters to draw one by one."""
+        groups = random_groups(self.family.clusters, settings.seed)
+        if groups is None:
+            return self
+        merged = self.family.merged(Clusters(groups, MOST_UNITS))
+        del groups  # as large as a column
+        return replace(self, family=merged, unmerged=self.precision(over_runs=settings.seeds == "random"))
+
+    def precision(self, *, over_runs: bool = False) -> Precision:
+        """The precision of all contrasts, from all clusters; with the covariance of training runs if asked for."""
+        if self.unmerged is not None:
+            return self.unmerged
+        found = [contrast.precision() for contrast in self.contrasts()]
+        errors, evidence = [error for error, _ in found], [evidence for _, evidence in found]
+        return Precision(self.family.clusters, errors, evidence, _run_covariance(self.family) if over_runs else None)
 
     def contrasts(self) -> list[Contrast]:
         """One contrast for each model, then one for each pair."""
@@ -114,6 +137,12 @@ class Contrast:
         used = np.flatnonzero(factors)
         return None if by_model is None else by_model[:, used] @ factors[used]
 
+    def precision(self) -> tuple[float | None, IntervalEvidence]:
+        """Its standard error, None without derivative, and the effective sample sizes of its interval."""
+        influence = self.influence()
+        evidence = self.evidence(influence)
+        return (None if influence is None else math.sqrt(_variance(influence))), evidence
+
     def evidence(self, influence: Floats | None) -> IntervalEvidence:
         """The effective sample sizes of its interval."""
         own = [self.family.estimators[place] for place, _ in self.terms]
@@ -122,6 +151,23 @@ class Contrast:
             return IntervalEvidence(queries, clusters)
         weight, scale = own[0].columns[:, 0], max(abs(one.estimate) for one in own)
         return IntervalEvidence.of(queries, clusters, influence, weight, scale)
+
+
+@dataclass(frozen=True)
+class Precision:
+    """How precise the values of a metric are, computed from all clusters without draws.
+
+    Attributes:
+        clusters: The number of clusters.
+        errors: The standard error of each contrast; None without derivative.
+        evidence: The effective sample sizes of each contrast.
+        run_covariance: The covariance of the values of all training runs, [runs, runs]; None if it needs draws.
+    """
+
+    clusters: int
+    errors: list[float | None]
+    evidence: list[IntervalEvidence]
+    run_covariance: Floats | None = None
 
 
 @dataclass(frozen=True)
@@ -144,10 +190,7 @@ def about_these_runs(
     families = [question.family for question in questions]
     made = bootstrap(families, replicates=settings.replicates, seed=settings.seed, progress=progress)
     intervals = [
-        [
-            _bootstrapped(contrast, replicates.of(contrast.factors()), settings.level)
-            for contrast in question.contrasts()
-        ]
+        _bootstrapped(question, replicates, settings.level)
         for question, replicates in zip(questions, made, strict=True)
     ]
     pairs = [question.pairs for question in questions]
@@ -155,25 +198,35 @@ def about_these_runs(
     return [Inference(*found) for found in zip(intervals, p, strict=True)]
 
 
-def _bootstrapped(contrast: Contrast, replicates: tuple[Floats, Floats | None], level: float) -> Interval:
-    influence = contrast.influence()
-    return bootstrap_interval(
-        contrast.estimate,
-        None if influence is None else math.sqrt(_variance(influence)),
-        replicates,
-        level=level,
-        limits=contrast.limits,
-        evidence=contrast.evidence(influence),
-    )
+def _bootstrapped(question: Hypotheses, replicates: Replicates, level: float) -> list[Interval]:
+    precision = question.precision()
+    return [
+        bootstrap_interval(
+            contrast.estimate,
+            error,
+            replicates.of(contrast.factors()),
+            level=level,
+            limits=contrast.limits,
+            evidence=evidence,
+        )
+        for contrast, error, evidence in zip(question.contrasts(), precision.errors, precision.evidence, strict=True)
+    ]
 
 
 def about_the_method(
     questions: Sequence[Hypotheses], settings: ComparisonSettings, progress: Progress | None = None
 ) -> list[Inference]:
     """Intervals and p-values by the t distribution: other queries and other training runs of the same methods."""
+    precisions = [question.precision(over_runs=True) for question in questions]
+    steps = [q.family.by_run() for q, known in zip(questions, precisions, strict=True) if known.run_covariance is None]
+    drawn = bootstrap(steps, replicates=settings.replicates, seed=settings.seed, progress=progress)
     answers = []
-    for question, covariance in zip(questions, _run_covariances(questions, settings, progress), strict=True):
-        found = [(contrast, *_over_runs(contrast, covariance)) for contrast in question.contrasts()]
+    for question, known in zip(questions, precisions, strict=True):
+        covariance = _drawn_covariance(next(drawn)) if known.run_covariance is None else known.run_covariance
+        found = [
+            (contrast, _over_runs(contrast, covariance, evidence.freedom(known.clusters)), evidence)
+            for contrast, evidence in zip(question.contrasts(), known.evidence, strict=True)
+        ]
         intervals = [
             uncertainty.interval(contrast.estimate, level=settings.level, limits=contrast.limits, evidence=evidence)
             for contrast, uncertainty, evidence in found
@@ -184,22 +237,20 @@ def about_the_method(
     return answers
 
 
-def _run_covariances(
-    questions: Sequence[Hypotheses], settings: ComparisonSettings, progress: Progress | None
-) -> Iterator[Floats]:
-    """The covariance of the values of all training runs over draws of queries, [runs, runs]."""
-    families = [question.family.by_run() for question in questions]
-    steps = [family for family in families if family.influence is None]
-    drawn = bootstrap(steps, replicates=settings.replicates, seed=settings.seed, progress=progress)
-    for family in families:
-        if family.influence is None:
-            values = next(drawn).values
-            yield np.atleast_2d(np.cov(values[np.isfinite(values).all(axis=1)], rowvar=False))
-        else:
-            yield family.influence.T @ family.influence * (family.clusters / max(family.clusters - 1, 1))
+def _run_covariance(family: EstimatorFamily) -> Floats | None:
+    """The covariance of the values of all training runs over draws of queries, [runs, runs]; None if it needs draws."""
+    influence = family.by_run().influence
+    if influence is None:
+        return None
+    return influence.T @ influence * (family.clusters / max(family.clusters - 1, 1))
 
 
-def _over_runs(contrast: Contrast, covariance: Floats) -> tuple[Uncertainty, IntervalEvidence]:
+def _drawn_covariance(replicates: Replicates) -> Floats:
+    values = replicates.values
+    return np.atleast_2d(np.cov(values[np.isfinite(values).all(axis=1)], rowvar=False))
+
+
+def _over_runs(contrast: Contrast, covariance: Floats, freedom: float) -> Uncertainty:
     estimators = contrast.family.estimators
     ends = np.cumsum([len(estimator.parts) for estimator in estimators])
     weight = np.zeros(len(covariance))
@@ -209,11 +260,9 @@ def _over_runs(contrast: Contrast, covariance: Floats) -> tuple[Uncertainty, Int
         weight[own] = factor * np.array(estimators[place].factors)
         values = estimators[place].run_values(estimators[place].sums)
         models.append(ContrastRuns(factor, values, covariance[own, own]))
-    evidence = contrast.evidence(contrast.influence())
     used = np.flatnonzero(weight)
     variance = float(weight[used] @ covariance[np.ix_(used, used)] @ weight[used])
-    queries = Component(max(variance, 0.0), evidence.freedom(contrast.family.clusters))
-    return Uncertainty.of(queries, models), evidence
+    return Uncertainty.of(Component(max(variance, 0.0), freedom), models)
 
 
 def _variance(influence: Floats) -> float:
@@ -253,7 +302,8 @@ def compare_models(
         pairs: ``all`` pairs of models, or the ``best`` of each metric against every other.
         tie: How ties are scored.
         seed: The seed of the random generator.
-        progress: Called with the number of new bootstrap draws and permutations.
+        progress: Called with the number of new bootstrap draws and permutations; scores of many queries count as draws,
+            see `draws_of`.
 
     Example:
         >>> from kgprobe.comparison.lineup import line_up
@@ -275,21 +325,49 @@ def compare_models(
     )
     _check(settings, lineup, parsed)
     cells = grouped(lineup, by, lineup.clusters(cluster))
-    made = [[estimators(lineup, model, m, cells=cells, tie=tie) for model in lineup.models] for m in parsed]
+    questions = list(zip(*(_hypotheses(lineup, metric, cells, settings, progress) for metric in parsed), strict=True))
     estimates: list[Estimate] = []
     differences: list[Difference] = []
-    for place, group in enumerate(cells.groups):
-        families = [estimator_family([by_group[place] for by_group in models]) for models in made]
-        questions = [Hypotheses(m, f, _PAIRS[pairs](m, f)) for m, f in zip(parsed, families, strict=True)]
-        answers = _SEEDS[settings.seeds](questions, settings, progress)
-        for question, answer in zip(questions, answers, strict=True):
+    for group, asked in zip(cells.groups, questions, strict=True):
+        answers = _SEEDS[settings.seeds](asked, settings, progress)
+        for question, answer in zip(asked, answers, strict=True):
             split = len(lineup.models)
-            estimates += _estimates(lineup.models, question, answer.intervals[:split], group.name)
+            estimates += _estimates(lineup.models, question, answer.intervals[:split], group)
             differences += _differences(lineup.models, question, answer.intervals[split:], answer.p, group.name)
     if all(math.isnan(estimate.value) for estimate in estimates):
         problems = dict.fromkeys(f"{one.metric} of {one.model} is undefined: {one.reason}" for one in estimates)
         raise DataError("no metric has a value", problems)
     return Comparison(estimates, _adjusted(differences), settings)
+
+
+def draws_of(lineup: Lineup, metrics: int, groups: int, draws: int) -> int:
+    """The total of the progress of a comparison.
+
+    Args:
+        lineup: The models.
+        metrics: The number of metrics.
+        groups: The number of groups.
+        draws: The bootstrap draws and permutations of a group.
+    """
+    return groups * draws + metrics * len(lineup.models) * _scored(lineup)
+
+
+def _scored(lineup: Lineup) -> int:
+    """The number of draws that take as long as the scores of a model, 0 where that is a moment."""
+    return len(lineup) // _ROWS_PER_DRAW if len(lineup) > _MANY_ROWS else 0
+
+
+def _hypotheses(
+    lineup: Lineup, metric: Metric, cells: GroupCells, settings: ComparisonSettings, progress: Progress | None
+) -> list[Hypotheses]:
+    """One metric in each group; the columns of large groups are freed before those of the next metric are made."""
+    by_model = []
+    for model in lineup.models:
+        by_model.append(estimators(lineup, model, metric, cells=cells, tie=settings.tie))
+        if progress is not None and _scored(lineup):
+            progress(_scored(lineup))
+    families = [estimator_family(own) for own in zip(*by_model, strict=True)]
+    return [Hypotheses(metric, family, _PAIRS[settings.pairs](metric, family)).merged(settings) for family in families]
 
 
 def _all_pairs(metric: Metric, models: EstimatorFamily) -> tuple[Pair, ...]:
@@ -317,14 +395,14 @@ def _check(settings: ComparisonSettings, lineup: Lineup, metrics: Sequence[Metri
         raise UsageError("invalid arguments of the comparison", problems)
 
 
-def _estimates(models: Sequence[str], question: Hypotheses, intervals: list[Interval], group: Any) -> list[Estimate]:
+def _estimates(models: Sequence[str], question: Hypotheses, intervals: list[Interval], group: Group) -> list[Estimate]:
     made = []
     for model, one, interval in zip(models, question.family.estimators, intervals, strict=True):
         runs = one.run_values(one.sums)
         std = float(np.std(runs, ddof=1)) if len(runs) > 1 else None
-        counts = (len(runs), one.queries, question.family.clusters, one.effective)
+        counts = (len(runs), one.queries, group.clusters, one.effective)
         reason = _why_undefined(question.metric, one)
-        made.append(Estimate(model, question.metric, one.estimate, interval, std, *counts, group, reason))
+        made.append(Estimate(model, question.metric, one.estimate, interval, std, *counts, group.name, reason))
     return made
 
 

@@ -9,7 +9,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from kgprobe.arrays import Floats
+from kgprobe.arrays import Floats, Ints
 from kgprobe.resources import Progress, Resources, single_blas_thread
 
 Draw = Callable[[int, int, np.random.Generator], Floats]
@@ -22,6 +22,27 @@ _CACHED_CELLS = 1 << 17
 
 _BLOCK_CELLS = 1 << 24
 """Numbers in a block of columns that is held in memory."""
+
+
+MOST_UNITS = 1 << 16
+"""Clusters that are drawn one by one; of more clusters, as many random groups are drawn."""
+
+
+def random_groups(clusters: int, seed: int = 0) -> Ints | None:
+    """The random group of each cluster where there are more than `MOST_UNITS` clusters, otherwise None.
+
+    Sums over random groups vary between draws as sums over the clusters do: means, variances and third moments are
+    equal but for the choice of the groups, which changes a standard deviation by about 1 / sqrt(2 groups) of it.
+    Ten thousand draws leave several times that error in a quantile.
+
+    Example:
+        >>> np.bincount(random_groups(1 << 17)).tolist() == [2] * (1 << 16)
+        True
+    """
+    if clusters <= MOST_UNITS:
+        return None
+    rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(1,)))  # not the generator of the draws
+    return np.asarray(rng.permutation(clusters) % MOST_UNITS)
 
 
 def resampled(rows: int, clusters: int, rng: np.random.Generator) -> Floats:

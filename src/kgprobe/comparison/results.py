@@ -14,6 +14,7 @@ from kgprobe.aggregate import Tie
 from kgprobe.arrays import Floats
 from kgprobe.comparison.intervals import Interval
 from kgprobe.comparison.lineup import Lineup
+from kgprobe.comparison.resampling import MOST_UNITS
 from kgprobe.metrics import Metric
 
 _SMALL = 0.01
@@ -113,14 +114,28 @@ class Comparison:
     @property
     def remarks(self) -> list[str]:
         """Limits of the comparison as a whole."""
+        return [*self.grouping, *self._coarse()]
+
+    @property
+    def grouping(self) -> list[str]:
+        """Whether random groups of clusters were drawn, in one sentence."""
+        most = max((estimate.clusters for estimate in self.estimates), default=0)
+        if most <= MOST_UNITS:
+            return []
+        return [
+            f"Draws and permutations are of {MOST_UNITS:,} random groups of the {most:,} clusters; values and "
+            "standard errors are from all clusters."
+        ]
+
+    def _coarse(self) -> Iterator[str]:
         smallest = len(self.differences) / (self.settings.permutations + 1)
         if self.settings.seeds == "random" or smallest <= _SMALL:
-            return []
+            return
         enough = math.ceil(len(self.differences) / _SMALL)
-        return [
+        yield (
             f"With {len(self.differences):,} differences and {self.settings.permutations:,} permutations, no p-value "
             f"adjusted by Holm can be below {min(smallest, 1):.2g}; {enough:,} permutations would allow {_SMALL:g}."
-        ]
+        )
 
 
 def holm(p: ArrayLike) -> Floats:

@@ -17,7 +17,7 @@ from kgprobe.errors import DataError, UsageError, naming
 from kgprobe.parquet_files import open_parquet, require_room
 from kgprobe.ranks.metadata import RanksInfo
 from kgprobe.ranks.schema import Checker, conform
-from kgprobe.ranks.table import BATCH_ROWS, Ranks
+from kgprobe.ranks.table import BATCH_ROWS, Ranks, TableBuilder
 from kgprobe.resources import Progress
 
 if TYPE_CHECKING:
@@ -98,13 +98,14 @@ class RankFile:
         self._progress = progress or self._progress
         self._file.require_room(_CHECKED)
         checker = Checker(len(self), graph)
-        tables: list[pa.Table] = []
+        builder = TableBuilder(len(self))
+        builder.add(self._changed(Ranks(self.empty_table(), validate=False)).to_arrow())
         for batch in self.batches():
-            tables.append(batch.to_arrow())
-            checker.add(tables[-1])
-        checker.raise_problems(str(self.path), lambda: tables)
-        whole = pa.concat_tables(tables or [self.empty_table()]).unify_dictionaries()
-        ranks = Ranks(whole, self.info, validate=False)
+            table = batch.to_arrow()
+            checker.add(table)
+            builder.add(table)
+        checker.raise_problems(str(self.path), lambda: (batch.to_arrow() for batch in self.batches()))
+        ranks = Ranks.built(builder.table(), self.info)
         ranks.mark_validated(graph)
         return ranks
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from os import PathLike
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
 
 import numpy as np
 import pyarrow as pa
@@ -16,7 +16,7 @@ from kgprobe.arrays import Floats, Ints
 from kgprobe.errors import DataError, UsageError
 from kgprobe.parquet_files import write_parquet
 from kgprobe.ranks.metadata import RanksInfo, merged
-from kgprobe.ranks.schema import Checker, conform, table_of
+from kgprobe.ranks.schema import COLUMNS, POPULARITY, Checker, conform, table_of
 
 if TYPE_CHECKING:
     from kgprobe.graph import KnowledgeGraph, Popularity
@@ -24,6 +24,24 @@ if TYPE_CHECKING:
 
 BATCH_ROWS = 1 << 17
 _ROW_GROUP = 1 << 20
+_MOST_KEPT = 1 << 22
+
+Value = TypeVar("Value")
+
+
+class _Kept(cached_property[Value]):
+    """A column that is computed once; anew for each use in a large table, whose arrays would fill the memory."""
+
+    @overload
+    def __get__(self, instance: None, owner: type[Any] | None = None) -> Self: ...
+
+    @overload
+    def __get__(self, instance: object, owner: type[Any] | None = None) -> Value: ...
+
+    def __get__(self, instance: Any, owner: type[Any] | None = None) -> Any:
+        if instance is None or len(instance) <= _MOST_KEPT:
+            return super().__get__(instance, owner)
+        return self.func(instance)
 
 
 class Ranks:
@@ -91,6 +109,40 @@ class Ranks:
         other._table, other.info = table, info or self.info
         return other
 
+    @classmethod
+    def built(cls, table: pa.Table, info: RanksInfo) -> Ranks:
+        """A valid table of narrow types; see `TableBuilder`."""
+        other = object.__new__(cls)
+        other._table, other.info = table, info
+        return other
+
+    def sharing(self, other: Ranks) -> Ranks:
+        """The same table; columns that equal those of the other table are stored once for both."""
+        columns = dict(zip(self.column_names, self._table.columns, strict=True))
+        for name, column in columns.items():
+            if name in other._table.column_names and column.equals(other._table.column(name)):
+                columns[name] = other._table.column(name)
+        shared = self._with(pa.table(columns))
+        shared._validated = self._validated
+        return shared
+
+    def same_queries(self, other: Ranks) -> bool:
+        """Whether both tables have the same queries in the same order."""
+        return self.same_columns(other, ("head", "relation", "tail")) and (
+            self.same_columns(other, ("side",)) or np.array_equal(self.predicts_tail, other.predicts_tail)
+        )
+
+    def same_columns(self, other: Ranks, names: Sequence[str]) -> bool:
+        """Whether some columns of both tables have the same values; nulls equal each other."""
+
+        def same(name: str) -> bool:
+            if name not in self.column_names or name not in other.column_names:
+                return name not in self.column_names and name not in other.column_names
+            one, two = self._table.column(name), other._table.column(name)
+            return bool(one.equals(two) or (one.type != two.type and self.column(name).equals(other.column(name))))
+
+        return all(map(same, names))
+
     def is_validated(self, graph: KnowledgeGraph | None = None) -> bool:
         """Whether this table is known to be valid, and valid for this graph if one is given."""
         return any(graph is None or graph is known for known in self._validated)
@@ -112,54 +164,68 @@ class Ranks:
         return list(self._table.column_names)
 
     def column(self, name: str) -> pa.ChunkedArray:
-        """A column as it is stored."""
+        """A column in its canonical type."""
         if name not in self._table.column_names:
             raise UsageError(f"there is no column '{name}'", [f"the columns are: {', '.join(self.column_names)}"])
-        return self._table.column(name)
+        stored = self._table.column(name)
+        return stored.cast(COLUMNS.get(name, stored.type))
 
     def to_arrow(self) -> pa.Table:
-        """The table with its metadata."""
-        return self._table.replace_schema_metadata(self.info.to_metadata())
+        """The table with its metadata, in canonical types."""
+        return conform(self._table).replace_schema_metadata(self.info.to_metadata())
 
     def numbers(self, name: str) -> Floats:
         """A numeric column as float64, NaN where it is null or absent."""
         if name not in self._table.column_names:
             return np.full(len(self), np.nan)
-        return np.asarray(self._table.column(name).to_numpy(), dtype=np.float64)
+        return np.asarray(self._array(name, np.float64), dtype=np.float64)
 
     def _ints(self, name: str) -> Ints:
-        return np.asarray(self._table.column(name).to_numpy(), dtype=np.int64)
+        return np.asarray(self._array(name, np.int64), dtype=np.int64)
 
-    @cached_property
+    def _array(self, name: str, kind: type[np.generic]) -> NDArray[Any]:
+        column = self._table.column(name)
+        codes = pa.types.is_dictionary(column.type)
+        if column.num_chunks == 1 and not codes:
+            return np.asarray(column.to_numpy())  # without a copy, if it has the right type
+        values = np.empty(len(column), dtype=kind)
+        for start in range(0, len(column), BATCH_ROWS):
+            rows = column.slice(start, BATCH_ROWS)
+            values[start : start + len(rows)] = (rows.cast(column.type.value_type) if codes else rows).to_numpy()
+        return values
+
+    @_Kept
     def head(self) -> Ints:
         return self._ints("head")
 
-    @cached_property
+    @_Kept
     def relation(self) -> Ints:
         return self._ints("relation")
 
-    @cached_property
+    @_Kept
     def tail(self) -> Ints:
         return self._ints("tail")
 
-    @cached_property
+    @_Kept
     def predicts_tail(self) -> NDArray[np.bool_]:
         """Whether the predicted side is the tail."""
         import pyarrow.compute as pc
 
-        return np.asarray(pc.equal(self._table.column("side").cast(pa.string()), "tail").to_numpy(), dtype=bool)
+        sides = self._table.column("side").chunks
+        flags = [pc.equal(side.cast(pa.string()), "tail").to_numpy(zero_copy_only=False) for side in sides]
+        return np.concatenate([np.empty(0, dtype=bool), *flags]).astype(bool)
 
-    @cached_property
+    @_Kept
     def target(self) -> Ints:
         """The target entity of each query."""
         return np.where(self.predicts_tail, self.tail, self.head)
 
-    @cached_property
+    @_Kept
     def rank(self) -> Floats:
         """Mean rank of the target over its tie group; the best possible rank if it is an interval."""
         return self.numbers("rank")
 
-    @cached_property
+    @_Kept
     def worst_rank(self) -> Floats:
         """The worst possible rank if it is an interval, else the rank."""
         return np.fmax(self.rank, self.numbers("worst_rank"))
@@ -173,17 +239,17 @@ class Ranks:
     def has_intervals(self) -> bool:
         return "worst_rank" in self.column_names and bool(self.intervals.any())
 
-    @cached_property
+    @_Kept
     def ties(self) -> Floats:
         """Number of other candidates with the target's score, NaN if not recorded."""
         return self.numbers("ties")
 
-    @cached_property
+    @_Kept
     def candidates(self) -> Floats:
         """Number of candidates after filtering, including the target."""
         return self.numbers("candidates")
 
-    @cached_property
+    @_Kept
     def seed(self) -> Ints | None:
         """Training seed of each row, or None if the table has no seeds."""
         return self._ints("seed") if "seed" in self._table.column_names else None
@@ -237,7 +303,8 @@ class Ranks:
             "entity_popularity": pa.array(popularity.entity(self.target)),
             "relation_popularity": pa.array(popularity.relation(self.relation, self.target)),
         }
-        return Ranks(pa.table(columns), self.info, validate=False)
+        order = [*COLUMNS, *(name for name in columns if name not in COLUMNS)]
+        return self._with(pa.table({name: columns[name] for name in order if name in columns}))
 
     def with_info(self, **changes: Any) -> Ranks:
         """The same rows with changed metadata.
@@ -252,6 +319,124 @@ class Ranks:
     def write(self, path: str | PathLike[str]) -> None:
         """Write a Parquet file, atomically and with a checksum."""
         write_parquet(self.to_arrow(), path, row_group_size=_ROW_GROUP)
+
+
+class TableBuilder:
+    """Joins valid batches of canonical types in few bytes.
+
+    Integers are narrow, ranks have single precision where it is exact, and popularities that repeat are codes. Every
+    column is one array that is allocated at the start, so that memory is not fragmented.
+
+    Args:
+        rows: The number of rows of all batches.
+
+    Example:
+        >>> builder = TableBuilder(rows=3)
+        >>> builder.add(pa.table({"rank": [1.0, 2.5], "candidates": [9, 300], "entity_popularity": [0.1, 0.1]}))
+        >>> builder.add(pa.table({"rank": [4.0], "candidates": [70_000], "entity_popularity": [0.1]}))
+        >>> [str(column.type) for column in builder.table().columns]
+        ['float', 'int32', 'dictionary<values=double, indices=int32, ordered=0>']
+    """
+
+    def __init__(self, rows: int) -> None:
+        self._rows, self._seen = rows, 0
+        self._columns: dict[str, _Numbers | _Codes | _Chunks] = {}
+
+    def add(self, batch: pa.Table) -> None:
+        for name, column in zip(batch.column_names, batch.columns, strict=True):
+            if name not in self._columns:
+                kind = _Codes if name in POPULARITY else _Numbers if pa.types.is_primitive(column.type) else _Chunks
+                self._columns[name] = kind(self._rows) if name in COLUMNS else _Chunks(self._rows)
+            self._columns[name].add(column, self._seen)
+        self._seen += batch.num_rows
+
+    def table(self) -> pa.Table:
+        pa.default_memory_pool().release_unused()  # what the batches left behind
+        return pa.table({name: column.joined() for name, column in self._columns.items()}).slice(0, self._seen)
+
+
+class _Chunks:
+    """A column whose batches are kept as they are."""
+
+    def __init__(self, rows: int) -> None:
+        self._parts: list[pa.ChunkedArray] = []
+
+    def add(self, column: pa.ChunkedArray, start: int) -> None:
+        self._parts.append(column)
+
+    def joined(self) -> pa.ChunkedArray:
+        chunks = [chunk for part in self._parts for chunk in part.chunks]
+        return pa.chunked_array(chunks, type=self._parts[0].type).unify_dictionaries()
+
+
+class _Numbers:
+    """A column of numbers in the narrowest type that holds them exactly."""
+
+    def __init__(self, rows: int) -> None:
+        self._values: NDArray[Any] = np.zeros(rows, dtype=np.int8)
+        self._null: NDArray[np.bool_] | None = None
+
+    def add(self, column: pa.ChunkedArray, start: int) -> None:
+        rows = slice(start, start + len(column))
+        if column.null_count:
+            self._null = np.zeros(len(self._values), dtype=bool) if self._null is None else self._null
+            self._null[rows] = column.is_null().to_numpy()
+            column = column.fill_null(0)
+        given = column.to_numpy()
+        kind = _narrowest(given)
+        if kind.itemsize > self._values.itemsize or kind.kind != self._values.dtype.kind:
+            self._values = self._values.astype(kind)
+        self._values[rows] = given
+
+    def joined(self) -> pa.Array:
+        return pa.array(self._values, mask=self._null)
+
+
+def _narrowest(values: NDArray[Any]) -> np.dtype[Any]:
+    if values.dtype.kind == "f":
+        with np.errstate(over="ignore"):
+            single = (values.astype(np.float32) == values).all()
+        return np.dtype(np.float32 if single else np.float64)
+    ends = [int(values.min(initial=0)), int(values.max(initial=0))]
+    limits = [np.iinfo(kind) for kind in (np.int8, np.int16, np.int32, np.int64)]
+    return next(limit.dtype for limit in limits if limit.min <= ends[0] and ends[1] <= limit.max)
+
+
+class _Codes:
+    """A column of numbers of which many are equal, as codes into their distinct values."""
+
+    _MOST = 1 << 20
+
+    def __init__(self, rows: int) -> None:
+        self._codes = np.zeros(rows, dtype=np.int32)
+        self._distinct = pa.array([], pa.float64())
+        self._plain: NDArray[np.float64] | None = None
+
+    def add(self, column: pa.ChunkedArray, start: int) -> None:
+        rows = slice(start, start + len(column))
+        if self._plain is None and not self._encoded(column, rows):
+            size = len(self._codes)
+            self._plain = self._distinct.to_numpy().take(self._codes) if len(self._distinct) else np.empty(size)
+        if self._plain is not None:
+            self._plain[rows] = column.to_numpy()
+
+    def _encoded(self, column: pa.ChunkedArray, rows: slice) -> bool:
+        """Store the codes of a batch; False if it has nulls or there are too many distinct values."""
+        import pyarrow.compute as pc
+
+        encoded = column.combine_chunks().dictionary_encode()
+        own = encoded.dictionary
+        joined = pa.concat_arrays([self._distinct, own.filter(pc.invert(pc.is_in(own, self._distinct)))])
+        if column.null_count or 2 * len(joined) > rows.stop or len(joined) > self._MOST:
+            return False
+        self._distinct = joined
+        self._codes[rows] = pc.index_in(own, joined).to_numpy().take(encoded.indices.to_numpy())
+        return True
+
+    def joined(self) -> pa.Array:
+        if self._plain is not None:
+            return pa.array(self._plain, from_pandas=True)
+        return pa.DictionaryArray.from_arrays(pa.array(self._codes), self._distinct)
 
 
 def concatenate(tables: Sequence[Ranks]) -> Ranks:

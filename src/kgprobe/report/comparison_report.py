@@ -19,6 +19,7 @@ from kgprobe.files import replacing, require_writable
 from kgprobe.graph import GraphLike, KnowledgeGraph, as_graph
 from kgprobe.metrics import Metric, parse_all
 from kgprobe.ranks import RankFile, Ranks
+from kgprobe.ranks.schema import POPULARITY
 from kgprobe.report.comparison_table import (
     Placing,
     Question,
@@ -179,7 +180,7 @@ class Report:
     def remarks(self) -> list[str]:
         """Limits of the comparison, one sentence each."""
         metrics = dict.fromkeys(estimate.metric for estimate in self.comparison.estimates)
-        return remarks(self.lineup, self.comparison.settings.seeds, metrics)
+        return [*remarks(self.lineup, self.comparison.settings.seeds, metrics), *self.comparison.grouping]
 
     def to_rows(self) -> list[dict[str, Any]]:
         """Flat rows: those of kind ``estimate``, then those of kind ``difference``."""
@@ -263,7 +264,7 @@ def compare(
         [('one', 0.6875, 1), ('other', 0.4236111111111111, 2)]
     """
     from kgprobe.comparison.lineup import groups
-    from kgprobe.comparison.model_comparison import compare_models
+    from kgprobe.comparison.model_comparison import compare_models, draws_of
 
     check_correction(correction)
     parsed = None if metrics is None else parse_all(metrics)
@@ -271,10 +272,11 @@ def compare(
     whole = whole_tables(ranks, graph)
     lineup = line_up(whole, graph=graph, common=common)
     by = by if isinstance(by, str) else list(by)
-    draws = len(groups(lineup, by)) * (replicates + permutations)
+    asked = default_metrics(lineup) if parsed is None else parsed
+    draws = draws_of(lineup, len(asked), len(groups(lineup, by)), replicates + permutations)
     comparison = compare_models(
         lineup,
-        default_metrics(lineup) if parsed is None else parsed,
+        asked,
         by=by,
         cluster=cluster,
         level=level,
@@ -306,15 +308,9 @@ def _labelled(comparison: Comparison, graph: KnowledgeGraph | None) -> Compariso
 
 def default_metrics(lineup: Lineup) -> list[Metric]:
     """PROBE at several alphas, with beta if popularity is known, and the usual metrics."""
-    columns = [
-        run.numbers(column)
-        for own in lineup.runs.values()
-        for run in own
-        for column in ("entity_popularity", "relation_popularity")
-    ]
-    known = all(column.any() for column in columns)
-    complete = not any(np.isnan(column).any() for column in columns)
-    return parse_all([*_DEFAULT, *(_DEFAULT_WEIGHTED if known and complete else ()), *_DEFAULT_USUAL])
+    columns = (run.numbers(column) for own in lineup.runs.values() for run in own for column in POPULARITY)
+    known = all(column.any() and not np.isnan(column).any() for column in columns)
+    return parse_all([*_DEFAULT, *(_DEFAULT_WEIGHTED if known else ()), *_DEFAULT_USUAL])
 
 
 def _files(tables: Mapping[str, Source]) -> dict[str, str]:

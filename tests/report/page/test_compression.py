@@ -1,4 +1,5 @@
 import json
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -190,3 +191,15 @@ def test_without_popularity_too(monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
     assert shown[0] is False
     assert shown[1] == pytest.approx(exact[1], abs=1e-3)
     assert np.ptp(shown[1]) > 1e-3
+
+
+def test_the_histogram_of_a_large_run_needs_few_arrays_of_its_length(monkeypatch: pytest.MonkeyPatch) -> None:
+    lineup = _spread_out(400_000)
+    monkeypatch.setattr("kgprobe.ranks.table._MOST_KEPT", 1000, raising=False)
+    tracemalloc.start()
+    try:
+        histogram(lineup, [(1e-6, 1e-6)] * len(lineup.models))
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 60 * len(lineup)

@@ -6,8 +6,9 @@ log scale, because PROBE is a function of their logs.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +31,8 @@ _EXACT_RANKS = 64
 _RANK_WIDTH, _SIZE_WIDTH, _POPULARITY_WIDTH = 0.02, 0.02, 0.05
 """Bin widths in natural logs."""
 
+_MOST_BINS = 1 << 20  # of popularity: more than float64 has
+
 _COARSER = (1, 2, 4, 8, 16)
 
 
@@ -37,7 +40,7 @@ _COARSER = (1, 2, 4, 8, 16)
 class Strata:
     """Queries with nearly the same candidate count and popularity, and their means."""
 
-    of_query: Ints
+    of_query: NDArray[np.int32]
     size: Floats
     log_popularity: Floats
 
@@ -106,13 +109,17 @@ def cell_content(found: Histogram) -> Content:
     return content
 
 
-def _histogram(runs: Sequence[tuple[Ranks, Sequence[float] | None]], coarser: int) -> Histogram:
-    codes = [_rank_codes(run.rank, coarser) for run, _ in runs]
+Run = tuple[Ranks, Sequence[float] | None]
+"""A training run and the epsilons of its popularities."""
+
+
+def _histogram(runs: Sequence[Run], coarser: int) -> Histogram:
+    codes = [_by_batch(run, np.int32, lambda batch: _rank_codes(batch.rank, coarser)) for run, _ in runs]
     most = 1 + max(int(own.max()) for own in codes)
     counts = sum(np.bincount(own, minlength=most) for own in codes)
     logs = sum(np.bincount(own, np.log(run.rank), most) for own, (run, _) in zip(codes, runs, strict=True))
     occurring = np.flatnonzero(counts)
-    place = np.zeros(most, dtype=np.int64)
+    place = np.zeros(most, dtype=np.int32)
     place[occurring] = np.arange(len(occurring))
     ranks = np.exp(np.asarray(logs)[occurring] / np.asarray(counts)[occurring])
     strata, strata_of = _shared_strata(runs, coarser)
@@ -123,24 +130,34 @@ def _histogram(runs: Sequence[tuple[Ranks, Sequence[float] | None]], coarser: in
     return Histogram(ranks, strata, strata_of, cells)
 
 
+def _by_batch(run: Ranks, kind: type[np.generic], of: Callable[[Ranks], NDArray[Any]]) -> NDArray[Any]:
+    """A function of every query, computed batch by batch: a large run would need many arrays of its length."""
+    values, start = np.empty(len(run), dtype=kind), 0
+    for batch in run.batches():
+        values[start : start + len(batch)] = of(batch)
+        start += len(batch)
+    return values
+
+
 def _rank_codes(rank: Floats, coarser: int) -> Ints:
     """Bins of ranks: multiples of one half up to the largest exact rank, then log bins."""
     beyond = 2 * _EXACT_RANKS + np.log(np.maximum(rank / _EXACT_RANKS, 1)) // (_RANK_WIDTH * coarser)
     return np.where(rank <= _EXACT_RANKS, np.rint(2 * rank) - 2, beyond).astype(np.int64)
 
 
-def _shared_strata(
-    runs: Sequence[tuple[Ranks, Sequence[float] | None]], coarser: int
-) -> tuple[list[Strata], list[int]]:
+def _shared_strata(runs: Sequence[Run], coarser: int) -> tuple[list[Strata], list[int]]:
     """The distinct strata, and the index of the strata of each run."""
-    made: list[tuple[tuple[Floats, Floats], Strata]] = []
+    made: list[tuple[Run, Strata]] = []
     which = []
     for run, epsilon in runs:
-        columns = (run.candidates, _log_popularity(run, epsilon))
-        same = (i for i, (other, _) in enumerate(made) if all(map(np.array_equal, columns, other)))
+        same = (
+            i
+            for i, ((other, others), _) in enumerate(made)
+            if epsilon == others and run.same_columns(other, ("candidates", *(POPULARITY if epsilon else ())))
+        )
         at = next(same, len(made))
         if at == len(made):
-            made.append((columns, _strata(*columns, coarser)))
+            made.append(((run, epsilon), _strata(run, epsilon, coarser)))
         which.append(at)
     return [strata for _, strata in made], which
 
@@ -153,19 +170,26 @@ def _log_popularity(run: Ranks, epsilon: Sequence[float] | None) -> Floats:
     return 0.0 - log_weight(columns, np.ones(len(run), dtype=bool), factors)
 
 
-def _strata(candidates: Floats, log_popularity: Floats, coarser: int) -> Strata:
-    log_size = np.log(candidates)
-    bins = [log_size // (_SIZE_WIDTH * coarser), log_popularity // (_POPULARITY_WIDTH * coarser)]
-    values, which = distinct(bins, len(candidates))
-    size = len(values[0])
-    count = np.bincount(which, minlength=size)
-    means = [sum_by(which, column, size) / count for column in (log_size, log_popularity)]
-    return Strata(which, np.exp(means[0]), means[1])
+def _strata(run: Ranks, epsilon: Sequence[float] | None, coarser: int) -> Strata:
+    def bins(batch: Ranks) -> Floats:
+        log_size: Floats = np.log(batch.candidates)
+        log_popularity = _log_popularity(batch, epsilon)
+        return log_size // (_SIZE_WIDTH * coarser) * _MOST_BINS + log_popularity // (_POPULARITY_WIDTH * coarser)
+
+    (values,), which = distinct([_by_batch(run, np.float64, bins)], len(run))
+    count = np.bincount(which, minlength=len(values))
+    log_size = sum_by(which, np.log(run.candidates), len(values)) / count
+    log_popularity = sum_by(
+        which, _by_batch(run, np.float64, lambda batch: _log_popularity(batch, epsilon)), len(values)
+    )
+    return Strata(which.astype(np.int32), np.exp(log_size), log_popularity / count)
 
 
-def _cells(rank: Ints, stratum: Ints, counted: NDArray[np.bool_]) -> HistogramCells:
+def _cells(rank: NDArray[np.int32], stratum: NDArray[np.int32], counted: NDArray[np.bool_]) -> HistogramCells:
     width = int(rank.max()) + 1
-    keys, count = np.unique(stratum[counted] * width + rank[counted], return_counts=True)
+    keys = np.multiply(stratum, width, dtype=np.int64)
+    keys += rank
+    keys, count = np.unique(keys if counted.all() else keys[counted], return_counts=True)
     return HistogramCells(keys % width, keys // width, count)
 
 

@@ -196,23 +196,34 @@ def draw_sample(lineup: Lineup, size: int, seed: int = 0) -> Sample:
         >>> sample.random.tolist(), sample.different.tolist()
         ([0, 1, 2, 4, 7], [8])
     """
+    chosen = _drawn(lineup, size, seed)
+    spread = _spread(lineup)
+    spread[chosen] = -1.0
+    most = min(_MOST_DIFFERENT, size // 5, int((~chosen).sum()))
+    np.negative(spread, out=spread)
+    different = np.sort(np.argpartition(spread, most - 1)[:most]) if most else np.empty(0, dtype=np.int64)
+    return Sample(np.flatnonzero(chosen), different)
+
+
+def _drawn(lineup: Lineup, size: int, seed: int) -> NDArray[np.bool_]:
+    """Whether each row is drawn: those of random triples, about `size` of them."""
     clusters = lineup.clusters("triple")
     order = np.random.default_rng(seed).permutation(clusters.count)
     queries = np.bincount(clusters.codes, minlength=clusters.count)
     drawn = np.zeros(clusters.count, dtype=bool)
     drawn[order[np.cumsum(queries[order]) <= max(size, int(queries.max()))]] = True
-    chosen = drawn[clusters.codes]
-    spread = np.where(chosen, -1.0, _spread(lineup))
-    most = min(_MOST_DIFFERENT, size // 5, int((~chosen).sum()))
-    different = np.sort(np.argpartition(-spread, most - 1)[:most]) if most else np.empty(0, dtype=np.int64)
-    return Sample(np.flatnonzero(chosen), different)
+    return np.asarray(drawn[clusters.codes])
 
 
 def _spread(lineup: Lineup) -> NDArray[np.float64]:
     """The difference between the largest and the smallest log rank over the models, for each query."""
     best, worst = np.full(len(lineup), np.inf), np.full(len(lineup), -np.inf)
     for own in lineup.runs.values():
-        log_rank = np.mean([np.log(run.rank) for run in own], axis=0)
+        log_rank = np.log(own[0].rank)
+        for run in own[1:]:
+            log_rank += np.log(run.rank)
+        log_rank /= len(own)
         np.minimum(best, log_rank, out=best)
         np.maximum(worst, log_rank, out=worst)
-    return np.asarray(worst - best)
+    worst -= best
+    return worst

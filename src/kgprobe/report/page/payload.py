@@ -192,8 +192,9 @@ def _counts(runs: Sequence[Ranks]) -> Pairs:
 
 
 def _ties(runs: Sequence[Ranks]) -> str:
-    known = np.concatenate([run.ties[~np.isnan(run.ties)] for run in runs])
-    share = f"{(known > 0).mean():.2%} of the ranks are tied" if len(known) else "their number is not recorded"
+    known = sum(int((~np.isnan(run.ties)).sum()) for run in runs)
+    tied = sum(int((run.ties > 0).sum()) for run in runs)
+    share = f"{tied / known:.2%} of the ranks are tied" if known else "their number is not recorded"
     return f"ties get their mean rank; {share}"
 
 
