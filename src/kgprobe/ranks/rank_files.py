@@ -17,7 +17,8 @@ from kgprobe.errors import DataError, UsageError, naming
 from kgprobe.parquet_files import open_parquet, require_room
 from kgprobe.ranks.metadata import RanksInfo
 from kgprobe.ranks.schema import Checker, conform
-from kgprobe.ranks.table import BATCH_ROWS, Ranks, TableBuilder
+from kgprobe.ranks.table import BATCH_ROWS, Ranks
+from kgprobe.ranks.table_builder import TableBuilder
 from kgprobe.resources import Progress
 
 if TYPE_CHECKING:
