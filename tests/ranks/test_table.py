@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from kgprobe.errors import DataError, UsageError
 from kgprobe.graph import KnowledgeGraph
 from kgprobe.ranks import RankFile, Ranks, RanksInfo, concatenate, merge_seeds, read_ranks
-from kgprobe.ranks.table import TableBuilder
+from kgprobe.ranks.table_builder import TableBuilder
 
 Make = Callable[..., Ranks]
 

@@ -15,7 +15,8 @@ import pyarrow as pa
 
 from kgprobe.errors import DataError, UsageError, naming
 from kgprobe.ranks.schema import Checker, RanksInfo, conform
-from kgprobe.ranks.table import BATCH_ROWS, Ranks, TableBuilder
+from kgprobe.ranks.table import BATCH_ROWS, Ranks
+from kgprobe.ranks.table_builder import TableBuilder
 from kgprobe.resources import Progress
 
 if TYPE_CHECKING:
