@@ -8,12 +8,13 @@ KGPROBE_DATA ?= $(abspath ../shared/data)
 export KGPROBE_DATA
 endif
 
-.PHONY: help install demo test test-slow test-all fuzz lint bench docs clean
+.PHONY: help install demo test test-slow test-campaign test-all fuzz lint bench docs clean
 
 help:
 	@echo "make demo   set up, and train, rank and compare models on the built-in graph"
 	@echo "make test   set up, and run the tests, which takes minutes"
-	@echo "make test-all   the same, then the long studies that are marked slow (make test-slow: only these)"
+	@echo "make test-all   the same, then the long studies (make test-slow) and thousands of damaged inputs, flipped bits"
+	@echo "                and kills (make test-campaign)"
 	@echo "make fuzz   run the fuzzers of all input files on all cores for FUZZ_MINUTES=$(FUZZ_MINUTES)"
 	@echo "make install | lint | bench | docs | clean"
 
@@ -34,12 +35,15 @@ demo: install
 	$(BIN)/kgprobe demo
 
 test: $(VENV)/.dev
-	$(BIN)/python -m pytest -q -n 2 --dist worksteal -m "not slow"
+	$(BIN)/python -m pytest -q -n 2 --dist worksteal -m "not slow and not campaign"
 
 test-slow: $(VENV)/.dev
 	$(BIN)/python -m pytest -q -n 2 --dist worksteal -m slow
 
-test-all: test test-slow
+test-campaign: $(VENV)/.dev
+	$(BIN)/python -m pytest -q -s -n 2 --dist worksteal -m campaign
+
+test-all: test test-slow test-campaign
 
 # atheris adds coverage guidance; there is no wheel of it for every platform.
 fuzz: $(VENV)/.dev

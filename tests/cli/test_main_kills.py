@@ -118,12 +118,12 @@ def test_a_killed_command_leaves_the_old_file_or_the_new_one(name: str, inputs: 
     kill_often(name, inputs, tmp_path, 5, print)
 
 
-@pytest.mark.slow
+@pytest.mark.campaign
 @pytest.mark.parametrize("name", WRITING)
 def test_a_command_that_is_killed_sixty_times(name: str, inputs: Path, tmp_path: Path) -> None:
     kill_often(name, inputs, tmp_path, 60, print)
 
 
-@pytest.mark.slow
+@pytest.mark.campaign
 def test_a_training_that_is_killed_sixty_times(inputs: Path, tmp_path: Path) -> None:
     kill_training(inputs, tmp_path, 60, print)

@@ -33,7 +33,7 @@ def test_mutated_inputs_are_refused_or_read_right(name: str, tmp_path: Path) -> 
     assert not counts.failures, table([counts])
 
 
-@pytest.mark.slow
+@pytest.mark.campaign
 @pytest.mark.parametrize("name", KINDS)
 def test_two_thousand_mutated_inputs_are_refused_or_read_right(name: str, tmp_path: Path) -> None:
     counts = fuzz(KINDS[name], 0, range(2000), tmp_path)

@@ -29,7 +29,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("number", "seed"), [(60, 0), pytest.param(2_000, 1, marks=pytest.mark.slow)], ids=["300", "10,000"]
+    ("number", "seed"), [(60, 0), pytest.param(2_000, 1, marks=pytest.mark.campaign)], ids=["300", "10,000"]
 )
 def test_a_flipped_bit_is_refused_or_changes_nothing(folder: Path, number: int, seed: int) -> None:
     def read() -> object:

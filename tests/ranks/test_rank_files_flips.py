@@ -32,7 +32,7 @@ def path(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("number", "seed"), [(300, 0), pytest.param(10_000, 1, marks=pytest.mark.slow)], ids=["300", "10,000"]
+    ("number", "seed"), [(300, 0), pytest.param(10_000, 1, marks=pytest.mark.campaign)], ids=["300", "10,000"]
 )
 def test_a_flipped_bit_is_refused_or_changes_nothing(path: Path, number: int, seed: int) -> None:
     def read() -> object:

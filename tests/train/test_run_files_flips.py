@@ -114,7 +114,7 @@ def test_a_flipped_bit_is_refused_or_changes_no_number(case: str, runs: Runs, tm
     assert found["refused"] > 0
 
 
-@pytest.mark.slow
+@pytest.mark.campaign
 @pytest.mark.parametrize("case", CASES)
 def test_10000_flipped_bits_of_checkpoints_and_states(case: str, runs: Runs, tmp_path: Path) -> None:
     name, which, act = CASES[case]

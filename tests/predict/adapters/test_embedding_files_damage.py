@@ -102,7 +102,7 @@ def test_a_flipped_bit_is_refused_or_changes_nothing(tmp_path: Path, kind: str) 
     assert counts["refused"] > 50
 
 
-@pytest.mark.slow
+@pytest.mark.campaign
 @pytest.mark.parametrize("kind", FILES)
 def test_10_000_flipped_bits_are_refused_or_change_nothing(tmp_path: Path, kind: str) -> None:
     ending, write = FILES[kind]
