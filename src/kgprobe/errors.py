@@ -52,7 +52,7 @@ class UsageError(KgprobeError):
 
 @contextmanager
 def naming(place: str | PathLike[str]) -> Iterator[None]:
-    """Put the place of the data in front of the title of an error, unless it is there already.
+    """Put the place of the data in front of the title of a DataError, unless it is there already.
 
     Example:
         >>> with naming("ranks.parquet"):
@@ -63,10 +63,10 @@ def naming(place: str | PathLike[str]) -> Iterator[None]:
     """
     try:
         yield
-    except KgprobeError as error:
+    except DataError as error:
         if error.title.startswith(str(place)):
             raise
-        raise type(error)(f"{place}: {error.title}", error.problems, error.remedy) from None
+        raise DataError(f"{place}: {error.title}", error.problems, error.remedy) from None
 
 
 def shown(value: object, most: int = 60) -> str:

@@ -129,7 +129,7 @@ def test_few_or_many_alphas_at_a_time_give_the_same(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(influence, "_TABLE", 1)
     single = decision_map(lineup, GRID_ALPHAS, GRID_BETAS, replicates=50)
     np.testing.assert_allclose(single.errors, whole.errors, rtol=1e-12)
-    assert single.settings["width"] == pytest.approx(whole.settings["width"], rel=1e-6)
+    assert single.settings.width == pytest.approx(whole.settings.width, rel=1e-6)
 
 
 def test_width_grows_with_models_and_points_and_falls_with_the_level() -> None:
@@ -168,7 +168,7 @@ def test_what_never_varies_does_not_widen_the_band() -> None:
     constant = {"one": ranked(20, [1] * 40), "three": ranked(20, [3] * 40)}
     varying = {"some": ranked(20, np.random.default_rng(0).integers(1, 50, 40))}
     plane = decision_map(line_up(constant | varying), [1.0], [0.0], replicates=500)
-    assert 1.5 < plane.settings["width"] < 5
+    assert 1.5 < plane.settings.width < 5
 
 
 def test_the_band_holds_for_all_pairs_and_points_at_once() -> None:
@@ -202,7 +202,7 @@ def test_random_seeds_add_their_variance() -> None:
     assert (random.bands[0, 1] / random.errors[0, 1] > fixed.bands[0, 1] / fixed.errors[0, 1]).all()
     default = decision_map(lineup, GRID_ALPHAS, GRID_BETAS, replicates=100)
     np.testing.assert_array_equal(default.bands, random.bands)
-    assert decision_map(random_lineup(2), [1.0], [0.0], replicates=100).settings["seeds"] == "fixed"
+    assert decision_map(random_lineup(2), [1.0], [0.0], replicates=100).settings.seeds == "fixed"
 
 
 @pytest.mark.parametrize("freedom", [1.0, 2.0, 7.5, 100.0])

@@ -39,7 +39,7 @@ def test_ties_are_scored_as_asked(tie: str) -> None:
     plane = decision_map(
         line_up({"one": table, "two": ranked(20, [2, 3] * 20, 30).with_info()}), [0.5], [0.4], tie="mean"
     )
-    assert plane.settings["tie"] == "mean"
+    assert plane.settings.tie == "mean"
     alone = decision_map(line_up({"one": table}), [0.5], [0.4], tie=tie)
     assert alone.scores[0, 0, 0] == pytest.approx(kp.evaluate(table, "PROBE(alpha=0.5,beta=0.4)", tie=tie).popitem()[1])
 
@@ -261,4 +261,4 @@ def test_runs_repeat() -> None:
     lineup = random_lineup(3)
     one, same, other = (decision_map(lineup, replicates=200, seed=seed) for seed in (1, 1, 2))
     np.testing.assert_array_equal(one.bands, same.bands)
-    assert one.settings["width"] != other.settings["width"]
+    assert one.settings.width != other.settings.width

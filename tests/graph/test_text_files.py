@@ -1,5 +1,6 @@
 import gzip
 import io
+import os
 from pathlib import Path
 from typing import Any
 
@@ -358,3 +359,10 @@ def test_a_hexadecimal_number_is_no_id(tmp_path: Path, number: str) -> None:
 def test_a_label_may_look_like_a_hexadecimal_number(tmp_path: Path) -> None:
     (tmp_path / "entities.dict").write_text("0\t0x1\n1\tb 0x2\n", encoding="utf-8")
     assert read_dictionary(tmp_path / "entities.dict", LAYOUT, []).to_pylist() == ["0x1", "b 0x2"]
+
+
+def test_a_pipe_is_refused_instead_of_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "entities.dict")
+    problems: list[str] = []
+    assert read_dictionary(tmp_path / "entities.dict", LAYOUT, problems) is None
+    assert "a pipe or a device" in problems[0]

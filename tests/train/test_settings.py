@@ -216,3 +216,9 @@ def test_the_page_names_the_settings_that_a_model_does_not_have() -> None:
 
 def _settings(part: str) -> list[str]:
     return [line.split("`")[1] for line in part.splitlines() if line.startswith("| `")]
+
+
+def test_an_unknown_model_in_a_file_names_the_file(tmp_path: Path) -> None:
+    (tmp_path / "settings.toml").write_text('model = "DistMuf"\n', encoding="utf-8")
+    with pytest.raises(UsageError, match=r"settings\.toml: there is no model 'DistMuf'; nearest: DistMult"):
+        read_settings(tmp_path / "settings.toml")

@@ -191,9 +191,9 @@ def _explain(plane: DecisionMap) -> None:
     if len(plane.models) == 1:
         console.note("There is only one model to choose from.")
         return
-    sampled = {"random": "queries and training runs", "fixed": "queries"}[plane.settings["seeds"]]
+    sampled = {"random": "queries and training runs", "fixed": "queries"}[plane.settings.seeds]
     console.note(
-        f"Places in [brackets] are not statistically distinguishable at the {100 * plane.settings['level']:g} % level "
+        f"Places in [brackets] are not statistically distinguishable at the {100 * plane.settings.level:g} % level "
         f"(sampling of {sampled}, all places simultaneously)."
     )
     for beta, effective, trusted in zip(plane.betas, plane.effective.min(axis=0), plane.trusted, strict=True):

@@ -7,6 +7,7 @@ import io
 import os
 import re
 import sys
+import warnings
 from collections.abc import Sequence
 from typing import Annotated, Any
 
@@ -140,6 +141,7 @@ def main() -> None:
     # Waiting threads of torch must not occupy a core.
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")
     _open_streams()
+    warnings.showwarning = lambda message, *_: note(f"Warning: {message}")
     try:
         _run()
     except KgprobeError as error:

@@ -32,6 +32,29 @@ _ALONE = "there is no other model"
 
 
 @dataclass(frozen=True)
+class MapSettings:
+    """How a decision map was computed.
+
+    Attributes:
+        cluster: Queries that share this are resampled together.
+        level: The confidence level of the band.
+        seeds: Whether training runs are a "random" sample or "fixed".
+        tie: How ties are scored.
+        width: The width of the band, in standard errors.
+        replicates: Number of bootstrap draws.
+        seed: Seed of the random generator.
+    """
+
+    cluster: str
+    level: float
+    seeds: str
+    tie: Tie
+    width: float
+    replicates: int
+    seed: int
+
+
+@dataclass(frozen=True)
 class DecisionMap:
     """PROBE of every model over a grid of (alpha, beta), with the significance of differences.
 
@@ -46,7 +69,7 @@ class DecisionMap:
             simultaneous for all pairs of models and the whole plane. Infinite where differences do not vary between
             clusters, so that their variance is not known.
         effective: The effective number of queries, [models, betas].
-        settings: ``cluster``, ``level``, ``seeds``, ``replicates``, ``seed``, ``tie``, and the ``width`` of the band.
+        settings: How the scores and the band were computed.
     """
 
     lineup: Lineup = field(repr=False)
@@ -57,7 +80,7 @@ class DecisionMap:
     errors: Floats = field(repr=False)
     bands: Floats = field(repr=False)
     effective: Floats = field(repr=False)
-    settings: dict[str, Any]
+    settings: MapSettings
 
     @property
     def models(self) -> tuple[str, ...]:
@@ -155,12 +178,12 @@ class DecisionMap:
 
     def crossing_alphas(self, first: str, second: str, beta: float) -> Floats:
         """Every alpha in the range of the map at which two models change order."""
-        difference = ScoreLine(self.lineup, self.settings["tie"], beta=beta).difference(*self._names(first, second))
+        difference = ScoreLine(self.lineup, self.settings.tie, beta=beta).difference(*self._names(first, second))
         return roots(difference, samples(self.alphas.min(), self.alphas.max()))
 
     def crossing_betas(self, first: str, second: str, alpha: float) -> Floats:
         """Every beta in the range of the map at which two models change order."""
-        difference = ScoreLine(self.lineup, self.settings["tie"], alpha=alpha).difference(*self._names(first, second))
+        difference = ScoreLine(self.lineup, self.settings.tie, alpha=alpha).difference(*self._names(first, second))
         return roots(difference, samples(self.betas.min(), self.betas.max()))
 
     def at(self, alpha: float, beta: float) -> list[dict[str, Any]]:
@@ -305,15 +328,7 @@ def decision_map(
         errors=errors,
         bands=np.where(errors > 0, widths * errors, np.inf),  # without variance, nothing is significant
         effective=np.stack([surface.effective for surface in found]),
-        settings={
-            "cluster": cluster,
-            "level": level,
-            "seeds": seeds,
-            "tie": str(Tie(tie)),
-            "width": width,
-            "replicates": replicates,
-            "seed": seed,
-        },
+        settings=MapSettings(cluster, level, seeds, Tie(tie), width, replicates, seed),
     )
 
 

@@ -47,10 +47,17 @@ _MAGIC = {b"\x1f\x8b": "a gzip file", b"PAR1": "a Parquet file", b"PK\x03\x04": 
 
 def open_bytes(path: Path) -> IO[bytes]:
     """Open a file, decompressing it if its name ends in .gz; reading raises TooLarge beyond `unpacking_limit`."""
+    _require_file(path)
     if path.suffix != ".gz":
         return path.open("rb")
     file = cast("IO[bytes]", gzip.open(path, "rb"))  # noqa: SIM115
     return io.BufferedReader(_Blocks(file, _unpacked(file)), _BLOCK)
+
+
+def _require_file(path: Path) -> None:
+    """Refuse a pipe, whose opening would wait, and what else is no file."""
+    if path.exists() and not path.is_file():
+        raise OSError("it is a folder, a pipe or a device, expected a file")
 
 
 class _Blocks(io.RawIOBase):
@@ -175,6 +182,7 @@ def disguise(path: Path) -> str | None:
         >>> disguise(path)
         'a Parquet file'
     """
+    _require_file(path)
     with path.open("rb") as file:
         start = file.read(4)
     kind = next((kind for magic, kind in _MAGIC.items() if start.startswith(magic)), None)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -121,7 +120,6 @@ def write_tensors(path: Path, tensors: Mapping[str, Tensor], facts: Mapping[str,
     with replacing(path) as temporary:
         temporary.write_bytes(content)
         seal(temporary)
-        flush_to_disk(temporary)
 
 
 def read_tensors(path: Path) -> tuple[Tensors, Metadata]:
@@ -150,12 +148,6 @@ def read_metadata(path: Path) -> Metadata:
         raise DataError(f"{path}: cannot be read", [changed, *(find(facts) if find else [])], _RESTORE)
     facts.pop(_CHECKSUM, None)
     return facts
-
-
-def flush_to_disk(path: Path) -> None:
-    """Flush a file to disk, so that it survives a power failure after it was renamed."""
-    with path.open("rb") as file:
-        os.fsync(file.fileno())
 
 
 _RESTORE = "it is truncated or damaged: restore it from a copy, or train again"

@@ -16,7 +16,7 @@ from kgprobe.errors import DataError, UsageError
 from kgprobe.files import replacing, require_writable
 from kgprobe.graph import KnowledgeGraph
 from kgprobe.json_files import write_json
-from kgprobe.train.checkpoints import Checkpoint, Metadata, State, Tensors, as_json, flush_to_disk
+from kgprobe.train.checkpoints import Checkpoint, Metadata, State, Tensors, as_json
 from kgprobe.train.run_files import (
     BEST,
     CURVE,
@@ -256,7 +256,6 @@ class RunDirectory:
             write_json(run / ENVIRONMENT, about)
             with replacing(run / SETTINGS) as temporary:  # last: this file makes the directory a run
                 temporary.write_text(settings_text(settings), encoding="utf-8")
-                flush_to_disk(temporary)
             return cls(run, settings, about, lock)
         except BaseException:
             lock.release()

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from kgprobe.errors import UsageError, naming, nearest, shown
+from kgprobe.errors import UsageError, nearest, shown
 from kgprobe.metrics import parse_all
 from kgprobe.models.random_streams import SEEDS
 from kgprobe.models.registry import MODELS, ModelKind, model_kind, option, problems_of_each
@@ -232,8 +232,10 @@ def read_settings(path: str | os.PathLike[str]) -> Settings:
     model = file.values.get("model")
     if not isinstance(model, str):
         raise UsageError(f"{file.path}: it does not name its model", remedy='add a line such as model = "RotatE"')
-    with naming(file.path):
-        return resolve(model, [from_file(file)]).settings
+    if model.lower() not in MODELS:
+        known = nearest(model, (kind.name for kind in MODELS.values()))
+        raise UsageError(f"{file.path}: there is no model {shown(model)}{known}", remedy="see kgprobe train --help")
+    return resolve(model, [from_file(file)]).settings
 
 
 _INTRODUCTION = """# Settings of `kgprobe train`

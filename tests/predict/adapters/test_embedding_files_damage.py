@@ -146,3 +146,12 @@ def test_very_many_arrays_are_refused_at_once(tmp_path: Path) -> None:
     with pytest.raises(DataError) as caught:
         _numbers(path)
     assert len(caught.value.problems) < 30
+
+
+@pytest.mark.parametrize("number", [0x110000, 0xFFFFFFFF, 0xD800])
+def test_a_header_with_characters_that_do_not_exist_is_refused(tmp_path: Path, number: int) -> None:
+    header = np.array([ord("{"), number, ord("}")], dtype=np.uint32).view("<U3").reshape(())
+    np.savez(tmp_path / "mine.npz", header=header, entity=np.ones((3, 2)), relation=np.ones((1, 2)))
+    with pytest.raises(DataError, match=r"mine\.npz: cannot be read") as caught:
+        rank(tmp_path / "mine.npz", GRAPH)
+    assert caught.value.problems == ["the header has characters that do not exist"]

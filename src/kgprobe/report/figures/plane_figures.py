@@ -66,7 +66,7 @@ def draw_bands(plane: DecisionMap, first: str, second: str, look_of: Mapping[str
     drawn[0].set_ylabel(f"PROBE({style.ALPHA}, {style.BETA})")
     drawn[columns].set_ylabel(f"{style.plain(first, 12)}\nminus {style.plain(second, 12)}")
     handles, names = drawn[0].get_legend_handles_labels()
-    level = plane.settings["level"]
+    level = plane.settings.level
     band_name = f"difference, {level:.0%} simultaneous band over {style.ALPHA} and {style.BETA}"
     style.legend_above(figure, [*handles, below.collections[0]], [*names, band_name])
     return figure
