@@ -40,9 +40,7 @@ if TYPE_CHECKING:
 
 _MOST_QUERIES = 300_000
 
-_SKIPPED = (
-    "Other metrics and their tests are skipped: with so many queries they take minutes. Request them with --metric."
-)
+_SKIPPED = "Other metrics and their tests are skipped, because there are so many queries. Request them with --metric."
 
 _FEW_MODELS, _FEW_QUERIES = 6, 100_000  # above these, only the best model of each metric is tested against the others
 _LEAST_DRAWS, _MOST_DRAWS = 1_000, 10_000
