@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from kgprobe.bounded_files import parse_json, read_bounded
 from kgprobe.errors import DataError, shown
 from kgprobe.files import replacing
-from kgprobe.graph.text_files import parse_json, read_bounded
 
 HASH = "sha256"
 """The entry with the hash of all others."""

@@ -1,5 +1,4 @@
 import gzip
-import io
 import os
 from pathlib import Path
 from typing import Any
@@ -9,20 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kgprobe import resources
+from kgprobe.bounded_files import read_bounded
 from kgprobe.graph import text_files
-from kgprobe.graph.text_files import (
-    SHOWN,
-    Complaints,
-    Layout,
-    bounded_lines,
-    open_bytes,
-    parse_json,
-    read_bounded,
-    read_dictionary,
-    read_lines,
-    read_text,
-    whole_number,
-)
+from kgprobe.graph.text_files import SHOWN, Complaints, Layout, read_dictionary, read_lines, read_text, whole_number
 from kgprobe.resources import TooLarge
 
 LAYOUT = Layout({"id": True, "label": False}, "id<TAB>label", "\t", lambda line: line.split("\t"))
@@ -215,21 +203,6 @@ def test_compressed_files(tmp_path: Path) -> None:
     assert _rows(tmp_path / "x.txt.gz") == [("a", 1), ("b", 2)]
 
 
-@settings(max_examples=300)
-@given(st.text("ab\r\n|", max_size=30), st.integers(1, 9), st.integers(1, 5))
-def test_lines_of_bounded_length_are_the_lines(text: str, block: int, most: int) -> None:
-    content = text.encode()
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(text_files, "_BLOCK", block)
-        assert list(bounded_lines(io.BytesIO(content))) == content.splitlines()
-        long = [number for number, line in enumerate(content.splitlines(), 1) if len(line) > most]
-        if long:
-            with pytest.raises(TooLarge, match=f"line {long[0]} is longer than {most} bytes"):
-                list(bounded_lines(io.BytesIO(content), most))
-        else:
-            assert list(bounded_lines(io.BytesIO(content), most)) == content.splitlines()
-
-
 def _bomb(path: Path, block: bytes, number: int) -> Path:
     with gzip.open(path, "wb") as file:
         for _ in range(number):
@@ -248,15 +221,6 @@ def test_one_line_of_any_length_is_refused_while_it_is_read(tmp_path: Path, coun
     assert "line 1 is longer than 16.0 MiB, the longest line that is read" in problem
 
 
-def test_a_line_that_never_ends_is_refused() -> None:
-    class Endless(io.BytesIO):
-        def read(self, size: int | None = -1) -> bytes:
-            return bytes(size or 0)
-
-    with pytest.raises(TooLarge, match="line 1 is longer"):
-        list(bounded_lines(Endless()))
-
-
 def test_a_file_that_unpacks_beyond_the_limit_is_refused_while_it_is_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -273,34 +237,6 @@ def test_a_file_that_unpacks_beyond_the_limit_is_refused_while_it_is_read(
         read_bounded(path, 10_000)
     monkeypatch.setattr(resources, "machine_memory", lambda: 20 << 20)
     assert len(read_bounded(path)) == 8_000_000
-
-
-@settings(max_examples=60)
-@given(st.binary(max_size=300), st.integers(1, 40))
-def test_a_compressed_file_has_its_bytes(content: bytes, block: int) -> None:
-    import tempfile
-
-    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(text_files, "_BLOCK", block)
-        path = Path(folder) / "x.gz"
-        path.write_bytes(gzip.compress(content))
-        assert read_bounded(path) == content
-        with open_bytes(path) as file:
-            assert list(file) == list(io.BytesIO(content))
-
-
-@pytest.mark.parametrize(
-    "content",
-    ["[" * 100_000, "1" * 5_000, '{"a": "\\ud800"}', "{", "", b"\xff\xfe", '{"a": 1} 2'],
-    ids=["deep", "digits", "half of a pair", "cut", "empty", "not UTF-8", "more"],
-)
-def test_json_that_cannot_be_kept_is_a_value_error(content: str | bytes) -> None:
-    with pytest.raises(ValueError):  # noqa: PT011
-        parse_json(content)
-
-
-def test_json_may_start_with_a_byte_order_mark_and_have_escapes() -> None:
-    assert parse_json('\ufeff{"a": "\\u00e9\\ud83d\\ude00"}'.encode()) == {"a": "\u00e9\U0001f600"}
 
 
 IDS = Layout({"a": True, "b": True}, "two ids", " \t", str.split, counted=True)
@@ -333,7 +269,7 @@ def test_blank_lines_at_the_ends_of_blocks(tmp_path: Path, monkeypatch: pytest.M
     path = tmp_path / "x.txt"
     path.write_bytes(b"".join(b"%d\tx%d\n%s\n" % (i, i, b" " * (i % 3)) for i in range(300)))
     for block in (7, 64, 501):
-        monkeypatch.setattr(text_files, "_BLOCK", block)
+        monkeypatch.setattr(text_files, "BLOCK", block)
         columns = read_text(path, LAYOUT, None, [])
         assert columns is not None
         assert columns["id"].to_pylist() == list(range(300))

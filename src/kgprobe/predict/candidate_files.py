@@ -13,10 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kgprobe.arrays import AnyInts
+from kgprobe.bounded_files import disguise
 from kgprobe.errors import DataError, spans
 from kgprobe.graph import KnowledgeGraph
 from kgprobe.graph.names import KnownNames, Names
-from kgprobe.graph.text_files import Layout, disguise, read_lines, read_text, whole_number
+from kgprobe.graph.text_files import Layout, read_lines, read_text, whole_number
 from kgprobe.predict.array_files import open_arrays
 from kgprobe.predict.queries import COLUMNS, RankedTriples
 from kgprobe.predict.scorers import Side

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kgprobe.graph.text_files import parse_json
+from kgprobe.bounded_files import parse_json
 from kgprobe.predict.stored_arrays import ArrayFile, StoredArray, open_at, pieces, require_shape
 
 SAFETENSORS_HEADER = "kgprobe"

@@ -10,8 +10,8 @@ from importlib.metadata import PackageNotFoundError, version
 from types import UnionType
 from typing import Any, get_args, get_origin, get_type_hints
 
+from kgprobe.bounded_files import parse_json
 from kgprobe.errors import DataError, shown
-from kgprobe.graph.text_files import parse_json
 
 SCHEMA_VERSION = 2
 _METADATA_KEY = b"kgprobe"

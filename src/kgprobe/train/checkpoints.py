@@ -15,9 +15,9 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor
 
+from kgprobe.bounded_files import parse_json
 from kgprobe.errors import DataError, KgprobeError
 from kgprobe.files import replacing
-from kgprobe.graph.text_files import parse_json
 from kgprobe.json_files import field_problems
 from kgprobe.predict.safetensors_files import SAFETENSORS_HEADER, UNSEALED, check_seal, list_safetensors, seal
 from kgprobe.train.setting_sources import from_values

@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 import torch
 
+from kgprobe.bounded_files import parse_json
 from kgprobe.errors import DataError
 from kgprobe.files import replacing
 from kgprobe.graph import KnowledgeGraph
-from kgprobe.graph.text_files import parse_json
 from kgprobe.json_files import field_problems, read_json
 from kgprobe.ranks.metadata import package_version
 from kgprobe.train.checkpoints import GRAPH_FIELDS, Metadata

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from kgprobe.arrays import AnyInts
+from kgprobe.bounded_files import parse_json
 from kgprobe.errors import DataError, UsageError, nearest
 from kgprobe.graph import KnowledgeGraph
-from kgprobe.graph.text_files import parse_json
 from kgprobe.predict.adapters.embedding_files import is_embeddings, open_embeddings
 from kgprobe.predict.adapters.pykeen_folder import is_saved_pykeen, open_pykeen
 from kgprobe.predict.adapters.pykeen_scorer import is_pykeen

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from kgprobe.bounded_files import parse_json, read_bounded
 from kgprobe.errors import DataError, nearest
-from kgprobe.graph.text_files import parse_json, read_bounded
 from kgprobe.json_files import HASH, content_hash
 
 if TYPE_CHECKING:

@@ -13,8 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kgprobe.arrays import Floats
+from kgprobe.bounded_files import parse_json, read_bounded
 from kgprobe.errors import DataError, nearest
-from kgprobe.graph.text_files import Layout, parse_json, read_bounded, read_dictionary
+from kgprobe.graph.text_files import Layout, read_dictionary
 from kgprobe.predict.adapters.embedding_files import ENTITY, RELATION, read_model
 from kgprobe.predict.adapters.interactions import INTERACTIONS, Header, is_number, unit_circle
 from kgprobe.predict.array_files import open_arrays

@@ -14,10 +14,11 @@ from typing import Any, TypeAlias, cast
 import numpy as np
 
 from kgprobe.arrays import Ints
+from kgprobe.bounded_files import UNREADABLE, bounded_lines, disguise, open_bytes
 from kgprobe.errors import DataError
 from kgprobe.graph import KnowledgeGraph
 from kgprobe.graph.names import Names
-from kgprobe.graph.text_files import UNREADABLE, Complaints, bounded_lines, disguise, open_bytes
+from kgprobe.graph.text_files import Complaints
 from kgprobe.predict.adapters.top_k import SideLists, TopKLists, Unlisted
 from kgprobe.predict.scorers import SIDES, Side
 from kgprobe.ranks.schema import SIDE_NAMES

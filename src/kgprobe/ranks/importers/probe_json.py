@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kgprobe.arrays import find
-from kgprobe.graph.text_files import UNREADABLE, disguise, parse_json, read_bounded
+from kgprobe.bounded_files import UNREADABLE, disguise, parse_json, read_bounded
 from kgprobe.ranks.importers.drafts import Draft, ImportOptions
 from kgprobe.ranks.metadata import Basis, CandidatesInfo
 from kgprobe.resources import unpacking_limit

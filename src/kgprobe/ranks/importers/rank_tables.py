@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 from pyarrow import csv as arrow_csv
 
+from kgprobe.bounded_files import UNREADABLE, bounded_lines, disguise, open_bytes
 from kgprobe.errors import DataError, UsageError, nearest
 from kgprobe.graph import SPLITS, GraphLike, as_graph
 from kgprobe.graph.parquet_graph import read_parquet
-from kgprobe.graph.text_files import UNREADABLE, bounded_lines, disguise, open_bytes, read_lines
+from kgprobe.graph.text_files import read_lines
 from kgprobe.ranks.importers.column_mapping import (
     agrees,
     apply_recipe,
