@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import kgprobe as kp
-from kgprobe.ranks.schema import RanksInfo
+from kgprobe.ranks import RanksInfo
 from machine import MIB, describe
 
 _ENTITIES, _RELATIONS, _PART = 2_500_000, 800, 1 << 19

@@ -5,6 +5,8 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from kgprobe import resources
+
 # A landing must not hang on how busy the machine is, nor on a lucky draw: look for new counterexamples with
 # `pytest --hypothesis-profile=explore`.
 settings.register_profile("explore", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -22,6 +24,12 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 def plain_output(monkeypatch: pytest.MonkeyPatch) -> None:
     """What a command prints is checked without colours, even where the surroundings force them."""
     monkeypatch.delenv("FORCE_COLOR", raising=False)
+
+
+@pytest.fixture(autouse=True)
+def usual_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A command that raises the unpacking limit raises it for its own test alone."""
+    monkeypatch.setattr(resources, "_allowed", 0)
 
 
 @pytest.fixture(scope="session")

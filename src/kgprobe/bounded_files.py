@@ -78,14 +78,16 @@ def read_bounded(path: Path, most: int | None = None) -> bytes:
     Raises:
         TooLarge: It has more than ``most`` bytes, by default more than `unpacking_limit`.
     """
+    if most is None:
+        require_unpackable(path.stat().st_size)
+    blocks, size = [], 0
     with open_bytes(path) as file:
-        if most is None:
-            require_unpackable(path.stat().st_size)
-            return file.read()
-        content = file.read(most + 1)
-    if len(content) > most:
-        raise TooLarge(f"it is longer than {shown_memory(most)}")
-    return content
+        while block := file.read(BLOCK):
+            blocks.append(block)
+            size += len(block)
+            if most is not None and size > most:
+                raise TooLarge(f"it is longer than {shown_memory(most)}")
+    return b"".join(blocks)
 
 
 def parse_json(content: bytes | str) -> Any:

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import kgprobe as kp
-from kgprobe.ranks.schema import RanksInfo
+from kgprobe.ranks import RanksInfo
 from kgprobe.report.page.payload import unpack
 
 SIZE = 8

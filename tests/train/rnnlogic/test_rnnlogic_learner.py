@@ -159,11 +159,11 @@ def test_weights_open_as_the_run_that_they_are_of() -> None:
 def test_weights_of_something_else_are_refused() -> None:
     graph, settings = small_graph(), settings_of(seeds=(0,))
     weights = learned(settings, 3).weights(0)
-    with pytest.raises(DataError, match="not the weights of RNNLogic"):
+    with pytest.raises(DataError, match="these are not the rules of a model"):
         open_run(settings, graph, {"entity": torch.zeros(1, 2, 3)}, CPU)
     with pytest.raises(DataError, match="not the weights of RNNLogic"):
         open_run(settings_of(hidden=9), graph, weights, CPU)
-    with pytest.raises(DataError, match="not the weights of RNNLogic"):
+    with pytest.raises(DataError, match="these are not the rules of a model"):
         open_run(settings_of(**EMBEDDING), graph, weights, CPU)
 
 

@@ -108,6 +108,7 @@ def protocol(runs: Sequence[Ranks]) -> Pairs:
         split: not recorded
         filtered by: train+test
         filter hash: not recorded
+        candidate set: not recorded
         ranked with: kgprobe 0.1
         seeds: one run
         queries: 2
