@@ -448,3 +448,11 @@ def test_a_mean_of_too_many_terms_is_refused(alpha):
         AffinePower(alpha).chance(np.array([2.0**53]))
     mean, _ = AffinePower(alpha).chance(np.array([3.0]))
     assert mean.item() == pytest.approx(2 / 3, rel=1e-12)
+
+
+@pytest.mark.parametrize("alpha", [-1e308, 1e308])
+@pytest.mark.filterwarnings("error")
+def test_an_alpha_that_overflows_gives_the_limit(alpha: float) -> None:
+    rank, candidates = np.array([1.0, 2.0, 9.0, 1.0]), np.array([9.0, 9.0, 9.0, 2.0])
+    limit = AffinePower(math.copysign(math.inf, alpha))
+    assert AffinePower(alpha)(rank, candidates).tolist() == limit(rank, candidates).tolist()

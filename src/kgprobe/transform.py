@@ -153,7 +153,7 @@ class AffinePower(Transformer):
         return _steepness(self.alpha)
 
     def __call__(self, rank: Floats, candidates: Floats) -> Floats:
-        with np.errstate(divide="ignore", invalid="ignore"):
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             log_span = np.log1p(candidates - 1)
             log_left = np.log1p((candidates - rank) / rank)
             return self._of_logs(rank, log_left, log_span)

@@ -284,8 +284,8 @@ def test_a_line_of_blank_fields_is_a_blank_line(tmp_path: Path) -> None:
     assert columns["a"].to_pylist() == ["x"]
 
 
-@pytest.mark.parametrize("number", ["0x1", "0X1", "-0x1"])
-def test_a_hexadecimal_number_is_no_id(tmp_path: Path, number: str) -> None:
+@pytest.mark.parametrize("number", ["0x1", "0X1", "-0x1", "-0", "+1"])
+def test_a_number_with_a_sign_or_in_hexadecimal_is_no_id(tmp_path: Path, number: str) -> None:
     (tmp_path / "entities.dict").write_text(f"0\ta\n{number}\tb\n", encoding="utf-8")
     problems: list[str] = []
     assert read_dictionary(tmp_path / "entities.dict", LAYOUT, problems) is None

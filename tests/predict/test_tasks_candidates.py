@@ -416,13 +416,10 @@ def test_files_that_cannot_be_read(numbers: KnowledgeGraph, tmp_path: Path) -> N
     assert "cannot be read" in problems[1]
 
 
-def test_blank_lines_before_the_number_of_relations_do_not_move_the_lines(tmp_path: Path) -> None:
+def test_a_blank_line_does_not_move_the_other_lines(tmp_path: Path) -> None:
     graph = small_graph()
-    for name, start in (("type_constrain.txt", ""), ("type_constrain_blank.txt", "\n \n")):
-        (tmp_path / name).write_text(f"{start}1\n0 1 2\n0 2 1 3\n", encoding="utf-8")
-        candidates = open_candidates(str(tmp_path / name), graph, RankedTriples.build(graph))
-        assert [candidates.ids(side, 0).tolist() for side in ("head", "tail")] == [[2], [1, 3]]
-    (tmp_path / "type_constrain_none.txt").write_text("\n0 1 2\n0 2 1 3\n", encoding="utf-8")
-    with pytest.raises(DataError) as caught:
-        open_candidates(str(tmp_path / "type_constrain_none.txt"), graph, RankedTriples.build(graph))
-    assert "line 2: expected the number of relations" in caught.value.problems[0]
+    for text in ("\n1\n0 1 2\n0 2 1 3\n", "\n0 1 2\n0 2 1 3\n"):
+        (tmp_path / "type_constrain.txt").write_text(text, encoding="utf-8")
+        with pytest.raises(DataError) as caught:
+            open_candidates(str(tmp_path / "type_constrain.txt"), graph, RankedTriples.build(graph))
+        assert "line 2: expected the number of relations in line 1" in caught.value.problems[0]

@@ -136,14 +136,26 @@ def _run() -> None:
         sys.exit(1)
 
 
+_usual_warning = warnings.showwarning
+
+
+def _show_warning(message: Warning | str, category: type[Warning], *place: Any, **options: Any) -> None:
+    """Print a warning of kgprobe as a note; those of Python and NumPy are printed with their place in the code."""
+    if category is UserWarning:
+        note(f"Warning: {message}")
+    else:
+        _usual_warning(message, category, *place, **options)
+
+
 def main() -> None:
     """Run the command line; exit 0 on success, 1 for bad data, 2 for bad usage, 130 for Ctrl-C."""
     # Waiting threads of torch must not occupy a core.
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")
     _open_streams()
-    warnings.showwarning = lambda message, *_: note(f"Warning: {message}")
     try:
-        _run()
+        with warnings.catch_warnings():
+            warnings.showwarning = _show_warning
+            _run()
     except KgprobeError as error:
         for line in f"Error: {with_options(str(error), sys.argv[1:])}".split("\n"):
             note(line)

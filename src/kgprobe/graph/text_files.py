@@ -27,7 +27,7 @@ Judge = Callable[[int, list[str]], str | None]
 """Returns the problem of the line with this number and these fields, or None."""
 
 _LISTED = 100_000
-_HEXADECIMAL = re.compile(rb"\s[+-]?0[xX]")
+_SIGNED = re.compile(rb"\s(?:[+-]\d|0[xX])")
 _WHITE_LINE = re.compile(rb"([\r\n])[ \t]+(?=[\r\n])")
 
 
@@ -152,7 +152,7 @@ def _read_fast(path: Path, layout: Layout) -> Columns | None:
     """The columns of a file without errors; None for any other file."""
     from pyarrow import csv
 
-    if any(layout.columns.values()) and _has_hexadecimal(path):
+    if any(layout.columns.values()) and _has_signs(path):
         return None
     labels = pa.dictionary(pa.int32(), pa.string())
     types = {name: pa.int64() if is_id else labels for name, is_id in layout.columns.items()}
@@ -174,13 +174,13 @@ def _read_fast(path: Path, layout: Layout) -> Columns | None:
     return None
 
 
-def _has_hexadecimal(path: Path) -> bool:
-    """Whether a field seems to be a hexadecimal number, which pyarrow would read as an id; True if unreadable."""
+def _has_signs(path: Path) -> bool:
+    """Whether a field seems to be "-0" or "0x1", which pyarrow reads as an id; True if the file is unreadable."""
     before = b"\n"
     try:
         with open_bytes(path) as file:
             while block := file.read(BLOCK):
-                if _HEXADECIMAL.search(before + block):
+                if _SIGNED.search(before + block):
                     return True
                 before = block[-4:]
     except UNREADABLE:

@@ -196,8 +196,9 @@ class _TypeLines:
 
     def problem(self, number: int, fields: list[str]) -> str | None:
         if not self.begun:
-            self.begun, self.promised = True, whole_number(fields[0]) if len(fields) == 1 else None
-            return "expected the number of relations" if self.promised is None else None
+            self.begun, first = True, number == 1 and len(fields) == 1
+            self.promised = whole_number(fields[0]) if first else None
+            return "expected the number of relations in line 1" if self.promised is None else None
         self.count += 1
         awaited, self.awaited = self.awaited, None if self.awaited is not None else fields[0]
         return self._relation_problem(number, fields[0], awaited) or self._entity_problem(fields)

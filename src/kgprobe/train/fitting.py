@@ -164,7 +164,7 @@ def fit_from(
         run = RunDirectory.resume(output, graph, resolve(kind.name, sources).given)
         for change in changes(run.environment, about):
             display.note(f"{change} since the run began: results may differ in the last digits")
-        with run:
+        with run, naming(run.path):
             return _fit_run(run, graph, resources, display)
     known = known_settings(kind.name, graph, config)
     settings = resolve(kind.name, [*known.sources, given]).settings
@@ -202,7 +202,7 @@ def _fit_run(run: RunDirectory, graph: KnowledgeGraph, resources: TrainingResour
     if run.finished:
         display.note(f"{run.path} is finished already")
         return Fitted(settings, _trained_before(run), _rank_all(run, graph, ranking, None), run)
-    with display.training(settings, graph) as progress, naming(run.path):
+    with display.training(settings, graph) as progress:
         trained = train(settings, graph, run, resources, progress)
     display.note(f"trained {trained.epochs} of {settings.epochs} epochs in {trained.seconds:,.1f} s")
     with display.ranking(ranking_queries(settings, graph)) as ranked:

@@ -132,8 +132,9 @@ def test_a_graph_may_be_empty() -> None:
         ({"paths": torch.zeros(1)}, "paths holds float32 values of shape (1,)"),
         ({"head": torch.tensor([0, 4], dtype=torch.int32)}, "head names relations outside 0..3, such as 4"),
         ({"body": torch.tensor([[1, -2], [1, 3]], dtype=torch.int32)}, "body names relations outside 0..3, such as -2"),
+        ({"paths": torch.tensor([1.0, float("nan")])}, "paths holds NaN or infinity"),
     ],
-    ids=["relations", "flat", "rows", "type", "length", "head", "body"],
+    ids=["relations", "flat", "rows", "type", "length", "head", "body", "no number"],
 )
 def test_tensors_that_are_not_those_of_rules(changes: dict[str, torch.Tensor], problem: str) -> None:
     tensors = Rules.from_bodies(2, [0, 0], [[1, -1], [1, 3]]).tensors()

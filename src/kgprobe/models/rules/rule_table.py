@@ -148,6 +148,8 @@ class Rules:
             if column.dtype.kind != kind or column.ndim != dimensions or len(column) != len(self.head):
                 yield f"{name} holds {column.dtype} values of shape {column.shape}"
                 return
+            if not np.isfinite(column).all():
+                yield f"{name} holds NaN or infinity"
         for name, least in (("head", 0), ("body", NO_ATOM)):
             column = getattr(self, name)
             wrong = (column < least) | (column >= 2 * self.relations)
