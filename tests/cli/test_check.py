@@ -178,3 +178,9 @@ def test_a_file_without_rows_is_not_clean(kgprobe, tmp_path: Path, queries) -> N
 def test_clean_files_give_an_empty_list_of_rows(kgprobe, ranks_file: Path) -> None:
     done = kgprobe("check", ranks_file, "-f", "json")
     assert (done.code, rows_of(done)) == (0, [])
+
+
+def test_a_name_that_is_too_long_is_a_finding(kgprobe) -> None:
+    result = kgprobe("check", "a" * 300, "-f", "json")
+    assert result.code == 1
+    assert "File name too long" in result.out

@@ -374,7 +374,7 @@ def test_repeated_entities_and_blank_lines_do_no_harm(numbers: KnowledgeGraph, t
         ),
         (
             "0 1 5\n0 0\n",
-            ["line 1: expected the number of relations: '0 1 5'"],
+            ["line 1: expected the number of relations in line 1: '0 1 5'"],
         ),
         (
             "1\n0 7 10 11 12 13 14 1 2\n0\n",

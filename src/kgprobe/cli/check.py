@@ -9,7 +9,17 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from kgprobe.cli.console import Format, FormatOption, GraphOption, RanksArgument, load, note, print_rows, watching
+from kgprobe.cli.console import (
+    Format,
+    FormatOption,
+    GraphOption,
+    RanksArgument,
+    file_size,
+    load,
+    note,
+    print_rows,
+    watching,
+)
 from kgprobe.errors import DataError
 from kgprobe.report.grid import Record
 from kgprobe.resources import Progress
@@ -31,7 +41,7 @@ def check(
     from kgprobe.audit import check, gravest_first
 
     knowledge = load(graph)
-    with watching(max(ranks, key=_size)) as progress:
+    with watching(max(ranks, key=file_size)) as progress:
         files, unreadable = _open(list(dict.fromkeys(ranks)), progress)
         findings = gravest_first([*unreadable, *check(files, knowledge)])
     paths = {model: str(file.path) for model, file in files.items()}
@@ -45,10 +55,6 @@ def check(
             note(f"{path}: no problems found" + ("" if graph else "; with --graph more can be checked"))
     if unclean:
         raise typer.Exit(1)
-
-
-def _size(path: Path) -> int:
-    return path.stat().st_size if path.is_file() else 0
 
 
 def _open(paths: list[Path], progress: Progress | None) -> tuple[dict[str, RankFile], list[Finding]]:

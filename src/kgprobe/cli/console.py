@@ -264,6 +264,14 @@ def discard(stream: TextIO) -> None:
 _LARGE_FILE = 16 << 20  # bytes: smaller files are read in a moment
 
 
+def file_size(path: Path) -> int:
+    """The bytes of a file; 0 if there is no such file, or cannot be."""
+    try:
+        return path.stat().st_size if path.is_file() else 0
+    except OSError:  # a name that is too long
+        return 0
+
+
 @contextmanager
 def watching(path: Path) -> Iterator[Progress | None]:
     """Progress bar for reading a rank file; None for a small file, or where stderr is no terminal.
@@ -275,7 +283,7 @@ def watching(path: Path) -> Iterator[Progress | None]:
         ...     print(progress)
         None
     """
-    if not sys.stderr.isatty() or not path.is_file() or path.stat().st_size < _LARGE_FILE:
+    if not sys.stderr.isatty() or file_size(path) < _LARGE_FILE:
         yield None
         return
     from rich.console import Console

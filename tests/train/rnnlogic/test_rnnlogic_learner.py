@@ -163,7 +163,7 @@ def test_weights_of_something_else_are_refused() -> None:
         open_run(settings, graph, {"entity": torch.zeros(1, 2, 3)}, CPU)
     with pytest.raises(DataError, match="not the weights of RNNLogic"):
         open_run(settings_of(hidden=9), graph, weights, CPU)
-    with pytest.raises(DataError, match="these are not the rules of a model"):
+    with pytest.raises(DataError, match="not the weights of RNNLogic"):
         open_run(settings_of(**EMBEDDING), graph, weights, CPU)
 
 
