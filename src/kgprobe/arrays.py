@@ -65,7 +65,7 @@ def find(ordered: NDArray[np.int64], values: AnyInts) -> NDArray[np.int64]:
     return position
 
 
-def distinct(columns: Sequence[Floats], rows: int) -> tuple[list[Floats], Ints]:
+def distinct(columns: Sequence[NDArray[Any]], rows: int) -> tuple[list[Floats], Ints]:
     """The distinct rows of several columns, and the index of each row among them. Uses hashing, not sorting.
 
     Example:
@@ -242,7 +242,7 @@ def codes_of(tables: Sequence[Sequence[NDArray[np.integer]]]) -> list[Ints]:
         >>> (one == two[0]).tolist()
         [False, True]
     """
-    columns = [np.concatenate(parts).astype(np.float64) for parts in zip(*tables, strict=True)]
+    columns = [np.concatenate(parts) for parts in zip(*tables, strict=True)]
     _, codes = distinct(columns, len(columns[0]))
     return np.split(codes, np.cumsum([len(table[0]) for table in tables])[:-1])
 

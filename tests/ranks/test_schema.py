@@ -133,6 +133,8 @@ VIOLATIONS: dict[str, dict[str, list[Any]]] = {
     "fewer than 1 candidate": {"candidates": [9, 0, 9], "rank": [1.0, None, 1.0]},
     "side is neither 'head' nor 'tail'": {"side": ["head", "Tail", "tail"]},
     "an id is negative": {"tail": [1, -1, 1]},
+    "an id is 2^53 or larger": {"tail": [1, 2**53, 1]},
+    "a seed is 2^53 or larger": {"seed": [1, -(2**53), 3]},
     "ties is negative": {"ties": [0, -2, None]},
     "rank and ties place the tie group outside 1..candidates": {"ties": [2, 3, None]},
     "worst_rank is below the rank": {"worst_rank": [2.0, 1.5, None]},

@@ -190,7 +190,7 @@ def _has_signs(path: Path) -> bool:
 
 def _first_number(path: Path) -> int | None:
     with open_bytes(path) as file:
-        return whole_number(next(bounded_lines(file), b"").decode("utf-8-sig", "replace").strip())
+        return whole_number(next(bounded_lines(file), b"").decode("utf-8-sig", "replace").strip(" \t"))
 
 
 @dataclass
@@ -243,7 +243,7 @@ def read_lines(
     try:
         for number, text, undecodable in _texts(path):
             if header and number == 1:
-                announced = whole_number(text.strip())
+                announced = whole_number(text.strip(" \t"))
                 if announced is None:
                     complaints.add(1, "expected the number of lines that follow", text)
                 continue

@@ -392,7 +392,7 @@ def _snapshots(model: str | os.PathLike[str]) -> dict[str, dict[int, str]]:
     foreign = []
     for path in sorted(Path(model).glob(_SNAPSHOTS)):
         seed = path.stem.removeprefix("seed-")
-        if _SEED.fullmatch(seed) and int(seed) < 1 << 63:
+        if _SEED.fullmatch(seed) and int(seed) < 1 << 53:
             found.setdefault(path.parent.name, {})[int(seed)] = os.fspath(path)
         else:
             foreign.append(f"{path.relative_to(model)} is not named after a seed")

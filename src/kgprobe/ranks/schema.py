@@ -173,6 +173,9 @@ RULES: tuple[Rule, ...] = (
     ("fewer than 1 candidate", lambda rows: rows["candidates"] < 1),
     ("side is neither 'head' nor 'tail'", Rows.unknown_side),
     ("an id is negative", lambda rows: np.any([column < 0 for column in rows.ids], axis=0)),
+    # Larger numbers are not exact in double precision, so that two ids could be taken for one.
+    ("an id is 2^53 or larger", lambda rows: np.any([column >= 2.0**53 for column in rows.ids], axis=0)),
+    ("a seed is 2^53 or larger", lambda rows: np.abs(rows["seed"]) >= 2.0**53),
     ("ties is negative", lambda rows: rows["ties"] < 0),
     (
         "rank and ties place the tie group outside 1..candidates",

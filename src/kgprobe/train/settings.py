@@ -22,8 +22,8 @@ OPTIMISERS = ("adam", "adagrad")
 SCHEDULES = ("constant", "steps", "cosine")
 PRECISIONS = ("float32", "tf32", "bfloat16")
 
-LARGEST_SEED = (1 << 63) - 1
-"""Seeds are a 64-bit column of rank files."""
+LARGEST_SEED = (1 << 53) - 1
+"""Larger seeds are not exact in double precision, so that two of them could be taken for one."""
 
 PLAIN = "plain default"
 """Origin of a setting that no source names."""

@@ -168,8 +168,8 @@ def request_problems(
         problems.append(f"unknown split {options.split!r}{nearest(options.split, SPLITS)}")
     if options.seed is not None and len(files) > 1:
         problems.append(f"one `seed` for {len(files)} files: the seeds of several files come from their names")
-    if options.seed is not None and not -(2**63) <= options.seed < 2**63:
-        problems.append("`seed` has more than 64 bits")
+    if options.seed is not None and abs(options.seed) >= 2**53:
+        problems.append("`seed` is 2^53 or larger")
     return problems
 
 
