@@ -248,3 +248,12 @@ def test_as_many_candidates_as_a_double_counts():
 def test_a_beta_whose_weights_overflow_is_refused():
     with pytest.raises(UsageError, match="at most 1e\\+300"):
         surface(random_ranks(3), [1.0], [1e301])
+
+
+@pytest.mark.filterwarnings("error")
+def test_an_alpha_that_overflows_gives_the_limit() -> None:
+    ranks = Ranks.from_columns(
+        head=range(4), relation=[0] * 4, tail=[0] * 4, side=["tail"] * 4, rank=[1, 2, 9, 4], candidates=[9] * 4
+    )
+    found, limit = surface(ranks, [1e308, -1e308], [0.0]), surface(ranks, [np.inf, -np.inf], [0.0])
+    assert found.mean.tolist() == limit.mean.tolist() == [[0.25], [0.75]]

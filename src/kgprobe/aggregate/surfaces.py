@@ -183,7 +183,8 @@ class _Kernel:
         alpha = np.where(np.abs(alpha) < SO_SMALL_THAT_LINEAR, 0.0, alpha)
         each_rank, self.rank = _indexed(tied_rank(ranks, tie))
         each_size, self.size = _indexed(ranks.candidates)
-        overflows = np.isinf(alpha) | (np.abs(alpha) * math.log(each_size.max()) > _MAX_EXPONENT)
+        largest = math.log(each_size.max())
+        overflows = np.isinf(alpha) | (np.abs(alpha) > _MAX_EXPONENT / largest if largest else False)
         direct = np.flatnonzero(overflows | (tie is Tie.expected)).tolist()
         self.direct = {i: 1 - tied_score(AffinePower(float(alpha[i])), ranks, tie) for i in direct}
         # NaN and inf in these tables belong to an alpha that is computed directly, or to values that do not occur.
