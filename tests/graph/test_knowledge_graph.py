@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 import kgprobe.graph.knowledge_graph as module
 from kgprobe.errors import DataError, UsageError
 from kgprobe.graph import KnowledgeGraph, KnownAnswers, TrainCounts, load_graph
-from kgprobe.graph.knowledge_graph import as_labels, label_problems, labels_of
-from kgprobe.graph.names import KnownNames, Names
+from kgprobe.graph.names import Names, as_labels, label_problems, labels_of
+from kgprobe.graph.text_files import KnownNames
 
 
 @pytest.mark.parametrize(
@@ -51,9 +51,9 @@ def test_labels_must_be_as_many_as_ids() -> None:
 def test_labels_and_ids_where_there_is_none() -> None:
     graph = KnowledgeGraph.from_triples(entity_labels=["Ada", None, "2"], num_relations=2)
     texts = pa.array(["2", "1", "0", "Ada", "ada", "01"])
-    assert Names.entities(graph).ids(texts).tolist() == [2, 1, -1, 0, -1, -1]
-    assert Names.entities(graph, labels=False).ids(texts).tolist() == [2, 1, 0, -1, -1, -1]
-    assert Names.relations(graph).ids(pa.array(["0", "1", "2"])).tolist() == [0, 1, -1]
+    assert graph.entity_index().ids(texts).tolist() == [2, 1, -1, 0, -1, -1]
+    assert graph.entity_index(labels=False).ids(texts).tolist() == [2, 1, 0, -1, -1, -1]
+    assert graph.relation_index().ids(pa.array(["0", "1", "2"])).tolist() == [0, 1, -1]
 
 
 @pytest.mark.parametrize("kind", [pa.string(), pa.large_string()], ids=str)

@@ -14,7 +14,7 @@ import pytest
 from flipping import outcomes
 from kgprobe.errors import DataError
 from kgprobe.graph import load_graph, write_graph
-from kgprobe.graph.knowledge_graph import as_labels
+from kgprobe.graph.names import as_labels
 from kgprobe.openworld.world import PARTS
 from kgprobe.openworld.world_files import read_published, read_world, write_world
 from kgprobe.openworld.world_tasks import answers_per_query, tail_task

@@ -13,7 +13,8 @@ from numpy.random import PCG64, Generator
 
 from kgprobe.arrays import Flags, Ints, spread
 from kgprobe.errors import UsageError
-from kgprobe.graph.knowledge_graph import KnowledgeGraph, Labels
+from kgprobe.graph.knowledge_graph import KnowledgeGraph
+from kgprobe.graph.names import Labels
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array

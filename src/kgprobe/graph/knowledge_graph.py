@@ -6,56 +6,18 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
 from kgprobe.arrays import AnyInts, Grouped, pair_keys, triple_problems
 from kgprobe.errors import DataError, UsageError
+from kgprobe.graph.names import Labels, Names, as_labels, displayed, label_problems, labels_of
 from kgprobe.graph.popularity import Popularity, TrainCounts
-
-Labels: TypeAlias = pa.Array
-"""Names in id order: an Arrow string array, null for an id without a name."""
 
 SPLITS = ("train", "valid", "test")
 _HASH_ROWS = 1 << 18
-
-
-def as_labels(values: Sequence[str | None] | Labels | pa.ChunkedArray | None) -> Labels | None:
-    """Labels as one Arrow string array.
-
-    Example:
-        >>> as_labels(["Ada", None]).to_pylist()
-        ['Ada', None]
-    """
-    if values is None:
-        return None
-    array = values if isinstance(values, pa.Array | pa.ChunkedArray) else pa.array(values, pa.string())
-    # Offsets of ordinary strings have 32 bits, too few for the labels of a hundred million entities.
-    array = array.cast(pa.large_string() if array.nbytes >= 2**31 else pa.string())
-    return array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
-
-
-def label_problems(where: str, labels: Labels | None, size: int) -> list[str]:
-    if labels is None or len(labels) == size:
-        return []
-    return [f"{where}: {len(labels):,} labels for {size:,} ids"]
-
-
-def labels_of(labels: Labels | None, ids: npt.ArrayLike) -> list[str]:
-    """The label of each id, or the id as text if it has none.
-
-    Example:
-        >>> labels_of(as_labels(["Ada", None]), [0, 1])
-        ['Ada', '1']
-    """
-    rows = np.atleast_1d(np.asarray(ids, dtype=np.int64))
-    if labels is None:
-        return [str(i) for i in rows.tolist()]
-    names = labels.take(rows).to_pylist()
-    return [str(i) if name is None else name for name, i in zip(names, rows.tolist(), strict=True)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,9 +95,12 @@ class KnowledgeGraph:
         num_relations: Number of relations; their ids are 0..num_relations-1.
         splits: Any of "train", "valid", "test": read-only, C-contiguous [n, 3] arrays (head, relation, tail),
             int32 if the ids fit.
-        entity_labels: Labels of the entities in id order (an Arrow string array, null for an entity without one).
+        entity_labels: Labels of the entities in id order (an Arrow string array, null for an entity without one). A
+            label is what the files of triples write, such as "Q1860".
         relation_labels: Labels of the relations in id order.
         train_counts: Counts of the training triples, if the triples themselves are not available.
+        entity_names: Names of the entities for people, such as "English". Several entities may share a name.
+        relation_names: Names of the relations for people.
 
     Example:
         >>> graph = KnowledgeGraph.from_triples(train=[[0, 0, 1], [1, 0, 2]], test=[[0, 0, 2]], name="tiny")
@@ -152,6 +117,8 @@ class KnowledgeGraph:
     entity_labels: Labels | None = None
     relation_labels: Labels | None = None
     train_counts: TrainCounts | None = None
+    entity_names: Labels | None = None
+    relation_names: Labels | None = None
 
     def __post_init__(self) -> None:
         arrays = {name: _as_array(triples) for name, triples in self.splits.items()}
@@ -160,6 +127,8 @@ class KnowledgeGraph:
             problems += triple_problems(name, triples, self.num_entities, self.num_relations)
         problems += label_problems("entity_labels", self.entity_labels, self.num_entities)
         problems += label_problems("relation_labels", self.relation_labels, self.num_relations)
+        problems += label_problems("entity_names", self.entity_names, self.num_entities)
+        problems += label_problems("relation_names", self.relation_names, self.num_relations)
         if self.train_counts is not None and "train" in arrays:
             problems.append("train_counts replace training triples, but both are given")
         if problems:
@@ -275,6 +244,38 @@ class KnowledgeGraph:
     def relation_label(self, ids: npt.ArrayLike) -> list[str]:
         """The labels of relations, or their ids as text if they have none."""
         return labels_of(self.relation_labels, ids)
+
+    def entity_name(self, ids: npt.ArrayLike) -> list[str]:
+        """Texts for people: the names of entities, else their labels, else their ids.
+
+        A name that several entities share is followed by the label.
+
+        Example:
+            >>> graph = KnowledgeGraph("tiny", 2, 0, {}, entity_names=as_labels(["Ada", None]))
+            >>> graph.entity_name([1, 0])
+            ['1', 'Ada']
+        """
+        return labels_of(self._entity_texts, ids)
+
+    def relation_name(self, ids: npt.ArrayLike) -> list[str]:
+        """Texts for people: the names of relations, else their labels, else their ids."""
+        return labels_of(self._relation_texts, ids)
+
+    @cached_property
+    def _entity_texts(self) -> Labels:
+        return displayed(self.entity_labels, self.entity_names, self.num_entities)
+
+    @cached_property
+    def _relation_texts(self) -> Labels:
+        return displayed(self.relation_labels, self.relation_names, self.num_relations)
+
+    def entity_index(self, *, labels: bool = True) -> Names:
+        """Finds entities by label; without labels, by their ids as text."""
+        return Names.build("entity", self.num_entities, self.entity_labels if labels else None)
+
+    def relation_index(self, *, labels: bool = True) -> Names:
+        """Finds relations by label; without labels, by their ids as text."""
+        return Names.build("relation", self.num_relations, self.relation_labels if labels else None)
 
 
 def _as_array(triples: npt.ArrayLike) -> npt.NDArray[Any]:

@@ -1,17 +1,76 @@
-"""Ids of entities and relations by name, and the check that every name in a text file is known."""
+"""Labels and names of entities and relations: as one column, as text for people, and the ids that they stand for."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from kgprobe.arrays import AnyInts
-from kgprobe.graph.knowledge_graph import KnowledgeGraph, Labels
-from kgprobe.graph.text_files import Columns
+
+Labels: TypeAlias = pa.Array
+"""Names in id order: an Arrow string array, null for an id without a name."""
+
+
+def as_labels(values: Sequence[str | None] | Labels | pa.ChunkedArray | None) -> Labels | None:
+    """Labels as one Arrow string array.
+
+    Example:
+        >>> as_labels(["Ada", None]).to_pylist()
+        ['Ada', None]
+    """
+    if values is None:
+        return None
+    array = values if isinstance(values, pa.Array | pa.ChunkedArray) else pa.array(values, pa.string())
+    # Offsets of ordinary strings have 32 bits, too few for the labels of a hundred million entities.
+    array = array.cast(pa.large_string() if array.nbytes >= 2**31 else pa.string())
+    return array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
+
+
+def label_problems(where: str, labels: Labels | None, size: int) -> list[str]:
+    if labels is None or len(labels) == size:
+        return []
+    return [f"{where}: {len(labels):,} labels for {size:,} ids"]
+
+
+def labels_of(labels: Labels | None, ids: npt.ArrayLike) -> list[str]:
+    """The label of each id, or the id as text if it has none.
+
+    Example:
+        >>> labels_of(as_labels(["Ada", None]), [0, 1])
+        ['Ada', '1']
+    """
+    rows = np.atleast_1d(np.asarray(ids, dtype=np.int64))
+    if labels is None:
+        return [str(i) for i in rows.tolist()]
+    names = labels.take(rows).to_pylist()
+    return [str(i) if name is None else name for name, i in zip(names, rows.tolist(), strict=True)]
+
+
+def displayed(labels: Labels | None, names: Labels | None, size: int) -> Labels:
+    """A text for each id that a person can read: its name, else its label, else the id.
+
+    Names that several ids share are followed by the label, so that every text stands for one id.
+
+    Example:
+        >>> displayed(as_labels(["Q1", "Q2", "Q3"]), as_labels(["bank", "bank", None]), 3).to_pylist()
+        ['bank (Q1)', 'bank (Q2)', 'Q3']
+    """
+    import pyarrow.compute as pc
+
+    unique = Names.build("", size, labels).names
+    if names is None:
+        return unique
+    own = Names.build("", size, names)
+    taken = pa.chunked_array([own.shared, unique.cast(own.names.type)])
+    texts = pc.binary_join_element_wise(names, " (", pc.binary_join_element_wise(unique.cast(names.type), ")", ""), "")
+    clear = pc.invert(pc.is_in(names, value_set=taken.combine_chunks()))
+    return pc.coalesce(pc.if_else(clear, names, texts), unique.cast(names.type))
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,24 +100,14 @@ class Names:
         ids = pa.array(np.arange(size)).cast(pa.string())
         return cls(kind, ids if labels is None else pc.coalesce(labels, ids.cast(labels.type)))
 
-    @classmethod
-    def entities(cls, graph: KnowledgeGraph, *, labels: bool = True) -> Names:
-        """The names of a graph's entities; without labels, their ids as text."""
-        return cls.build("entity", graph.num_entities, graph.entity_labels if labels else None)
-
-    @classmethod
-    def relations(cls, graph: KnowledgeGraph, *, labels: bool = True) -> Names:
-        """The names of a graph's relations; without labels, their ids as text."""
-        return cls.build("relation", graph.num_relations, graph.relation_labels if labels else None)
-
     def ids(self, texts: pa.Array) -> AnyInts:
         """The id of each text, -1 if it is not the name of exactly one id."""
         import pyarrow.compute as pc
 
         own = texts.cast(self.names.type)
         ids: AnyInts = pc.index_in(own, value_set=self.names).fill_null(-1).to_numpy(zero_copy_only=False).copy()
-        if len(self._shared):
-            ids[pc.is_in(own, value_set=self._shared).to_numpy(zero_copy_only=False)] = -1
+        if len(self.shared):
+            ids[pc.is_in(own, value_set=self.shared).to_numpy(zero_copy_only=False)] = -1
         return ids
 
     def problem(self, text: str) -> str | None:
@@ -68,7 +117,7 @@ class Names:
         return f"{text[:40]!r} is the name of more than one {self.kind}" if text in self._ambiguous else None
 
     @cached_property
-    def _shared(self) -> Labels:
+    def shared(self) -> Labels:
         """The names that several ids have."""
         counts = self.names.value_counts()
         return counts.field("values").filter(pa.array(counts.field("counts").to_numpy() > 1))
@@ -79,36 +128,4 @@ class Names:
 
     @cached_property
     def _ambiguous(self) -> frozenset[str]:
-        return frozenset(self._shared.to_pylist())
-
-
-@dataclass(frozen=True)
-class KnownNames:
-    """The check that every text of a column is the name of exactly one id (a `LineCheck`).
-
-    Attributes:
-        names: The names that each column may hold; a column that is not listed may hold anything.
-        order: The columns in the order of the fields of a line.
-
-    Example:
-        >>> rule = KnownNames({"entity": Names.build("entity", 3, None)}, ["weight", "entity"])
-        >>> rule.judge(1, ["0.5", "3"])
-        "'3' is no known entity"
-    """
-
-    names: Mapping[str, Names]
-    order: Sequence[str]
-
-    def holds(self, columns: Columns) -> bool:
-        return all(names.ids(columns[name].dictionary).min(initial=0) >= 0 for name, names in self.names.items())
-
-    def judge(self, _number: int, fields: list[str]) -> str | None:
-        texts = dict(zip(self.order, fields, strict=True))
-        problems = [names.problem(texts[name]) for name, names in self.names.items()]
-        return ", ".join(problem for problem in problems if problem) or None
-
-    def ids(self, columns: Columns, name: str) -> AnyInts:
-        """The ids of a column."""
-        column = columns[name]
-        ids: AnyInts = self.names[name].ids(column.dictionary)[column.indices.to_numpy()].astype(np.int64)
-        return ids
+        return frozenset(self.shared.to_pylist())

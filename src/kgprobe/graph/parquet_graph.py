@@ -10,7 +10,8 @@ import pyarrow as pa
 
 from kgprobe.arrays import AnyInts, id_problems, triple_problems
 from kgprobe.errors import DataError, spans
-from kgprobe.graph.knowledge_graph import SPLITS, KnowledgeGraph, Labels, as_labels
+from kgprobe.graph.knowledge_graph import SPLITS, KnowledgeGraph
+from kgprobe.graph.names import Labels, as_labels
 from kgprobe.graph.popularity import TrainCounts
 from kgprobe.parquet_files import open_parquet, write_parquet
 

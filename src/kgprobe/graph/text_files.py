@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 from pathlib import Path
@@ -13,9 +13,10 @@ from typing import IO, Protocol
 import numpy as np
 import pyarrow as pa
 
+from kgprobe.arrays import AnyInts
 from kgprobe.bounded_files import BLOCK, LONGEST_LINE, UNREADABLE, Blocks, bounded_lines, disguise, open_bytes
 from kgprobe.errors import spans
-from kgprobe.graph.knowledge_graph import Labels, as_labels
+from kgprobe.graph.names import Labels, Names, as_labels
 
 SHOWN = 20
 """Bad lines of one file that are shown in full; the others are listed by number."""
@@ -118,6 +119,38 @@ class LineCheck(Protocol):
 
     def judge(self, number: int, fields: list[str]) -> str | None:
         """The problem of one line, or None."""
+
+
+@dataclass(frozen=True)
+class KnownNames:
+    """The check that every text of a column is the name of exactly one id (a `LineCheck`).
+
+    Attributes:
+        names: The names that each column may hold; a column that is not listed may hold anything.
+        order: The columns in the order of the fields of a line.
+
+    Example:
+        >>> rule = KnownNames({"entity": Names.build("entity", 3, None)}, ["weight", "entity"])
+        >>> rule.judge(1, ["0.5", "3"])
+        "'3' is no known entity"
+    """
+
+    names: Mapping[str, Names]
+    order: Sequence[str]
+
+    def holds(self, columns: Columns) -> bool:
+        return all(names.ids(columns[name].dictionary).min(initial=0) >= 0 for name, names in self.names.items())
+
+    def judge(self, _number: int, fields: list[str]) -> str | None:
+        texts = dict(zip(self.order, fields, strict=True))
+        problems = [names.problem(texts[name]) for name, names in self.names.items()]
+        return ", ".join(problem for problem in problems if problem) or None
+
+    def ids(self, columns: Columns, name: str) -> AnyInts:
+        """The ids of a column."""
+        column = columns[name]
+        ids: AnyInts = self.names[name].ids(column.dictionary)[column.indices.to_numpy()].astype(np.int64)
+        return ids
 
 
 def read_text(path: Path, layout: Layout, rule: LineCheck | None, problems: list[str]) -> Columns | None:

@@ -11,9 +11,9 @@ import pyarrow as pa
 
 from kgprobe.arrays import AnyInts
 from kgprobe.errors import DataError
-from kgprobe.graph.knowledge_graph import SPLITS, KnowledgeGraph, Labels
-from kgprobe.graph.names import KnownNames, Names
-from kgprobe.graph.text_files import Columns, Layout, read_dictionary, read_text
+from kgprobe.graph.knowledge_graph import SPLITS, KnowledgeGraph
+from kgprobe.graph.names import Labels, Names
+from kgprobe.graph.text_files import Columns, KnownNames, Layout, read_dictionary, read_text
 
 ENDINGS = (".txt", ".tsv", ".txt.gz", ".tsv.gz")
 

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from kgprobe.arrays import AnyInts, codes_of, id_problems, triple_problems
 from kgprobe.errors import DataError
 from kgprobe.graph import KnowledgeGraph, KnownAnswers
-from kgprobe.graph.knowledge_graph import Labels
+from kgprobe.graph.names import Labels
 from kgprobe.metrics import parse_all
 from kgprobe.predict.queries import KnownFilter
 

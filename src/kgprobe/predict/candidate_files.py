@@ -16,8 +16,8 @@ from kgprobe.arrays import AnyInts
 from kgprobe.bounded_files import disguise
 from kgprobe.errors import DataError, spans
 from kgprobe.graph import KnowledgeGraph
-from kgprobe.graph.names import KnownNames, Names
-from kgprobe.graph.text_files import Layout, read_lines, read_text, whole_number
+from kgprobe.graph.names import Names
+from kgprobe.graph.text_files import KnownNames, Layout, read_lines, read_text, whole_number
 from kgprobe.predict.array_files import open_arrays
 from kgprobe.predict.queries import COLUMNS, RankedTriples
 from kgprobe.predict.scorers import Side
@@ -131,9 +131,9 @@ def read_pairs(path: Path, graph: KnowledgeGraph, problems: list[str]) -> Listed
     import pyarrow as pa
 
     names = {
-        "relation": Names.relations(graph),
+        "relation": graph.relation_index(),
         "side": Names("side", pa.array(_SIDES)),
-        "entity": Names.entities(graph),
+        "entity": graph.entity_index(),
     }
     rule = KnownNames(names, tuple(_PAIRS.columns))
     columns = read_text(path, _PAIRS, rule, problems)

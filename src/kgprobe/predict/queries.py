@@ -16,9 +16,8 @@ import numpy.typing as npt
 from kgprobe.arrays import AnyInts, EntityRows, Ints, find, pair_keys, run_starts, triple_problems
 from kgprobe.errors import DataError, UsageError, nearest
 from kgprobe.graph import SPLITS, KnowledgeGraph, KnownAnswers
-from kgprobe.graph.names import KnownNames, Names
 from kgprobe.graph.parquet_graph import id_columns, read_parquet
-from kgprobe.graph.text_files import Layout, read_text
+from kgprobe.graph.text_files import KnownNames, Layout, read_text
 from kgprobe.predict.scorers import SIDES, Side
 
 COLUMNS = ("head", "relation", "tail")
@@ -210,7 +209,7 @@ def read_triples(path: Path, graph: KnowledgeGraph, problems: list[str]) -> AnyI
         return _read_ids(path, graph, problems)
     by_ids = path.name.endswith(_OPENKE_ENDINGS)
     layout = _OPENKE if by_ids else _LABELLED
-    entities, relations = Names.entities(graph, labels=not by_ids), Names.relations(graph, labels=not by_ids)
+    entities, relations = graph.entity_index(labels=not by_ids), graph.relation_index(labels=not by_ids)
     rule = KnownNames({"head": entities, "relation": relations, "tail": entities}, tuple(layout.columns))
     columns = read_text(path, layout, rule, problems)
     return None if columns is None else np.column_stack([rule.ids(columns, name) for name in COLUMNS])

@@ -94,11 +94,11 @@ class Vocabulary:
 
     @cached_property
     def _entities(self) -> _Known:
-        return _Known(Names.entities(self.graph))
+        return _Known(self.graph.entity_index())
 
     @cached_property
     def _relations(self) -> _Known:
-        return _Known(Names.relations(self.graph))
+        return _Known(self.graph.relation_index())
 
 
 class _Known:

@@ -38,7 +38,7 @@ from kgprobe.predict.stored_arrays import ArrayFile, Shapes, StoredArray
 
 if TYPE_CHECKING:
     from kgprobe.graph import KnowledgeGraph
-    from kgprobe.graph.knowledge_graph import Labels
+    from kgprobe.graph.names import Labels
 
 ENTITY, RELATION, BIAS = "entity", "relation", "entity_bias"
 QUERIES: dict[Side, str] = {"tail": "tail_query", "head": "head_query"}
@@ -115,10 +115,10 @@ def read_model(
     """Read the arrays that a header describes; see `open_embeddings`."""
     problems = fit_problems(header, file.shapes, FileSizes(graph.num_entities, graph.num_relations, len(triples)))
     entities, relations = (
-        None if given is None else ids_by_name(what, given, names(graph), problems)
-        for what, given, names in (
-            ("entities", header.entities, Names.entities),
-            ("relations", header.relations, Names.relations),
+        None if given is None else ids_by_name(what, given, index(), problems)
+        for what, given, index in (
+            ("entities", header.entities, graph.entity_index),
+            ("relations", header.relations, graph.relation_index),
         )
     )
     _refuse(file, graph, problems)

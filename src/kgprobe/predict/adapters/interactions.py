@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 
 from kgprobe.arrays import AnyInts, Floats, run_starts
 from kgprobe.errors import nearest
-from kgprobe.graph.knowledge_graph import as_labels
+from kgprobe.graph.names import as_labels
 from kgprobe.predict.scorers import Dot, GroupNorm, Side, Similarity, Singles
 
 if TYPE_CHECKING:
-    from kgprobe.graph.knowledge_graph import Labels
+    from kgprobe.graph.names import Labels
 
 T = TypeVar("T")
 Settings: TypeAlias = Mapping[str, Any]

@@ -16,7 +16,8 @@ from kgprobe.arrays import AnyInts
 from kgprobe.bounded_files import LONGEST_LINE, UNREADABLE, open_bytes
 from kgprobe.errors import DataError, spans
 from kgprobe.files import replacing
-from kgprobe.graph.knowledge_graph import KnowledgeGraph, Labels, as_labels
+from kgprobe.graph.knowledge_graph import KnowledgeGraph
+from kgprobe.graph.names import Labels, as_labels
 from kgprobe.graph.text_files import SHOWN, Complaints, whole_number
 from kgprobe.predict.adapters.pykeen_scorer import Ids, scorer_of
 from kgprobe.predict.scorers import AnyScorer

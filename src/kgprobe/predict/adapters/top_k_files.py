@@ -78,7 +78,7 @@ def open_top_k(
         (1, [2, 1])
     """
     file, unlisted = Path(path), Unlisted(unlisted)
-    collected = _Collected(Ids(Names.entities(graph)), Ids(Names.relations(graph)), graph.num_relations)
+    collected = _Collected(Ids(graph.entity_index()), Ids(graph.relation_index()), graph.num_relations)
     complaints = Complaints(file.name)
     unreadable: list[str] = []
     try:
