@@ -179,6 +179,22 @@ def test_many_groups_are_not_remarked_on_one_by_one(kgprobe, models: list[Path])
     assert done.out.splitlines()[0].split()[:3] == ["side", "relation", "model"]
 
 
+def test_latex_options(kgprobe, models: list[Path], tmp_path: Path) -> None:
+    path = tmp_path / "t.tex"
+    options = ("--plain", "--caption", "All $n$ models.", "--label", "tab:all", *QUICK)
+    kgprobe("compare", *models, "-m", "MRR", "-o", path, *options)
+    text = path.read_text(encoding="utf-8")
+    assert text == kgprobe("compare", *models, "-m", "MRR", "-f", "latex", *options).out
+    assert r"\caption{All $n$ models.}" in text
+    assert r"\label{tab:all}" in text
+    assert not {"cellcolor", "resizebox", "gold"} & set(re.findall(r"\w+", text))
+    packages = re.findall(r"usepackage\{(\w+)\}", text)
+    assert packages == ["booktabs"]
+    refused = kgprobe("compare", *models, "--plain", "--label", "x", "-o", tmp_path / "t.md")
+    assert (refused.code, refused.out) == (2, "")
+    assert "--plain, --label: only for LaTeX" in refused.err
+
+
 @pytest.mark.parametrize("ending", ["md", "tex", "csv", "json", "txt"])
 def test_a_file_is_written_instead(kgprobe, models: list[Path], tmp_path: Path, ending: str) -> None:
     path = tmp_path / f"table.{ending}"

@@ -1,3 +1,4 @@
+import itertools
 import os
 import signal
 import subprocess
@@ -40,3 +41,24 @@ def test_an_interrupt_ends_the_command_without_a_traceback(tmp_path: Path) -> No
     assert process.returncode == 130
     assert "Traceback" not in said
     assert not [path for path in tmp_path.iterdir() if path.suffix != ".parquet"]
+
+
+@pytest.mark.parametrize("width", [56, 80, 200])
+@pytest.mark.parametrize("name", ["rank", "openworld split"])
+def test_help_is_wrapped_to_the_width(name: str, width: int) -> None:
+    line = [sys.executable, "-m", "kgprobe", *name.split(), "--help"]
+    done = subprocess.run(line, capture_output=True, text=True, check=True, env=os.environ | {"COLUMNS": str(width)})
+    lines = [" ".join(line.split()) for line in done.stdout.splitlines()]
+    assert max(map(len, done.stdout.splitlines())) <= width
+    assert "…" not in done.stdout
+    first = next(i for i, line in enumerate(lines) if "Usage" in line) + 1
+    while not lines[first] or "[OPTIONS]" in lines[first]:
+        first += 1
+    paragraphs: list[list[str]] = [[]]
+    for text in lines[first:]:
+        if text.startswith(("╭", "Arguments", "Options")):
+            break
+        paragraphs = [*paragraphs, []] if not text else [*paragraphs[:-1], [*paragraphs[-1], text]]
+    for paragraph in paragraphs:
+        for text, after in itertools.pairwise(paragraph):
+            assert len(text) + 1 + len(after.split()[0]) > width - 4, f"{text!r} has room for a word of {after!r}"

@@ -3,6 +3,7 @@ import io
 import json
 import math
 import unicodedata
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -135,12 +136,42 @@ def test_a_table_that_fits_is_whole() -> None:
     assert terminal(grid, width=200).count("other") == 1
 
 
-def test_text_that_is_too_wide_is_folded_not_cut() -> None:
-    rows = [{"ranks": "a" * 100, "finding": "b" * 100}]
-    text = terminal(grid_of(rows), width=60)
-    assert text.count("a") == 101  # one of them is in the heading
-    assert text.count("b") == 100
-    assert all(cell_len(line) <= 60 for line in text.split("\n"))
+def test_text_that_is_too_wide_is_wrapped_between_words() -> None:
+    name, finding = "a" * 40, "ranks repeat " * 20
+    text = terminal(grid_of([{"ranks": name, "finding": finding, "rows": 3}]), width=100)
+    assert name in text
+    assert all(cell_len(line) <= 100 for line in text.split("\n"))
+    assert text.replace(name, "").split().count("repeat") == 20
+
+
+@pytest.mark.parametrize("width", [20, 40, 60, 80, 120])
+def test_numbers_and_names_are_never_broken(width: int) -> None:
+    rows = [
+        {"model": f"TransformerE-with-a-long-name-{i}", "metric": "PROBE(alpha=-0.5,beta=0.25)"}
+        | {f"relation {k}": 0.1234 + k / 10 for k in range(6)}
+        for i in range(3)
+    ]
+    text = terminal(grid_of(rows), width=width)
+    words = text.split()
+    for row in rows:
+        for value in row.values():
+            assert as_text(value) in words
+    heads = text.count("metric")
+    assert all(text.count(row["model"]) == heads for row in rows), "every part names its rows"
+
+
+def test_key_columns_that_hold_numbers_are_repeated_in_every_part() -> None:
+    grid = grid_of([{"relation": 7, "label": "knows"} | {f"metric {k}": 0.5 for k in range(9)}])
+    text = terminal(replace(grid, keys=2), width=40)
+    assert text.count("knows") == text.count("label") > 2
+
+
+def test_notes_are_wrapped_between_words() -> None:
+    sentence = "Places in [brackets] are not statistically distinguishable at the 95 % level. " * 4
+    for width in (None, 40):
+        text = terminal(replace(grid_of([{"value": 1}]), notes=(sentence,)), width=width)
+        assert all(len(line) <= (width or 100) for line in text.split("\n"))
+        assert " ".join(sentence.split()) in " ".join(text.split())
 
 
 def test_colours_are_shown_only_where_they_are_wanted(monkeypatch: pytest.MonkeyPatch) -> None:

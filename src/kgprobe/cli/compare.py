@@ -12,7 +12,8 @@ import typer
 
 from kgprobe.aggregate.weighted_mean import Tie
 from kgprobe.cli import console
-from kgprobe.files import refuse_overwriting
+from kgprobe.errors import UsageError
+from kgprobe.files import refuse_overwriting, replacing
 from kgprobe.report.grid import Record, as_text, counted
 
 if TYPE_CHECKING:
@@ -62,12 +63,19 @@ def compare(
             "--output", "-o", metavar="FILE", help="Write to a file instead: .html, .md, .tex, .csv, .json or .txt."
         ),
     ] = None,
+    plain: Annotated[bool, typer.Option("--plain", help="LaTeX without colours: it needs only booktabs.")] = False,
+    caption: Annotated[str | None, typer.Option(metavar="TEXT", help="Caption of the LaTeX table.")] = None,
+    label: Annotated[str | None, typer.Option(metavar="NAME", help="Label of the LaTeX table.")] = None,
 ) -> None:
     """Compare models on the same queries: confidence intervals, paired differences and significance tests."""
     from kgprobe.metrics import parse_all
     from kgprobe.report import comparison_report as reports
 
     metrics = parse_all(metric) if metric else None
+    in_latex = format is console.Format.latex if output is None else output.suffix.lower() == ".tex"
+    of_latex = {"--plain": plain, "--caption": caption is not None, "--label": label is not None}
+    if not in_latex and (unused := [option for option, given in of_latex.items() if given]):
+        raise UsageError(f"{', '.join(unused)}: only for LaTeX", remedy="add -o table.tex or --format latex")
     if output is not None:
         refuse_overwriting([output], [*ranks, *console.graph_inputs(graph)])
         reports.require_writing(output)
@@ -92,24 +100,29 @@ def compare(
             progress=lambda share: progress(100 * share),
         )
     report = replace(compared, files=files).with_style(intervals=intervals or len(files) == 1, letters=letters)
+    latex = report.to_latex(caption=caption, label=label, plain=plain) if in_latex else ""
     if output is not None:
-        report.write(output)
+        if in_latex:
+            with replacing(output) as temporary:
+                temporary.write_text(latex, encoding="utf-8", newline="\n")
+        else:
+            report.write(output)
         console.note(f"wrote {output}")
     else:
-        _print(report, format, pairs)
+        _print(report, format, pairs, latex)
     if output is not None or format.is_data:  # other tables have these remarks among their notes
         for remark in report.remarks:
             console.note(remark)
 
 
-def _print(report: Report, format: console.Format, pairs: bool) -> None:  # noqa: A002
+def _print(report: Report, format: console.Format, pairs: bool, latex: str) -> None:  # noqa: A002
     if format.is_data:
         console.print_rows(report.to_rows(), format)
         return
     if format is console.Format.table:
         console.print_terminal(report.grid)
     else:
-        print(report.to_latex() if format is console.Format.latex else report.to_markdown(), end="")
+        print(latex or report.to_markdown(), end="")
     if pairs and report.comparison.differences:
         print()
         console.print_rows(_pairs(report), format)

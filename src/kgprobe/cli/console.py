@@ -17,7 +17,7 @@ import typer
 
 from kgprobe.aggregate.weighted_mean import Tie
 from kgprobe.errors import DataError, UsageError, naming, one_line
-from kgprobe.report.grid import Grid, csv_text, grid_of, json_text, terminal
+from kgprobe.report.grid import Grid, csv_text, grid_of, json_text, terminal, wrapped
 from kgprobe.report.grid import Record as Row
 from kgprobe.report.latex_tables import latex
 from kgprobe.report.markup_tables import markdown
@@ -211,12 +211,7 @@ def read_file(file: RankFile, graph: KnowledgeGraph | None = None) -> Ranks:
         return file.read(graph, progress)
 
 
-_WRITERS: dict[Format, Callable[[Sequence[Row]], str]] = {
-    Format.json: json_text,
-    Format.csv: csv_text,
-    Format.latex: lambda rows: latex(grid_of(rows)),
-    Format.markdown: lambda rows: markdown(grid_of(rows)),
-}
+_WRITERS: dict[Format, Callable[[Sequence[Row]], str]] = {Format.json: json_text, Format.csv: csv_text}
 
 
 def print_rows(rows: Sequence[Row], format: Format) -> None:  # noqa: A002
@@ -228,10 +223,18 @@ def print_rows(rows: Sequence[Row], format: Format) -> None:  # noqa: A002
         | --- | ---: |
         | MRR | 0.2500 |
     """
-    if format is Format.table:
-        print_terminal(grid_of(rows))
-    else:
+    if format.is_data:
         sys.stdout.write(_WRITERS[format](rows))
+    else:
+        print_grid(grid_of(rows), format)
+
+
+def print_grid(grid: Grid, format: Format) -> None:  # noqa: A002
+    """Write a table to standard output, in a format for people."""
+    if format is Format.table:
+        print_terminal(grid)
+    else:
+        sys.stdout.write(latex(grid) if format is Format.latex else markdown(grid))
 
 
 def print_terminal(grid: Grid) -> None:
@@ -247,9 +250,13 @@ def without(rows: Sequence[Row], hidden: dict[str, bool]) -> list[dict[str, Any]
 
 
 def note(text: str) -> None:
-    """Write a line to standard error; a note that cannot be written does not stop the work."""
+    """Write a note to standard error: one line, or on a terminal as many as it takes.
+
+    A note that cannot be written does not stop the work.
+    """
+    line = one_line(text)
     try:
-        print(one_line(text), file=sys.stderr)
+        print(wrapped(line, shutil.get_terminal_size().columns) if sys.stderr.isatty() else line, file=sys.stderr)
     except OSError:
         discard(sys.stderr)
 

@@ -13,7 +13,7 @@ import typer
 from kgprobe.aggregate.weighted_mean import Tie
 from kgprobe.cli import console
 from kgprobe.errors import DataError
-from kgprobe.report.grid import Record
+from kgprobe.report.grid import Cell, Column, Grid, GridRow, Record, as_text, columns_of, counted, grid_of
 
 if TYPE_CHECKING:
     from kgprobe.graph import KnowledgeGraph
@@ -34,25 +34,34 @@ def evaluate(
     format: console.FormatOption = console.Format.table,  # noqa: A002
 ) -> None:
     """Evaluate rank files with any metrics."""
+    from kgprobe.comparison.lineup import named_files
     from kgprobe.metrics import parse_all, scores
     from kgprobe.ranks import RankFile
 
     metrics = parse_all(metric or DEFAULT_METRICS)
     knowledge = console.load(graph)
 
-    def evaluated(path: Path) -> tuple[str | None, list[Score]]:
+    def evaluated(path: Path) -> tuple[RankFile, list[Score]]:
         with console.watching(path) as progress:
             file = RankFile(path, progress)
             found = scores(file, metrics, graph=knowledge, by=by or [], macro=macro, tie=tie, weight=weight)
             if all(math.isnan(score.value) and math.isnan(score.low) for score in found):
                 raise DataError("no metric has a value", _undefined(found))
-            return file.info.model, found
+            return file, found
 
-    rows: list[Record] = []
-    for path, (model, found) in console.each_file(ranks, evaluated):
-        rows += [_row(path, model, score, tie, macro, knowledge) for score in found]
-        _print_notes(path, found)
-    console.print_rows(rows if format.is_data else _shortened(rows), format)
+    found = dict(result for _, result in console.each_file(ranks, evaluated))
+    names = {file: name for name, file in named_files(list(found)).items()}
+    rows = [
+        {"name": names[file]} | _row(file.path, file.info.model, score, tie, macro, knowledge)
+        for file, own in found.items()
+        for score in own
+    ]
+    for file, own in found.items():
+        _print_notes(names[file], own)
+    if format.is_data:
+        console.print_rows(console.without(rows, {"name": True}), format)
+    else:
+        console.print_grid(_grid(rows), format)
 
 
 def _row(
@@ -82,23 +91,65 @@ def _row(
     }
 
 
-def _shortened(rows: list[Record]) -> list[Record]:
-    """Rows without columns that hold the default everywhere, and with a rounded number of effective queries."""
-    exact = not any(row["low"] < row["high"] for row in rows)
-    hidden = {
-        "low": exact,
-        "high": exact,
-        "intervals": all(row["intervals"] == 0 for row in rows),
-        "ranks": len({row["ranks"] for row in rows}) == len({row["model"] for row in rows}),
-        "std": all(row["std"] is None for row in rows),
-        "seeds": all(row["seeds"] == 1 for row in rows),
-        "left_out": all(row["left_out"] == 0 for row in rows),
-        "tie": all(row["tie"] == Tie.mean for row in rows),
-        "macro": all(row["macro"] is None for row in rows),
-        "note": True,  # printed below the table
-        "reason": True,
-    }
-    return [row | {"effective": round(row["effective"])} for row in console.without(rows, hidden)]
+_OF_SCORES = (
+    *("name", "ranks", "model", "metric", "value", "low", "high", "std", "seeds", "queries", "effective"),
+    *("left_out", "intervals", "tie", "macro", "note", "reason"),
+)
+
+
+def _grid(rows: Sequence[Record]) -> Grid:
+    """A table with a line for each model and group, and a column for each metric; of one model, a line each metric."""
+    groups = [key for key in columns_of(rows) if key not in _OF_SCORES]
+    lines: dict[tuple[Any, ...], list[Record]] = {}
+    for row in rows:
+        lines.setdefault((row["name"], *(row.get(key) for key in groups)), []).append(row)
+    if len(lines) == 1:
+        grid = grid_of([{"model": row["name"], "metric": row["metric"]} for row in rows])
+        columns = (*grid.columns, Column(("value",), numeric=True))
+        cells = [(*line.cells, _cell(row)) for line, row in zip(grid.lines, rows, strict=True)]
+    else:
+        metrics = list(dict.fromkeys(row["metric"] for row in rows))
+        keys = [dict(zip(("model", *groups), key, strict=True)) for key in lines]
+        if len({row["queries"] for row in rows}) > 1:
+            most = [max(row["queries"] for row in own) for own in lines.values()]
+            keys = [key | {"queries": number} for key, number in zip(keys, most, strict=True)]
+        grid = grid_of(keys)
+        columns = (*grid.columns, *(Column((metric,), numeric=True) for metric in metrics))
+        found = [{row["metric"]: _cell(row) for row in own} for own in lines.values()]
+        cells = [
+            (*line.cells, *(own.get(metric, Cell("")) for metric in metrics))
+            for line, own in zip(grid.lines, found, strict=True)
+        ]
+    return Grid(columns, tuple(map(GridRow, cells)), tuple(_constants(rows)), keys=1 + len(groups or ["metric"]))
+
+
+def _cell(row: Record) -> Cell:
+    if row["low"] < row["high"]:
+        return Cell(f"{as_text(row['low'])} to {as_text(row['high'])}")
+    digits = "," + (".4f" if abs(row["value"]) < 1e6 else ".4g")
+    return Cell(as_text(row["value"]), deviation="" if row["std"] is None else format(row["std"], digits))
+
+
+def _constants(rows: Sequence[Record]) -> Iterator[str]:
+    """What all values of a table share, and the effective sample sizes of the metrics that weight queries."""
+    queries, seeds = ({row[key] for row in rows} for key in ("queries", "seeds"))
+    of_one = "" if len({row["name"] for row in rows}) == 1 else " of each model"
+    if len(queries) == 1:
+        yield f"{counted(max(queries), 'query', 'queries')}{' in each row' if len(rows) > 1 else ''}"
+    if max(seeds) > 1:
+        runs = counted(max(seeds), "training run") if len(seeds) == 1 else "Several training runs"
+        yield f"{runs}{of_one}; \N{PLUS-MINUS SIGN} is the standard deviation over them"
+    for metric in dict.fromkeys(row["metric"] for row in rows):
+        shares = [row["effective"] / row["queries"] for row in rows if row["metric"] == metric and row["queries"]]
+        if shares and min(shares) < 0.995:
+            low, high = (f"{100 * share:.2g}" for share in (min(shares), max(shares)))
+            span = low if low == high else f"{low} to {high}"
+            yield f"{metric}: effective sample size {span} % of the queries"
+    if unknown := max(row["intervals"] for row in rows):
+        yield f"Ranks of up to {counted(unknown, 'query', 'queries')} are intervals, so that some values are"
+    settings = [("Ties", row["tie"]) for row in rows if row["tie"] != Tie.mean]
+    settings += [("Macro average by", row["macro"]) for row in rows if row["macro"]]
+    yield from dict.fromkeys(f"{name} {value}" for name, value in settings)
 
 
 def _left_out(scores: Sequence[Score]) -> Iterator[str]:
@@ -108,7 +159,7 @@ def _left_out(scores: Sequence[Score]) -> Iterator[str]:
         metrics = ", ".join(dict.fromkeys(str(score.metric) for score in own))
         yield (
             f"{'candidate-size-aware metrics' if fewest == 2 else metrics} leave out "
-            f"{max(score.left_out for score in own):,} queries with {own[0].metric.left_out}"
+            f"{counted(max(score.left_out for score in own), 'query', 'queries')} with {own[0].metric.left_out}"
         )
     if cells := max((score.empty_cells for score in scores), default=0):
         yield f"the macro average leaves out {cells:,} groups without any weight"
@@ -126,13 +177,13 @@ def _undefined(scores: Sequence[Score]) -> list[str]:
     ]
 
 
-def _print_notes(path: Path, scores: Sequence[Score]) -> None:
+def _print_notes(name: str, scores: Sequence[Score]) -> None:
     for line in [*_left_out(scores), *_undefined(scores)]:
-        console.note(f"{path}: {line}")
+        console.note(f"{name}: {line}")
     if any(score.low < score.high for score in scores):
-        console.note(f"{path}: some ranks are intervals; the exact value lies between low and high")
+        console.note(f"{name}: some ranks are intervals; the exact value lies between low and high")
     for score in scores:
         if not score.group and score.effective < _LOW_EFFECTIVE_SHARE * score.queries:
             console.note(
-                f"{path}: {score.metric} has an effective sample size of {score.effective:,.0f} of {score.queries:,}"
+                f"{name}: {score.metric} has an effective sample size of {score.effective:,.0f} of {score.queries:,}"
             )

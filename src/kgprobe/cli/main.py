@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import errno
+import inspect
 import io
 import os
 import re
+import shutil
 import sys
 import warnings
 from collections.abc import Sequence
@@ -32,9 +34,13 @@ from kgprobe.cli.surface import surface
 from kgprobe.cli.train import train
 from kgprobe.errors import DataError, KgprobeError
 
+_ROOM_FOR_BOXES = 70
+
 app = typer.Typer(
     name="kgprobe",
     no_args_is_help=True,
+    # The boxes of rich cut off texts where there is little room.
+    rich_markup_mode="rich" if shutil.get_terminal_size().columns >= _ROOM_FOR_BOXES else None,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
@@ -85,7 +91,16 @@ def kgprobe(
         raise_unpacking_limit(parse_memory(memory))
 
 
-command = typer.main.get_command(app)
+def _reflowed(used: Any) -> Any:
+    """A command whose help has one line for each paragraph, which is then wrapped to the width of the terminal."""
+    if used.help:
+        used.help = "\n\n".join(" ".join(paragraph.split()) for paragraph in inspect.cleandoc(used.help).split("\n\n"))
+    for below in getattr(used, "commands", {}).values():
+        _reflowed(below)
+    return used
+
+
+command = _reflowed(typer.main.get_command(app))
 
 
 class _StandardOutput(io.FileIO):

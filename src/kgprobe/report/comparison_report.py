@@ -196,9 +196,11 @@ class Report:
     def to_markdown(self) -> str:
         return markdown(self.grid)
 
-    def to_latex(self, *, caption: str | None = None, label: str | None = None, standalone: bool = False) -> str:
+    def to_latex(
+        self, *, caption: str | None = None, label: str | None = None, plain: bool = False, standalone: bool = False
+    ) -> str:
         """The table in LaTeX; see `latex_table`."""
-        return latex_table(self.grid, caption=caption, label=label, standalone=standalone)
+        return latex_table(self.grid, caption=caption, label=label, plain=plain, standalone=standalone)
 
     def __str__(self) -> str:
         return terminal(self.grid)

@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import math
+import textwrap
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
@@ -124,6 +125,8 @@ class Grid:
         columns: The columns.
         lines: The rows.
         notes: Sentences below the table that explain marks and methods.
+        keys: The number of leading columns that identify a row, which every part of a wide table repeats. By default
+            the columns before the first number.
 
     Example:
         >>> grid = grid_of([{"metric": "MRR", "value": 0.25}])
@@ -134,6 +137,7 @@ class Grid:
     columns: tuple[Column, ...]
     lines: tuple[GridRow, ...]
     notes: tuple[str, ...] = ()
+    keys: int | None = None
 
     @property
     def levels(self) -> int:
@@ -217,6 +221,8 @@ def _finite(row: Record) -> dict[str, Any]:
 
 
 _UNLIMITED_WIDTH = 10_000
+_NOTE_WIDTH = 100
+_NARROWEST_TEXT = 30  # a column of texts is not made narrower than this, if its texts are longer
 
 
 def terminal(grid: Grid, *, width: int | None = None, colour: bool = False) -> str:
@@ -224,7 +230,8 @@ def terminal(grid: Grid, *, width: int | None = None, colour: bool = False) -> s
 
     Args:
         grid: The table.
-        width: Characters per line; a wider table is split into parts. By default it is not split.
+        width: Characters per line; a wider table is split into parts. By default it is not split. Numbers and words
+            are never broken, so that a line may be longer.
         colour: Whether places are coloured.
 
     Example:
@@ -235,51 +242,65 @@ def terminal(grid: Grid, *, width: int | None = None, colour: bool = False) -> s
     """
     from rich.console import Console
 
+    parts = list(_parts(grid, width))
     text = io.StringIO()
     console = Console(
         file=text,
-        width=width or _UNLIMITED_WIDTH,
+        width=max(width, *map(_narrowest, parts)) if width else _UNLIMITED_WIDTH,
         force_terminal=colour,
         highlight=False,
         markup=False,
         emoji=False,
         legacy_windows=False,
     )
-    for number, part in enumerate(_parts(grid, width)):
+    for number, part in enumerate(parts):
         if number:
             console.print()
         console.print(_table(part))
     if grid.notes:
         console.print()
     for note in grid.notes:
-        console.print(note, soft_wrap=width is None)
+        console.print(wrapped(note, width or _NOTE_WIDTH), soft_wrap=True)
     return "\n".join(line.rstrip() for line in text.getvalue().split("\n"))
 
 
+def wrapped(text: str, width: int) -> str:
+    r"""A text in lines of at most this width, if its words allow; later lines are indented.
+
+    Example:
+        >>> wrapped("a note of several words", 12).split("\n")
+        ['a note of', '  several', '  words']
+    """
+    indent = " " * (len(text) - len(text.lstrip()) + 2)
+    return textwrap.fill(text, max(width, 1), subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
+
+
 def _parts(grid: Grid, width: int | None) -> Iterator[Grid]:
-    """The table split into parts that fit on a line; each part repeats the columns before the first number."""
-    names = next((i for i, column in enumerate(grid.columns) if column.numeric), len(grid.columns))
-    if width is None or names == len(grid.columns) or _width(grid) <= width:
+    """The table split into parts that fit on a line; each part repeats the key columns."""
+    first = next((i for i, column in enumerate(grid.columns) if column.numeric), len(grid.columns))
+    keys = first if grid.keys is None else grid.keys
+    if width is None or keys == len(grid.columns) or _narrowest(grid) <= width:
         yield grid
         return
-    start = names
+    start = keys
     while start < len(grid.columns):
         end = start + 1
-        while end < len(grid.columns) and _width(_cut(grid, names, start, end + 1)) <= width:
+        while end < len(grid.columns) and _narrowest(_cut(grid, keys, start, end + 1)) <= width:
             end += 1
-        yield _cut(grid, names, start, end)
+        yield _cut(grid, keys, start, end)
         start = end
 
 
-def _cut(grid: Grid, names: int, start: int, end: int) -> Grid:
-    lines = (replace(line, cells=line.cells[:names] + line.cells[start:end]) for line in grid.lines)
-    return Grid(grid.columns[:names] + grid.columns[start:end], tuple(lines))
+def _cut(grid: Grid, keys: int, start: int, end: int) -> Grid:
+    lines = (replace(line, cells=line.cells[:keys] + line.cells[start:end]) for line in grid.lines)
+    return Grid(grid.columns[:keys] + grid.columns[start:end], tuple(lines))
 
 
-def _width(grid: Grid) -> int:
+def _narrowest(grid: Grid) -> int:
+    """The width of a table whose texts are wrapped as far as they may be."""
     from rich.console import Console
 
-    return Console(width=_UNLIMITED_WIDTH).measure(_table(grid)).maximum
+    return Console(width=_UNLIMITED_WIDTH).measure(_table(grid)).minimum
 
 
 def _table(grid: Grid) -> Table:
@@ -289,14 +310,22 @@ def _table(grid: Grid) -> Table:
 
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
     shown = [_column([line.cells[i] for line in grid.lines], column) for i, column in enumerate(grid.columns)]
-    for column in grid.columns:
+    for column, texts in zip(grid.columns, shown, strict=True):
         head = Text("\n".join(column.headings), justify="right" if column.numeric else "left")
-        table.add_column(head, overflow="fold", no_wrap=column.numeric)
+        table.add_column(head, overflow="fold", no_wrap=column.numeric, min_width=_least_width(texts))
     for line, *cells in zip(grid.lines, *shown, strict=True):
         if line.opens:
             table.add_section()
         table.add_row(*cells)
     return table
+
+
+def _least_width(texts: Sequence[Text]) -> int:
+    """The width of the longest word, or more for longer texts."""
+    from rich.cells import cell_len
+
+    words = (cell_len(word) for text in texts for word in text.plain.split())
+    return max(max(words, default=0), min(_NARROWEST_TEXT, max((text.cell_len for text in texts), default=0)))
 
 
 def _column(cells: Sequence[Cell], column: Column) -> list[Text]:

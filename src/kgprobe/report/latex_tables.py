@@ -93,12 +93,15 @@ def _accented(letter: str) -> str:
 
 
 _PACKAGES = r"\usepackage{booktabs} \usepackage{graphicx} \usepackage{xcolor} \usepackage{colortbl}"
+_FITTED = r"\resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}{%"
 _EMPHASIS = {1: r"\textbf", 2: r"\underline", 3: r"\textit"}
-_LEGEND = {1: "gold and bold, the best", 2: "silver and underlined, the second", 3: "bronze and italic, the third"}
+_LEGEND = {1: "bold, the best", 2: "underlined, the second", 3: "italic, the third"}
+_COLOURS = {1: "gold and ", 2: "silver and ", 3: "bronze and "}
+_COLOURED = re.compile(r"\\cellcolor\[HTML\]\{\w+\}")
 
 
 def latex(grid: Grid) -> str:
-    r"""The ``tabular`` of a table, which needs booktabs; empty for a table without columns.
+    r"""The ``tabular`` of a table, which needs booktabs, with its notes as comments; empty without columns.
 
     Example:
         >>> from kgprobe.report.grid import grid_of
@@ -114,7 +117,8 @@ def latex(grid: Grid) -> str:
     if not grid.columns:
         return ""
     begin, *rest = _tabular(grid)
-    return "\n".join([rf"{begin} % needs \usepackage{{booktabs}}", *rest]) + "\n"
+    notes = [f"% {note}" for note in grid.notes]
+    return "\n".join([rf"{begin} % needs \usepackage{{booktabs}}", *rest, *notes]) + "\n"
 
 
 def _tabular(grid: Grid) -> list[str]:
@@ -132,13 +136,16 @@ def _tabular(grid: Grid) -> list[str]:
     return [*lines, r"\bottomrule", r"\end{tabular}"]
 
 
-def latex_table(grid: Grid, *, caption: str | None = None, label: str | None = None, standalone: bool = False) -> str:
+def latex_table(
+    grid: Grid, *, caption: str | None = None, label: str | None = None, plain: bool = False, standalone: bool = False
+) -> str:
     r"""A ``table`` float with the notes below, scaled down if it is wider than the text column.
 
     Args:
         grid: The table.
         caption: LaTeX source of the caption.
         label: The label for ``\ref``.
+        plain: Whether to leave out colours and scaling, so that only booktabs is needed.
         standalone: Whether to write a complete document.
 
     Example:
@@ -146,17 +153,15 @@ def latex_table(grid: Grid, *, caption: str | None = None, label: str | None = N
         >>> print(latex_table(grid_of([{"value": 1}]), caption="One.", label="tab:one").splitlines()[1])
         \begin{table}
     """
-    legend = "; ".join(_LEGEND[place] for place in grid.places)
+    legend = "; ".join(("" if plain else _COLOURS[place]) + _LEGEND[place] for place in grid.places)
     notes = [f"Places: {legend}.", *grid.notes] if legend else list(grid.notes)
     captioned = [rf"\caption{{{caption}}}"] * bool(caption) + [rf"\label{{{label}}}"] * bool(label)
     body = [
-        rf"% needs {_PACKAGES}",
+        rf"% needs {_PACKAGES.split()[0] if plain else _PACKAGES}",
         r"\begin{table}",
         r"\centering",
         *captioned,
-        r"\resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}{%",
-        *_tabular(grid),
-        "}",
+        *([_COLOURED.sub("", line) for line in _tabular(grid)] if plain else [_FITTED, *_tabular(grid), "}"]),
         *([r"\par\smallskip", r"\begin{minipage}{\linewidth}\footnotesize"] if notes else []),
         *(latex_text(note) + r"\par" for note in notes),
         *([r"\end{minipage}"] if notes else []),
