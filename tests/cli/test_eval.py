@@ -1,11 +1,14 @@
 import csv
 import io
 import json
+import re
+import sys
 from pathlib import Path
 
 import pytest
 
 from kgprobe.ranks import RankFile, Ranks, read_ranks
+from terminal import run_on_terminal
 
 DASH = "\N{EN DASH}"
 ROW = ["ranks", "model", "metric", "value", "std", "seeds", "queries"]
@@ -77,6 +80,15 @@ def test_several_models_are_rows_and_metrics_are_columns(kgprobe, ranks_file: Pa
     assert lines[3][2] == "±0.1768"
     assert "4 queries in each row" in done.out
     assert "Several training runs of each model; ± is the standard deviation over them" in done.out
+
+
+def test_parts_of_a_wide_table_repeat_the_model_alone(ranks_file: Path, seeded_file: Path) -> None:
+    metrics = "MR,MRR,Hits@1,Hits@3,Hits@5,Hits@10,AMRI"
+    command = [sys.executable, "-m", "kgprobe", "eval", str(ranks_file), str(seeded_file), "-m", metrics]
+    shown = re.sub(r"\x1b\[[\d;?]*\w", "", run_on_terminal(command, results=True, columns=60))
+    headings = [line.split() for line in shown.splitlines() if line.startswith("model") and "." not in line]
+    assert len(headings) > 1
+    assert [word for line in headings for word in line[1:]] == metrics.split(",")
 
 
 def name(path: Path) -> str:

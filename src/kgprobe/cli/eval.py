@@ -120,7 +120,9 @@ def _grid(rows: Sequence[Record]) -> Grid:
             (*line.cells, *(own.get(metric, Cell("")) for metric in metrics))
             for line, own in zip(grid.lines, found, strict=True)
         ]
-    return Grid(columns, tuple(map(GridRow, cells)), tuple(_constants(rows)), keys=1 + len(groups or ["metric"]))
+    return Grid(
+        columns, tuple(map(GridRow, cells)), tuple(_constants(rows)), keys=1 + (len(groups) if len(lines) > 1 else 1)
+    )
 
 
 def _cell(row: Record) -> Cell:

@@ -10,7 +10,7 @@ import typer
 from kgprobe.aggregate.weighted_mean import Tie
 from kgprobe.cli import console
 from kgprobe.ranks.rank_files import End
-from kgprobe.report.grid import Record
+from kgprobe.report.grid import Record, counted
 
 if TYPE_CHECKING:
     from kgprobe.aggregate import Surface
@@ -31,28 +31,32 @@ def surface(
 ) -> None:
     """Compute PROBE(alpha, beta) over a grid."""
     from kgprobe.aggregate import surface
+    from kgprobe.comparison.lineup import named_files
     from kgprobe.ranks import RankFile, validate
 
     alphas, betas = console.parse_axis("alpha", alpha), console.parse_axis("beta", beta)
     knowledge = console.load(graph)
 
-    def computed(path: Path) -> tuple[str | None, Surface]:
+    def computed(path: Path) -> tuple[RankFile, Surface]:
         with console.watching(path) as progress:
             file = RankFile(path, progress)
             validate(file, knowledge)
             source = file if knowledge is None else file.with_popularity(knowledge.popularity)
             source = source if at is None else at.of(source)
-            return file.info.model, surface(source, alphas, betas, tie=tie, eps_e=eps_e, eps_r=eps_r)
+            return file, surface(source, alphas, betas, tie=tie, eps_e=eps_e, eps_r=eps_r)
 
+    found = dict(result for _, result in console.each_file(ranks, computed))
     rows: list[Record] = []
-    for path, (model, grid) in console.each_file(ranks, computed):
+    for name, file in named_files(list(found)).items():
+        grid = found[file]
         if grid.left_out:
-            console.note(f"{path}: {grid.left_out:,} queries with a single candidate are left out")
+            left_out = counted(grid.left_out, "query with a single candidate is", "queries with a single candidate are")
+            console.note(f"{name}: {left_out} left out")
         if format.is_data:
             rows += [
                 {
-                    "ranks": str(path),
-                    "model": model,
+                    "ranks": str(file.path),
+                    "model": file.info.model,
                     "alpha": console.axis_value(a),
                     "beta": b,
                     "value": float(grid[i, j]),
@@ -65,11 +69,11 @@ def surface(
                 for j, b in enumerate(betas)
             ]
         else:
-            rows += matrix(model, alphas, betas, grid)
+            rows += matrix(name, alphas, betas, grid)
     console.print_rows(rows, format)
 
 
-def matrix(model: str | None, alphas: list[float], betas: list[float], grid: Surface) -> list[Record]:
+def matrix(model: str, alphas: list[float], betas: list[float], grid: Surface) -> list[Record]:
     """A surface as table rows: one per alpha, beta across, then the effective sample sizes."""
     lines: list[Record] = [
         {"model": model, "alpha": f"{a:g}"} | {f"beta={b:g}": float(grid[i, j]) for j, b in enumerate(betas)}
