@@ -15,6 +15,7 @@ from kgprobe.arrays import AnyInts, Grouped, pair_keys, triple_problems
 from kgprobe.errors import DataError, UsageError
 from kgprobe.graph.names import Labels, Names, as_labels, displayed, label_problems, labels_of
 from kgprobe.graph.popularity import Popularity, TrainCounts
+from kgprobe.graph.triple_sources import NumberedTriples, from_labels, from_pykeen, pykeen_name
 
 SPLITS = ("train", "valid", "test")
 _HASH_ROWS = 1 << 18
@@ -164,6 +165,58 @@ class KnowledgeGraph:
             splits=splits,
             entity_labels=entities,
             relation_labels=relations,
+        )
+
+    @classmethod
+    def from_labels(cls, train: Any = None, valid: Any = None, test: Any = None, name: str = "graph") -> KnowledgeGraph:
+        """Create a graph from triples of labels; ids follow the sorted labels of all splits.
+
+        Each split is a list of (head, relation, tail), an array [n, 3] of text, or a table: of pandas, polars or Arrow,
+        or a dictionary of columns. The columns are called head, relation and tail, or by other usual names: subject,
+        predicate, object; source, target; h, r, t. A single table may have a column ``split`` (train, valid, test).
+
+        Raises:
+            DataError: Some are not triples of labels; all problems are listed. Triples of ids are for `from_triples`.
+
+        Example:
+            >>> graph = KnowledgeGraph.from_labels(train=[("Bob", "knows", "Ada")], test=[("Ada", "knows", "Cy")])
+            >>> graph.entity_label([0, 1, 2]), graph.triples("train").tolist()
+            (['Ada', 'Bob', 'Cy'], [[1, 0, 0]])
+            >>> table = {"subject": ["a", "b"], "relation": ["r", "r"], "object": ["b", "a"], "split": ["train", "val"]}
+            >>> KnowledgeGraph.from_labels(table).triples("valid").tolist()
+            [[1, 0, 0]]
+        """
+        return cls._numbered(name, from_labels({"train": train, "valid": valid, "test": test}))
+
+    @classmethod
+    def from_pykeen(cls, train: Any, valid: Any = None, test: Any = None, name: str | None = None) -> KnowledgeGraph:
+        """Create a graph from a PyKEEN dataset, or from its triples factories, with PyKEEN's ids and labels.
+
+        A model of PyKEEN that was trained on them can be ranked on this graph as it is.
+
+        Args:
+            train: A dataset (all splits), or the triples factory of the training triples.
+            valid: Triples factory of the validation triples.
+            test: Triples factory of the test triples.
+            name: Name of the graph; by default that of the dataset.
+
+        Example:
+            >>> from pykeen.datasets import Nations
+            >>> graph = KnowledgeGraph.from_pykeen(Nations())
+            >>> graph.name, graph.num_entities, graph.num_relations, len(graph.triples("test"))
+            ('nations', 14, 55, 201)
+        """
+        return cls._numbered(name or pykeen_name(train), from_pykeen(train, valid, test))
+
+    @classmethod
+    def _numbered(cls, name: str, source: NumberedTriples) -> KnowledgeGraph:
+        return cls(
+            name=name,
+            num_entities=source.num_entities,
+            num_relations=source.num_relations,
+            splits=source.splits,
+            entity_labels=source.entity_labels,
+            relation_labels=source.relation_labels,
         )
 
     def triples(self, *splits: str) -> AnyInts:

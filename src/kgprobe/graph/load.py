@@ -7,15 +7,20 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeAlias, overload
+from typing import TYPE_CHECKING, TypeAlias, overload
 
 from kgprobe.errors import DataError, UsageError
 from kgprobe.graph.knowledge_graph import SPLITS, KnowledgeGraph
 from kgprobe.graph.parquet_graph import DEGREES, PAIRS, RELATIONS, is_parquet_graph, read_parquet_graph
 from kgprobe.graph.triple_files import ENDINGS, is_labelled, is_openke, read_labelled, read_openke
+from kgprobe.graph.triple_sources import is_pykeen
 
-GraphLike: TypeAlias = KnowledgeGraph | str | os.PathLike[str]
-"""A graph, or the directory or name of one: what every public argument ``graph`` accepts."""
+if TYPE_CHECKING:
+    from pykeen.datasets import Dataset
+    from pykeen.triples import CoreTriplesFactory
+
+GraphLike: TypeAlias = "KnowledgeGraph | str | os.PathLike[str] | Dataset | CoreTriplesFactory"
+"""A graph, the directory or name of one, or a PyKEEN dataset: what every public argument ``graph`` accepts."""
 
 FAMILY_TREE = "family-tree"
 """Name of the built-in graph, which needs no files."""
@@ -75,7 +80,7 @@ def as_graph(graph: None) -> None: ...
 
 
 def as_graph(graph: GraphLike | None) -> KnowledgeGraph | None:
-    """Return the graph itself, or load it by directory or name; None stays None.
+    """Return the graph itself, or load it by directory or name, or take it from PyKEEN; None stays None.
 
     Example:
         >>> as_graph(KnowledgeGraph.from_triples(train=[[0, 0, 1]], name="tiny")).name
@@ -85,8 +90,12 @@ def as_graph(graph: GraphLike | None) -> KnowledgeGraph | None:
         return graph
     if isinstance(graph, str | os.PathLike):
         return load_graph(graph)
+    if is_pykeen(graph):
+        return KnowledgeGraph.from_pykeen(graph)
     kind = type(graph).__name__
-    raise UsageError(f"`graph` is a {kind}", remedy="pass a KnowledgeGraph, or the directory or name of one")
+    raise UsageError(
+        f"`graph` is a {kind}", remedy="pass a KnowledgeGraph, the directory or name of one, or a PyKEEN dataset"
+    )
 
 
 def load_graph(source: str | os.PathLike[str]) -> KnowledgeGraph:
