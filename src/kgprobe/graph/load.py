@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias, overload
 
 from kgprobe.errors import DataError, UsageError
-from kgprobe.graph.knowledge_graph import SPLITS, KnowledgeGraph
-from kgprobe.graph.parquet_graph import DEGREES, PAIRS, RELATIONS, is_parquet_graph, read_parquet_graph
-from kgprobe.graph.triple_files import ENDINGS, is_labelled, is_openke, read_labelled, read_openke
+from kgprobe.graph.graph_directory import GRAPH_FILES
+from kgprobe.graph.knowledge_graph import KnowledgeGraph
+from kgprobe.graph.parquet_graph import is_parquet_graph, read_parquet_graph
+from kgprobe.graph.triple_files import is_labelled, is_openke, read_labelled, read_openke
 from kgprobe.graph.triple_sources import is_pykeen
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ class Reader:
 READERS = (
     Reader("train/valid/test/entities/relations.parquet", is_parquet_graph, read_parquet_graph),
     Reader("train2id.txt, entity2id.txt, relation2id.txt (OpenKE)", is_openke, read_openke),
-    Reader("train.txt or train.tsv (labels, perhaps .gz)", is_labelled, read_labelled),
+    Reader("train.txt, train.tsv or train.csv (labels, perhaps .gz)", is_labelled, read_labelled),
 )
 """In order of preference, if a directory has a graph in several formats."""
 
@@ -144,13 +145,6 @@ def places(source: str | os.PathLike[str]) -> list[Path]:
     return [path, *(folder / path for root in _roots() for folder in (root, root / "graphs"))]
 
 
-_FILES = (
-    *(f"{split}{ending}" for split in SPLITS for ending in (".parquet", *ENDINGS, "2id.txt")),
-    *(f"{kind}{ending}" for kind in ("entities", "relations") for ending in (".parquet", ".dict")),
-    *("entity2id.txt", "relation2id.txt", DEGREES, PAIRS, RELATIONS),
-)
-
-
 def graph_files(source: str | os.PathLike[str]) -> list[Path]:
     """The files of a graph directory, with those that would be read if they existed; none for a graph without one.
 
@@ -162,7 +156,7 @@ def graph_files(source: str | os.PathLike[str]) -> list[Path]:
     if directory is None:
         return []
     shared = [directory.parent / f"{kind}.parquet" for kind in ("entities", "relations")]
-    return [*(directory / name for name in _FILES), *(file for file in shared if file.exists())]
+    return [*(directory / name for name in GRAPH_FILES), *(file for file in shared if file.exists())]
 
 
 def _roots() -> list[Path]:

@@ -14,6 +14,7 @@ from kgprobe.errors import DataError, UsageError, shown, spans
 from kgprobe.graph.names import Labels, Names, as_labels
 
 TRIPLE = ("head", "relation", "tail")
+SPLITS = ("train", "valid", "test")
 
 COLUMN_NAMES = {
     "head": "head h subject subj s source src from head_id head_label head_entity entity1 e1 node1 start",
