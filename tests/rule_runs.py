@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 import kgprobe as kp
-from kgprobe.graph import KnowledgeGraph, write_graph
+from kgprobe.graph import KnowledgeGraph
 from kgprobe.graph.family_tree import family_tree
 from kgprobe.models.rules.explanations import RuleScorer
 from kgprobe.train.trained_models import open_rules
@@ -72,7 +72,7 @@ def _scorer(run: Path) -> RuleScorer:
 def _folder() -> Path:
     folder = Path(tempfile.mkdtemp(prefix="kgprobe-rules-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    write_graph(_kin(), folder / "kin")
+    _kin().write(folder / "kin")
     return folder
 
 

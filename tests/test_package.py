@@ -13,7 +13,6 @@ import pytest
 
 import kgprobe
 from kgprobe import openworld
-from kgprobe.graph import write_graph
 
 EXTRAS = (
     "torch",
@@ -103,7 +102,7 @@ def test_every_argument_graph_takes_a_graph_a_directory_or_a_name() -> None:
 def test_a_graph_by_its_directory_gives_the_same_results(tmp_path: Path) -> None:
     triples = {"train": [[0, 0, 1], [1, 0, 2], [2, 1, 0]], "test": [[0, 0, 2], [2, 0, 1]]}
     graph = kgprobe.KnowledgeGraph.from_triples(**triples, num_entities=9)
-    write_graph(graph, tmp_path / "tiny")
+    graph.write(tmp_path / "tiny")
     path = str(tmp_path / "tiny")
     ranks = kgprobe.rank("random", path)
     assert ranks.rank.tolist() == kgprobe.rank("random", graph).rank.tolist()

@@ -38,7 +38,7 @@ def inputs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     graph = kp.KnowledgeGraph.from_triples(
         train=triples[:2000], valid=triples[2000:2100], test=triples[2100:], num_entities=ENTITIES, num_relations=5
     )
-    kp.graph.write_graph(graph, folder / "graph")
+    graph.write(folder / "graph")
     for name, baseline in (("a", "random"), ("b", "entity-frequency")):
         ranks = kp.rank(baseline, graph)
         ranks.write(folder / f"{name}.parquet")

@@ -42,7 +42,7 @@ def run(kgprobe, tmp_path: Path, queries):
     triples = np.array([[0, 0, 1], [1, 0, 2], [2, 1, 0], [0, 1, 3]])
     labels = {"entity_labels": [f"e{i}{HOSTILE}" for i in range(4)], "relation_labels": [HOSTILE, f"r{HOSTILE}"]}
     splits = {"train": triples, "test": np.array([[0, 0, 2], [1, 1, 3]])}
-    kp.graph.write_graph(kp.KnowledgeGraph.from_triples(**splits, **labels), graph)
+    kp.KnowledgeGraph.from_triples(**splits, **labels).write(graph)
     for path, model, rank in ((folder / "a.parquet", HOSTILE, [1.0, 2.0, 3.0, 1.5]), (other, f"b{HOSTILE}", [1.0] * 4)):
         columns = queries(rank=rank, ties=[0, 0, 0, 1 if rank[3] == 1.5 else 0])
         ranks = kp.Ranks.from_columns(**columns, labels={"kind": [HOSTILE, "b", "b", HOSTILE]})

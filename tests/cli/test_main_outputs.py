@@ -74,7 +74,7 @@ def inputs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "tiny").mkdir()
     (folder / "tiny" / "train.txt").write_text("e0\tlikes\te1\ne1\tlikes\te2\ne2\tknows\te0\ne0\tknows\te3\n")
     (folder / "tiny" / "test.txt").write_text("e0\tlikes\te2\ne1\tknows\te3\n")
-    kp.graph.write_graph(kp.load_graph(folder / "tiny"), folder / "world")
+    kp.load_graph(folder / "tiny").write(folder / "world")
     for name in ("openworld.json", "missing.parquet"):
         (folder / "world" / name).write_text("{}")
     (folder / "run" / "best" / "MRR").mkdir(parents=True)

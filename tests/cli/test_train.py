@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 import kgprobe as kp
-from kgprobe.graph import write_graph
 from kgprobe.train.settings import read_settings
 from runs import small_graph
 from terminal import run_on_terminal
@@ -22,7 +21,7 @@ QUICK = ["--threads", "1", "--device", "cpu", "--epochs", "4", "--validate-every
 def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A graph of twelve entities, with validation and test facts."""
     folder = tmp_path_factory.mktemp("graphs") / "small"
-    write_graph(small_graph(), folder)
+    small_graph().write(folder)
     return folder
 
 
@@ -184,7 +183,7 @@ def test_a_graph_without_test_facts_has_no_ranks(kgprobe, graph_dir: Path, tmp_p
 
 
 def test_a_graph_without_training_facts(kgprobe, tmp_path: Path) -> None:
-    write_graph(kp.KnowledgeGraph.from_triples(test=[[0, 0, 1]]), tmp_path / "tiny")
+    kp.KnowledgeGraph.from_triples(test=[[0, 0, 1]]).write(tmp_path / "tiny")
     done = kgprobe("train", "distmult", "-g", tmp_path / "tiny", "-o", tmp_path / "run")
     assert done.code == 1
     assert "tiny: no training triples" in done.err

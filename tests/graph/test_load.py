@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from kgprobe.errors import DataError
-from kgprobe.graph import KnowledgeGraph, load_graph, write_graph
+from kgprobe.graph import KnowledgeGraph, load_graph
 from kgprobe.graph.load import find_reader, graph_files, read_directory
 from kgprobe.graph.parquet_graph import read_parquet_graph
 from kgprobe.graph.triple_files import read_labelled, read_openke
@@ -107,6 +107,9 @@ def test_the_built_in_graph_needs_no_file(shelf: Path) -> None:
         ("train.tsv", read_labelled),
         ("train.txt.gz", read_labelled),
         ("test.tsv.gz", read_labelled),
+        ("train.csv", read_labelled),
+        ("dev.txt", read_labelled),
+        ("validation.csv.gz", read_labelled),
     ],
 )
 def test_one_file_of_triples_tells_the_format(tmp_path: Path, file: str, reader: object) -> None:
@@ -116,7 +119,7 @@ def test_one_file_of_triples_tells_the_format(tmp_path: Path, file: str, reader:
     assert found.read is reader
 
 
-@pytest.mark.parametrize("file", ["entities.parquet", "entity2id.txt", "entities.dict", "train.csv", "xtrain.txt"])
+@pytest.mark.parametrize("file", ["entities.parquet", "entity2id.txt", "entities.dict", "train.md", "xtrain.txt"])
 def test_other_files_do_not(tmp_path: Path, file: str) -> None:
     (tmp_path / file).touch()
     assert find_reader(tmp_path) is None
@@ -126,7 +129,7 @@ def test_other_files_do_not(tmp_path: Path, file: str) -> None:
 
 
 def test_parquet_comes_first(tmp_path: Path) -> None:
-    write_graph(KnowledgeGraph.from_triples(train=[[0, 0, 1]], entity_labels=["p", "q"]), tmp_path)
+    KnowledgeGraph.from_triples(train=[[0, 0, 1]], entity_labels=["p", "q"]).write(tmp_path)
     (tmp_path / "train.txt").write_text("a\tr\tb\n")
     assert read_directory(tmp_path, "x").entity_label([0, 1]) == ["p", "q"]
 
@@ -143,6 +146,7 @@ FORMATS = {
     "Parquet": ["train.parquet", "valid.parquet", "test.parquet", "entities.parquet", "relations.parquet"],
     "Parquet with counts": ["test.parquet", "entity_train_degree.parquet", "test_entity_relation_train_count.parquet"],
     "labels": ["train.txt", "valid.tsv", "test.txt.gz", "valid.tsv.gz", "entities.dict", "relations.dict"],
+    "other labels": ["train.csv", "dev.txt", "test_negatives.txt", "entity2id.txt", "relations.txt"],
     "OpenKE": ["train2id.txt", "valid2id.txt", "test2id.txt", "entity2id.txt", "relation2id.txt"],
 }
 

@@ -8,7 +8,7 @@ import pytest
 
 from kgprobe import resources
 from kgprobe.errors import DataError
-from kgprobe.graph import KnowledgeGraph, load_graph, write_graph
+from kgprobe.graph import KnowledgeGraph, load_graph
 from kgprobe.graph.parquet_graph import id_columns, in_order, read_parquet
 
 
@@ -22,7 +22,7 @@ def test_what_is_written_is_read_again(tmp_path: Path, labels: list[str | None] 
         entity_labels=labels,
         name="g",
     )
-    write_graph(graph, tmp_path / "deep" / "g")
+    graph.write(tmp_path / "deep" / "g")
     again = load_graph(tmp_path / "deep" / "g")
     assert (again.name, again.content_hash) == ("g", graph.content_hash)
     assert list(again.splits) == ["train", "valid", "test"]
@@ -31,7 +31,7 @@ def test_what_is_written_is_read_again(tmp_path: Path, labels: list[str | None] 
 
 
 def test_files_have_the_published_layout(tmp_path: Path) -> None:
-    write_graph(KnowledgeGraph.from_triples(train=[[0, 1, 2]], relation_labels=["r", "s"]), tmp_path)
+    KnowledgeGraph.from_triples(train=[[0, 1, 2]], relation_labels=["r", "s"]).write(tmp_path)
     assert pq.read_table(tmp_path / "train.parquet").to_pylist() == [{"head": 0, "relation": 1, "tail": 2}]
     assert pq.read_table(tmp_path / "relations.parquet").to_pylist() == [
         {"id": 0, "label": "r"},
@@ -45,17 +45,17 @@ def test_files_have_the_published_layout(tmp_path: Path) -> None:
 
 
 def test_left_over_splits_are_not_mixed_in(tmp_path: Path) -> None:
-    write_graph(KnowledgeGraph.from_triples(train=[[0, 0, 1]], valid=[[0, 0, 1]]), tmp_path)
+    KnowledgeGraph.from_triples(train=[[0, 0, 1]], valid=[[0, 0, 1]]).write(tmp_path)
     smaller = KnowledgeGraph.from_triples(train=[[1, 0, 1]])
     with pytest.raises(DataError) as caught:
-        write_graph(smaller, tmp_path)
+        smaller.write(tmp_path)
     assert "valid.parquet" in caught.value.problems[0]
     assert load_graph(tmp_path).triples("train").tolist() == [[0, 0, 1]]
 
 
 def test_counts_are_written_too(tmp_path: Path, data: Path) -> None:
     graph = load_graph(data / "graphs" / "yago3-10")
-    write_graph(graph, tmp_path / "yago")
+    graph.write(tmp_path / "yago")
     again = load_graph(tmp_path / "yago")
     assert again.content_hash == graph.content_hash
     head, relation, _ = graph.triples("test").T
@@ -204,7 +204,7 @@ def test_labels_that_are_not_utf8(tmp_path: Path) -> None:
 def test_a_graph_that_unpacks_beyond_the_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     zeros = np.zeros(100_000, dtype=np.int64)
     graph = KnowledgeGraph.from_triples(train=np.column_stack([zeros, zeros, zeros]))
-    write_graph(graph, tmp_path)
+    graph.write(tmp_path)
     assert (tmp_path / "train.parquet").stat().st_size < 10_000
     monkeypatch.setattr(resources, "machine_memory", lambda: 2_000_000)
     (problem,) = _problems(tmp_path)

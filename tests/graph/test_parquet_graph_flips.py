@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from flipping import outcomes
-from kgprobe.graph import KnowledgeGraph, load_graph, write_graph
+from kgprobe.graph import KnowledgeGraph, load_graph
 
 
 @pytest.fixture
@@ -24,7 +24,7 @@ def folder(tmp_path: Path) -> Path:
         entity_labels=[f"entity {i * i}" for i in range(300)],
         relation_labels=[f"relation {i}" for i in range(12)],
     )
-    write_graph(graph, tmp_path / "g")
+    graph.write(tmp_path / "g")
     return tmp_path / "g"
 
 

@@ -1,6 +1,10 @@
+import csv
 import gzip
+import io
+from collections.abc import Sequence
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 from kgprobe.errors import DataError
@@ -92,7 +96,7 @@ def test_everything_wrong_in_all_files_is_reported(tmp_path: Path) -> None:
 def test_training_triples_are_needed(tmp_path: Path) -> None:
     with pytest.raises(DataError) as caught:
         load_graph(_write(tmp_path, test__txt="a\tr\tb\n"))
-    assert caught.value.problems == ["no train.txt or train.tsv or train.txt.gz or train.tsv.gz"]
+    assert caught.value.problems == ["no training triples: no train.txt, train.tsv or train.csv (or .gz)"]
 
 
 def _write_openke(directory: Path, **files: str) -> Path:
@@ -166,3 +170,169 @@ def test_all_three_kinds_of_file_are_needed(tmp_path: Path) -> None:
 def test_an_empty_split_may_say_so(tmp_path: Path) -> None:
     _write_openke(tmp_path, train="1\n0 0 0\n", valid="0\n", entity="1\na\t0\n", relation="1\nr\t0\n")
     assert load_graph(tmp_path).triples("valid").shape == (0, 3)
+
+
+def _labels(graph: KnowledgeGraph, split: str, *, negative: bool = False) -> list[tuple[str, ...]]:
+    head, relation, tail = (graph.negatives(split) if negative else graph.triples(split)).T
+    return list(zip(graph.entity_label(head), graph.relation_label(relation), graph.entity_label(tail), strict=True))
+
+
+ABC = [("a", "r", "b"), ("b", "x,y", "c d"), ('say "hi"', "r", "a")]
+SPACED = [("a", "r", "b"), ("b", "s", "c")]
+
+
+def _csv(rows: Sequence[tuple[str, ...]], delimiter: str = ",", header: Sequence[str] = ()) -> str:
+    out = io.StringIO()
+    csv.writer(out, delimiter=delimiter, lineterminator="\n").writerows([header, *rows] if header else rows)
+    return out.getvalue()
+
+
+@pytest.mark.parametrize("delimiter", [",", ";", "\t"])
+def test_csv_with_quotes(tmp_path: Path, delimiter: str) -> None:
+    _write(tmp_path, train__csv=_csv(ABC, delimiter) if delimiter != "\t" else "a\tr\tb\n")
+    assert _labels(load_graph(tmp_path), "train") == (ABC if delimiter != "\t" else ABC[:1])
+
+
+@pytest.mark.parametrize("quotes", [False, True])
+def test_csv_of_pandas(tmp_path: Path, quotes: bool) -> None:
+    rows = ABC if quotes else SPACED
+    pd.DataFrame(rows, columns=["subject", "predicate", "object"]).to_csv(tmp_path / "train.csv")
+    pd.DataFrame(rows[:1], columns=["source", "edge", "target"]).to_csv(tmp_path / "test.csv.gz", index=False)
+    with pytest.warns(UserWarning) as said:
+        graph = load_graph(tmp_path)
+    assert [str(warning.message) for warning in said] == [
+        "train.csv, line 1 is a header, not a triple: columns column 1, head, relation, tail; "
+        "not read: one without a name",
+        "test.csv.gz, line 1 is a header, not a triple: columns head, relation, tail",
+    ]
+    assert _labels(graph, "train") == rows
+    assert _labels(graph, "test") == rows[:1]
+
+
+@pytest.mark.parametrize("gap", [" ", "   "])
+def test_fields_between_spaces(tmp_path: Path, gap: str) -> None:
+    _write(tmp_path, train__txt="".join(gap.join(row) + "\n" for row in SPACED), dev__txt="a r c\n")
+    graph = load_graph(tmp_path)
+    assert _labels(graph, "train") == SPACED
+    assert _labels(graph, "valid") == [("a", "r", "c")]
+
+
+HEADERS = {
+    "tabs": ("\n\nhead\trelation\ttail\na\tr\tb\n", 3, "head, relation, tail"),
+    "spaces": ("head relation tail\na r b\n", 1, "head, relation, tail"),
+    "letters": ("#Subject\tPredicate\tObject\r\na\tr\tb\r\n", 1, "head, relation, tail"),
+    "order": ("source\ttarget\ttype\na\tb\tr\n", 1, "head, tail, relation"),
+    "more": ("head\tweight\trelation\ttail\na\t\tr\tb\n", 1, "head, column 2, relation, tail; not read: weight"),
+    "label": ("head\trelation\ttail\tlabel\na\tr\tb\t1\n", 1, "head, relation, tail, label"),
+}
+
+
+@pytest.mark.parametrize(("content", "line", "columns"), HEADERS.values(), ids=HEADERS)
+@pytest.mark.parametrize("ending", ["txt", "txt.gz"])
+def test_a_header_is_skipped_and_said(tmp_path: Path, content: str, line: int, columns: str, ending: str) -> None:
+    raw = content.encode()
+    (tmp_path / f"train.{ending}").write_bytes(gzip.compress(raw) if ending == "txt.gz" else raw)
+    with pytest.warns(UserWarning) as said:
+        graph = load_graph(tmp_path)
+    message = f"train.{ending}, line {line} is a header, not a triple: columns {columns}"
+    assert [str(warning.message) for warning in said] == [message]
+    assert _labels(graph, "train") == [("a", "r", "b")]
+    assert graph.num_entities == 2
+
+
+@pytest.mark.parametrize("content", ["h\tr\tt\nx\tr\ty\n", "h\tr\tt\nh\ts\ty\n", "h\tr\tt\ny\ts\th\n"])
+def test_a_first_line_whose_words_occur_below_is_a_triple(tmp_path: Path, content: str) -> None:
+    with pytest.warns(UserWarning, match=r"train.txt, line 1 looks like a header, .* read as a triple"):
+        graph = load_graph(_write(tmp_path, train__txt=content))
+    assert len(graph.triples("train")) == 2
+
+
+def test_words_of_a_dictionary_are_no_header(tmp_path: Path, recwarn: pytest.WarningsRecorder) -> None:
+    _write(tmp_path, train__txt="h\tr\tt\n", entities__dict="0\th\n1\tt\n")
+    assert len(load_graph(tmp_path).triples("train")) == 1
+    assert not recwarn.list
+    _write(tmp_path, train__txt="head\tr\ttail\nh\tr\tt\n")
+    with pytest.warns(UserWarning, match="is a header"):
+        assert len(load_graph(tmp_path).triples("train")) == 1
+
+
+@pytest.mark.parametrize("first", ["head\trelation\tBob\n", "head\ttail\tAda\n", "s\tt\to\n"])
+def test_other_first_lines_are_triples(tmp_path: Path, first: str, recwarn: pytest.WarningsRecorder) -> None:
+    assert len(load_graph(_write(tmp_path, train__txt=f"{first}a\tq\tb\n")).triples("train")) == 2
+    assert not recwarn.list
+
+
+def test_bad_lines_below_a_header_keep_their_numbers(tmp_path: Path) -> None:
+    with pytest.warns(UserWarning, match="is a header"), pytest.raises(DataError) as caught:
+        load_graph(_write(tmp_path, train__csv="head,relation,tail\na,r,b\na,r\n"))
+    assert caught.value.problems == ["train.csv, line 3: 2 fields, expected head,relation,tail: 'a,r'"]
+
+
+def test_labelled_negatives_are_kept_apart(tmp_path: Path) -> None:
+    """As in WN11 and FB13: the triples of valid and test have a fourth column."""
+    _write(
+        tmp_path,
+        train__txt="a\tr\tb\nb\ts\tc\n",
+        dev__txt="a\tr\tc\t1\na\ts\tc\t-1\n",
+        test__txt="b r a 1\nonly r a 0\nc r a -1\nc s a 1\n",
+        test_negatives__txt="a\tr\ta\n",
+    )
+    graph = load_graph(tmp_path)
+    assert _labels(graph, "valid") == [("a", "r", "c")]
+    assert _labels(graph, "valid", negative=True) == [("a", "s", "c")]
+    assert _labels(graph, "test") == [("b", "r", "a"), ("c", "s", "a")]
+    assert _labels(graph, "test", negative=True) == [("only", "r", "a"), ("c", "r", "a"), ("a", "r", "a")]
+    assert not len(graph.negatives("train"))
+
+
+def test_a_fourth_column_of_something_else(tmp_path: Path) -> None:
+    with pytest.raises(DataError) as caught:
+        load_graph(_write(tmp_path, train__tsv="a\tr\tb\t0.93\na\tr\tc\t2014-01-01\n"))
+    assert caught.value.problems == [
+        "train.tsv, line 1: '0.93' is no known label (1 or -1): 'a\\tr\\tb\\t0.93'",
+        "train.tsv, line 2: '2014-01-01' is no known label (1 or -1): 'a\\tr\\tc\\t2014-01-01'",
+    ]
+    assert "times and weights are not read" in caught.value.remedy
+
+
+DICTIONARIES = {
+    "id first": {"entities__dict": "0\tb\n1\ta\n2\tc c\n", "relations__dict": "0\tr\n"},
+    "label first": {"entity2id__txt": "b\t0\na\t1\nc c\t2\n", "relation2id__txt": "r\t0\n"},
+    "counted": {"entity2id__txt": "3\nb\t0\na\t1\nc c\t2\n", "relation2id__txt": "1\nr\t0\n"},
+    "lists": {"entities__txt": "b\na\nc c\n", "relations__txt": "r\n"},
+    "label first, other name": {"entities__dict": "b\t0\na\t1\nc c\t2\n", "relations__txt": "r\t0\n"},
+}
+
+
+@pytest.mark.parametrize("files", DICTIONARIES.values(), ids=DICTIONARIES)
+def test_dictionaries_of_other_programs(tmp_path: Path, files: dict[str, str]) -> None:
+    graph = load_graph(_write(tmp_path, train__txt="a\tr\tb\n", **files))
+    assert graph.entity_label(range(3)) == ["b", "a", "c c"]
+    assert graph.triples("train").tolist() == [[1, 0, 0]]
+
+
+def test_the_dictionaries_show_the_order_of_columns(tmp_path: Path) -> None:
+    files = {"entity2id__txt": "a\t0\nb\t1\n", "relation2id__txt": "r\t0\ns\t1\n"}
+    with pytest.warns(UserWarning, match="train.txt: the columns are head, tail, relation"):
+        graph = load_graph(_write(tmp_path, train__txt="a\tb\tr\nb\ta\ts\n", **files))
+    assert graph.triples("train").tolist() == [[0, 0, 1], [1, 1, 0]]
+
+
+def test_what_is_wrong_with_dictionaries(tmp_path: Path) -> None:
+    _write(tmp_path, train__txt="a\tr\tb\n", entity2id__txt="a\t0\nb\t2\n", relations__txt="r\ns\nr\n")
+    with pytest.raises(DataError) as caught:
+        load_graph(tmp_path)
+    assert caught.value.problems == [
+        "entity2id.txt: ids must run from 0 to 1 without gaps; missing: 1",
+        "relations.txt: 1 labels are repeated, such as 'r'",
+    ]
+
+
+def test_a_file_of_names_is_no_dictionary(tmp_path: Path) -> None:
+    graph = load_graph(_write(tmp_path, train__txt="a\tr\tb\n", entities__txt="a\tAda Lovelace\nb\tBob\n"))
+    assert graph.entity_label([0, 1]) == ["a", "b"]
+
+
+def test_two_files_of_validation_triples(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"several files for one split: valid.txt, dev.txt"):
+        load_graph(_write(tmp_path, train__txt="a\tr\tb\n", dev__txt="a\tr\tb\n", valid__txt="a\tr\tb\n"))

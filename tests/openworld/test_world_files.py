@@ -13,7 +13,7 @@ import pytest
 
 from flipping import outcomes
 from kgprobe.errors import DataError
-from kgprobe.graph import load_graph, write_graph
+from kgprobe.graph import load_graph
 from kgprobe.graph.names import as_labels
 from kgprobe.openworld.world import PARTS
 from kgprobe.openworld.world_files import read_published, read_world, write_world
@@ -175,7 +175,7 @@ def test_a_world_replaces_another_whole(tmp_path: Path) -> None:
 
 
 def test_a_graph_is_never_overwritten(tmp_path: Path) -> None:
-    write_graph(random_graph(), tmp_path)
+    random_graph().write(tmp_path)
     with pytest.raises(DataError, match="cannot hold a world") as caught:
         write_world(random_world(), tmp_path)
     assert caught.value.remedy == "choose an empty folder"
@@ -189,7 +189,7 @@ def test_a_name_is_looked_up_as_that_of_a_graph(tmp_path: Path, monkeypatch: pyt
 
 
 def test_what_is_no_world_is_told_how_to_become_one(tmp_path: Path) -> None:
-    write_graph(random_graph(), tmp_path)
+    random_graph().write(tmp_path)
     with pytest.raises(DataError, match="not a world") as caught:
         read_world(tmp_path)
     assert caught.value.problems == ["openworld.json is not there", "missing.parquet is not there"]

@@ -9,7 +9,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from kgprobe.graph.parquet_graph import write_graph
 from kgprobe.train.run_records import RunLog
 from killing import Moment, Session, run_command
 from runs import TARGETS, assert_same_run, small_graph
@@ -39,7 +38,7 @@ def _arguments(place: Path, run: str, *more: str) -> list[str]:
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("killed")
-    write_graph(small_graph(), folder / "graph")
+    small_graph().write(folder / "graph")
     return folder
 
 

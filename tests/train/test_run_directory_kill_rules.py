@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from kgprobe.graph.parquet_graph import write_graph
 from kgprobe.train.run_records import RunLog
 from killing import Moment, run_command
 from rule_trainings import QUICK, family
@@ -23,7 +22,7 @@ def _arguments(model: str, place: Path, run: str) -> list[str]:
 
 @pytest.mark.parametrize("model", QUICK)
 def test_a_run_that_is_killed_ends_as_if_it_had_not_been(model: str, tmp_path: Path) -> None:
-    write_graph(family(), tmp_path / "graph")
+    family().write(tmp_path / "graph")
     whole = run_command(_arguments(model, tmp_path, "undisturbed"), tmp_path)
     assert whole.code == 0, whole.said
     # Counted anew by every process: while the first rules are sought, when some epochs are kept, as files are written.

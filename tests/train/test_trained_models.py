@@ -11,7 +11,6 @@ import pytest
 import kgprobe as kp
 from kgprobe.cli.main import main
 from kgprobe.errors import DataError
-from kgprobe.graph.parquet_graph import write_graph
 from kgprobe.predict import Opening, open_model
 from kgprobe.predict.adapters.opening import ADAPTERS, is_trained
 from kgprobe.predict.queries import RankedTriples
@@ -129,7 +128,7 @@ def test_other_files_and_folders_are_not_taken_for_runs(tmp_path: Path) -> None:
 
 @pytest.fixture
 def ranked_by_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[Path], kp.Ranks]:
-    write_graph(GRAPH, tmp_path / "graph")
+    GRAPH.write(tmp_path / "graph")
 
     def ranked(path: Path) -> kp.Ranks:
         where = ["--graph", str(tmp_path / "graph"), "--output", str(tmp_path / "mine.parquet")]

@@ -77,12 +77,12 @@ def demo(
 
 
 def _make_graph(folder: Path, trees: int, seed: int) -> KnowledgeGraph:
-    from kgprobe.graph import statistics, write_graph
+    from kgprobe.graph import statistics
     from kgprobe.graph.family_tree import family_tree
 
     note("1. A graph: families generated from rules, with all triples that follow")
     graph = family_tree(trees=trees, seed=seed)
-    write_graph(graph, folder)
+    graph.write(folder)
     shown = ("graph", "entities", "relations", "train", "valid", "test")
     print_rows([{key: value for key, value in statistics(graph).items() if key in shown}], Format.table)
     return graph

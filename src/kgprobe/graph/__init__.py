@@ -1,10 +1,10 @@
 """Knowledge graphs: triples by split, readers and writers, popularity, known answers, statistics."""
 
 from kgprobe.graph.graph_statistics import statistics
-from kgprobe.graph.knowledge_graph import SPLITS, KnowledgeGraph, KnownAnswers
+from kgprobe.graph.knowledge_graph import KnowledgeGraph, KnownAnswers
 from kgprobe.graph.load import GraphLike, as_graph, load_graph
-from kgprobe.graph.parquet_graph import write_graph
 from kgprobe.graph.popularity import Popularity, TrainCounts
+from kgprobe.graph.triple_sources import SPLITS
 
 __all__ = [
     "SPLITS",
@@ -16,5 +16,4 @@ __all__ = [
     "as_graph",
     "load_graph",
     "statistics",
-    "write_graph",
 ]

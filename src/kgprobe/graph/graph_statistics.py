@@ -8,8 +8,9 @@ from typing import TypeAlias
 import numpy as np
 
 from kgprobe.arrays import AnyInts, Grouped, pair_keys
-from kgprobe.graph.knowledge_graph import SPLITS, KnowledgeGraph
+from kgprobe.graph.knowledge_graph import KnowledgeGraph
 from kgprobe.graph.popularity import entity_degrees
+from kgprobe.graph.triple_sources import SPLITS
 
 Statistics: TypeAlias = dict[str, int | float | str | None]
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,10 +15,11 @@ import numpy.typing as npt
 
 from kgprobe.arrays import AnyInts, Grouped, pair_keys, triple_problems
 from kgprobe.errors import DataError, UsageError
+from kgprobe.graph.graph_directory import write_directory
 from kgprobe.graph.names import Labels, Names, as_labels, displayed, label_problems, labels_of
 from kgprobe.graph.popularity import Popularity, TrainCounts
+from kgprobe.graph.triple_sources import SPLITS, NumberedTriples, from_labels, from_pykeen, pykeen_name
 
-SPLITS = ("train", "valid", "test")
 _HASH_ROWS = 1 << 18
 
 
@@ -101,6 +104,8 @@ class KnowledgeGraph:
         train_counts: Counts of the training triples, if the triples themselves are not available.
         entity_names: Names of the entities for people, such as "English". Several entities may share a name.
         relation_names: Names of the relations for people.
+        negative_splits: Triples that are known to be false, for triple classification; by split. They are not part of
+            ``splits``, nor of the hashes.
 
     Example:
         >>> graph = KnowledgeGraph.from_triples(train=[[0, 0, 1], [1, 0, 2]], test=[[0, 0, 2]], name="tiny")
@@ -119,11 +124,13 @@ class KnowledgeGraph:
     train_counts: TrainCounts | None = None
     entity_names: Labels | None = None
     relation_names: Labels | None = None
+    negative_splits: Mapping[str, AnyInts] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         arrays = {name: _as_array(triples) for name, triples in self.splits.items()}
-        problems = [f"unknown split {name!r}" for name in arrays if name not in SPLITS]
-        for name, triples in arrays.items():
+        negatives = {name: _as_array(triples) for name, triples in self.negative_splits.items()}
+        problems = [f"unknown split {name!r}" for name in (*arrays, *negatives) if name not in SPLITS]
+        for name, triples in (*arrays.items(), *((f"negatives of {name}", some) for name, some in negatives.items())):
             problems += triple_problems(name, triples, self.num_entities, self.num_relations)
         problems += label_problems("entity_labels", self.entity_labels, self.num_entities)
         problems += label_problems("relation_labels", self.relation_labels, self.num_relations)
@@ -134,8 +141,9 @@ class KnowledgeGraph:
         if problems:
             raise DataError(f"{self.name}: not a graph", problems)
         dtype = np.int32 if max(self.num_entities, self.num_relations) <= 2**31 else np.int64
-        splits = {split: _frozen(arrays[split], dtype) for split in SPLITS if split in arrays}
-        object.__setattr__(self, "splits", splits)
+        for name, given in (("splits", arrays), ("negative_splits", negatives)):
+            frozen = {split: _frozen(given[split], dtype) for split in SPLITS if split in given}
+            object.__setattr__(self, name, frozen)
 
     @classmethod
     def from_triples(
@@ -166,6 +174,58 @@ class KnowledgeGraph:
             relation_labels=relations,
         )
 
+    @classmethod
+    def from_labels(cls, train: Any = None, valid: Any = None, test: Any = None, name: str = "graph") -> KnowledgeGraph:
+        """Create a graph from triples of labels; ids follow the sorted labels of all splits.
+
+        Each split is a list of (head, relation, tail), an array [n, 3] of text, or a table: of pandas, polars or Arrow,
+        or a dictionary of columns. The columns are called head, relation and tail, or by other usual names: subject,
+        predicate, object; source, target; h, r, t. A single table may have a column ``split`` (train, valid, test).
+
+        Raises:
+            DataError: Some are not triples of labels; all problems are listed. Triples of ids are for `from_triples`.
+
+        Example:
+            >>> graph = KnowledgeGraph.from_labels(train=[("Bob", "knows", "Ada")], test=[("Ada", "knows", "Cy")])
+            >>> graph.entity_label([0, 1, 2]), graph.triples("train").tolist()
+            (['Ada', 'Bob', 'Cy'], [[1, 0, 0]])
+            >>> table = {"subject": ["a", "b"], "relation": ["r", "r"], "object": ["b", "a"], "split": ["train", "val"]}
+            >>> KnowledgeGraph.from_labels(table).triples("valid").tolist()
+            [[1, 0, 0]]
+        """
+        return cls._numbered(name, from_labels({"train": train, "valid": valid, "test": test}))
+
+    @classmethod
+    def from_pykeen(cls, train: Any, valid: Any = None, test: Any = None, name: str | None = None) -> KnowledgeGraph:
+        """Create a graph from a PyKEEN dataset, or from its triples factories, with PyKEEN's ids and labels.
+
+        A model of PyKEEN that was trained on them can be ranked on this graph as it is.
+
+        Args:
+            train: A dataset (all splits), or the triples factory of the training triples.
+            valid: Triples factory of the validation triples.
+            test: Triples factory of the test triples.
+            name: Name of the graph; by default that of the dataset.
+
+        Example:
+            >>> from pykeen.datasets import Nations
+            >>> graph = KnowledgeGraph.from_pykeen(Nations())
+            >>> graph.name, graph.num_entities, graph.num_relations, len(graph.triples("test"))
+            ('nations', 14, 55, 201)
+        """
+        return cls._numbered(name or pykeen_name(train), from_pykeen(train, valid, test))
+
+    @classmethod
+    def _numbered(cls, name: str, source: NumberedTriples) -> KnowledgeGraph:
+        return cls(
+            name=name,
+            num_entities=source.num_entities,
+            num_relations=source.num_relations,
+            splits=source.splits,
+            entity_labels=source.entity_labels,
+            relation_labels=source.relation_labels,
+        )
+
     def triples(self, *splits: str) -> AnyInts:
         """The triples of the named splits in this order, by default of all splits.
 
@@ -183,6 +243,17 @@ class KnowledgeGraph:
         if len(parts) == 1:
             return parts[0]
         return np.concatenate(parts) if parts else np.empty((0, 3), dtype=np.int32)
+
+    def negatives(self, split: str) -> AnyInts:
+        """The triples of a split that are known to be false, for triple classification; empty if there are none.
+
+        Example:
+            >>> KnowledgeGraph("tiny", 2, 1, {}, negative_splits={"test": [[1, 0, 0]]}).negatives("test").tolist()
+            [[1, 0, 0]]
+        """
+        if split not in SPLITS:
+            raise UsageError(f"unknown split {split!r}", remedy=f"the splits are {', '.join(SPLITS)}")
+        return self.negative_splits.get(split, np.empty((0, 3), dtype=np.int32))
 
     @property
     def has_train(self) -> bool:
@@ -268,6 +339,29 @@ class KnowledgeGraph:
     @cached_property
     def _relation_texts(self) -> Labels:
         return displayed(self.relation_labels, self.relation_names, self.num_relations)
+
+    def write(self, directory: str | os.PathLike[str], format: str = "parquet") -> None:  # noqa: A002
+        """Write the graph to a directory, from which `load_graph` reads it.
+
+        Args:
+            directory: The directory; each file is written atomically.
+            format: "parquet" for train, valid, test, entities and relations.parquet, or those of them that the graph
+                has; or "tsv" for labelled text (train.tsv, ..., entities.dict, relations.dict), without names.
+
+        Raises:
+            DataError: The directory has other files that would be read as parts of this graph; or a label cannot be
+                written as text.
+
+        Example:
+            >>> import tempfile
+            >>> from kgprobe.graph import load_graph
+            >>> folder = Path(tempfile.mkdtemp()) / "tiny"
+            >>> graph = KnowledgeGraph.from_labels(train=[("Ada", "knows", "Bob")])
+            >>> graph.write(folder)
+            >>> load_graph(folder).content_hash == graph.content_hash
+            True
+        """
+        write_directory(self, Path(directory), format)
 
     def entity_index(self, *, labels: bool = True) -> Names:
         """Finds entities by label; without labels, by their ids as text."""

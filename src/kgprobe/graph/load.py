@@ -7,15 +7,21 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeAlias, overload
+from typing import TYPE_CHECKING, TypeAlias, overload
 
 from kgprobe.errors import DataError, UsageError
-from kgprobe.graph.knowledge_graph import SPLITS, KnowledgeGraph
-from kgprobe.graph.parquet_graph import DEGREES, PAIRS, RELATIONS, is_parquet_graph, read_parquet_graph
-from kgprobe.graph.triple_files import ENDINGS, is_labelled, is_openke, read_labelled, read_openke
+from kgprobe.graph.graph_directory import GRAPH_FILES
+from kgprobe.graph.knowledge_graph import KnowledgeGraph
+from kgprobe.graph.parquet_graph import is_parquet_graph, read_parquet_graph
+from kgprobe.graph.triple_files import is_labelled, is_openke, read_labelled, read_openke
+from kgprobe.graph.triple_sources import is_pykeen
 
-GraphLike: TypeAlias = KnowledgeGraph | str | os.PathLike[str]
-"""A graph, or the directory or name of one: what every public argument ``graph`` accepts."""
+if TYPE_CHECKING:
+    from pykeen.datasets import Dataset
+    from pykeen.triples import CoreTriplesFactory
+
+GraphLike: TypeAlias = "KnowledgeGraph | str | os.PathLike[str] | Dataset | CoreTriplesFactory"
+"""A graph, the directory or name of one, or a PyKEEN dataset: what every public argument ``graph`` accepts."""
 
 FAMILY_TREE = "family-tree"
 """Name of the built-in graph, which needs no files."""
@@ -33,7 +39,7 @@ class Reader:
 READERS = (
     Reader("train/valid/test/entities/relations.parquet", is_parquet_graph, read_parquet_graph),
     Reader("train2id.txt, entity2id.txt, relation2id.txt (OpenKE)", is_openke, read_openke),
-    Reader("train.txt or train.tsv (labels, perhaps .gz)", is_labelled, read_labelled),
+    Reader("train.txt, train.tsv or train.csv (labels, perhaps .gz)", is_labelled, read_labelled),
 )
 """In order of preference, if a directory has a graph in several formats."""
 
@@ -75,7 +81,7 @@ def as_graph(graph: None) -> None: ...
 
 
 def as_graph(graph: GraphLike | None) -> KnowledgeGraph | None:
-    """Return the graph itself, or load it by directory or name; None stays None.
+    """Return the graph itself, or load it by directory or name, or take it from PyKEEN; None stays None.
 
     Example:
         >>> as_graph(KnowledgeGraph.from_triples(train=[[0, 0, 1]], name="tiny")).name
@@ -85,8 +91,12 @@ def as_graph(graph: GraphLike | None) -> KnowledgeGraph | None:
         return graph
     if isinstance(graph, str | os.PathLike):
         return load_graph(graph)
+    if is_pykeen(graph):
+        return KnowledgeGraph.from_pykeen(graph)
     kind = type(graph).__name__
-    raise UsageError(f"`graph` is a {kind}", remedy="pass a KnowledgeGraph, or the directory or name of one")
+    raise UsageError(
+        f"`graph` is a {kind}", remedy="pass a KnowledgeGraph, the directory or name of one, or a PyKEEN dataset"
+    )
 
 
 def load_graph(source: str | os.PathLike[str]) -> KnowledgeGraph:
@@ -135,13 +145,6 @@ def places(source: str | os.PathLike[str]) -> list[Path]:
     return [path, *(folder / path for root in _roots() for folder in (root, root / "graphs"))]
 
 
-_FILES = (
-    *(f"{split}{ending}" for split in SPLITS for ending in (".parquet", *ENDINGS, "2id.txt")),
-    *(f"{kind}{ending}" for kind in ("entities", "relations") for ending in (".parquet", ".dict")),
-    *("entity2id.txt", "relation2id.txt", DEGREES, PAIRS, RELATIONS),
-)
-
-
 def graph_files(source: str | os.PathLike[str]) -> list[Path]:
     """The files of a graph directory, with those that would be read if they existed; none for a graph without one.
 
@@ -153,7 +156,7 @@ def graph_files(source: str | os.PathLike[str]) -> list[Path]:
     if directory is None:
         return []
     shared = [directory.parent / f"{kind}.parquet" for kind in ("entities", "relations")]
-    return [*(directory / name for name in _FILES), *(file for file in shared if file.exists())]
+    return [*(directory / name for name in GRAPH_FILES), *(file for file in shared if file.exists())]
 
 
 def _roots() -> list[Path]:

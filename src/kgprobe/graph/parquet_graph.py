@@ -1,8 +1,8 @@
-"""Graph directories of Parquet files: reading and writing."""
+"""Read graph directories of Parquet files."""
 
 from __future__ import annotations
 
-import os
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -10,15 +10,12 @@ import pyarrow as pa
 
 from kgprobe.arrays import AnyInts, id_problems, triple_problems
 from kgprobe.errors import DataError, spans
-from kgprobe.graph.knowledge_graph import SPLITS, KnowledgeGraph
+from kgprobe.graph.graph_directory import DEGREES, NEGATIVES, PAIRS, RELATIONS
+from kgprobe.graph.knowledge_graph import KnowledgeGraph
 from kgprobe.graph.names import Labels, as_labels
 from kgprobe.graph.popularity import TrainCounts
-from kgprobe.parquet_files import open_parquet, write_parquet
-
-COLUMNS = ("head", "relation", "tail")
-DEGREES = "entity_train_degree.parquet"
-PAIRS = "test_entity_relation_train_count.parquet"
-RELATIONS = "relation_train_count.parquet"
+from kgprobe.graph.triple_sources import SPLITS, TRIPLE
+from kgprobe.parquet_files import open_parquet
 
 
 def is_parquet_graph(directory: Path) -> bool:
@@ -29,19 +26,20 @@ def is_parquet_graph(directory: Path) -> bool:
 def read_parquet_graph(directory: Path, name: str) -> KnowledgeGraph:
     """Read train, valid and test.parquet (integers head, relation, tail), or those of them that exist.
 
-    entities.parquet and relations.parquet (id from 0 in order, optionally label) are in the same directory or, shared
-    by several graphs, in its parent. If train.parquet is missing, counts of the training triples may replace it.
+    entities.parquet and relations.parquet (id from 0 in order, optionally label and name) are in the same directory or,
+    shared by several graphs, in its parent. If train.parquet is missing, counts of the training triples may replace it.
+    valid_negatives.parquet and test_negatives.parquet hold triples that are known to be false.
     """
     problems: list[str] = []
-    num_entities, entity_labels = _read_names(directory, "entities", problems)
-    num_relations, relation_labels = _read_names(directory, "relations", problems)
-    splits: dict[str, AnyInts] = {}
-    for split in SPLITS:
-        path = directory / f"{split}.parquet"
-        columns = _columns(path, COLUMNS, problems) if path.exists() else None
+    num_entities, entity_labels, entity_names = _read_names(directory, "entities", problems)
+    num_relations, relation_labels, relation_names = _read_names(directory, "relations", problems)
+    triples: dict[str, dict[str, AnyInts]] = {"": {}, NEGATIVES: {}}
+    for (end, found), split in product(triples.items(), SPLITS):
+        path = directory / f"{split}{end}.parquet"
+        columns = _columns(path, TRIPLE, problems) if path.exists() else None
         if columns is not None:
-            splits[split] = np.column_stack(columns)
-            problems += triple_problems(path.name, splits[split], num_entities, num_relations)
+            found[split] = np.column_stack(columns)
+            problems += triple_problems(path.name, found[split], num_entities, num_relations)
     counts = None
     has_counts = (directory / DEGREES).exists() and not (directory / "train.parquet").exists()
     if num_entities is not None and num_relations is not None and has_counts:
@@ -51,33 +49,49 @@ def read_parquet_graph(directory: Path, name: str) -> KnowledgeGraph:
             f"{directory}: not a graph in Parquet",
             problems,
             "triples need integer columns head, relation, tail; entities and relations an integer id "
-            "(0, 1, 2, ... in order) and optionally a label",
+            "(0, 1, 2, ... in order) and optionally a label and a name",
         )
-    return KnowledgeGraph(name, num_entities, num_relations, splits, entity_labels, relation_labels, counts)
+    return KnowledgeGraph(
+        name=name,
+        num_entities=num_entities,
+        num_relations=num_relations,
+        splits=triples[""],
+        entity_labels=entity_labels,
+        relation_labels=relation_labels,
+        train_counts=counts,
+        entity_names=entity_names,
+        relation_names=relation_names,
+        negative_splits=triples[NEGATIVES],
+    )
 
 
-def _read_names(directory: Path, kind: str, problems: list[str]) -> tuple[int | None, Labels | None]:
-    """The number of entities or relations, and their labels if they have any; None if unknown."""
+def _read_names(directory: Path, kind: str, problems: list[str]) -> tuple[int | None, Labels | None, Labels | None]:
+    """The number of entities or relations, their labels and their names if they have any; None if unknown."""
     paths = (directory / f"{kind}.parquet", directory.parent / f"{kind}.parquet")
     path = next((path for path in paths if path.exists()), None)
     if path is None:
         problems.append(f"no {kind}.parquet here or in the parent directory, so the number of {kind} is unknown")
-        return None, None
+        return None, None, None
     table = read_parquet(path, problems)
     columns = None if table is None else id_columns(path, table, ("id",), problems)
     if table is None or columns is None or not in_order(path, columns[0], problems):
-        return None, None
-    if "label" not in table.column_names:
-        return len(columns[0]), None
-    if table.column_names.count("label") > 1:
-        problems.append(f"{path.name}: column 'label' occurs {table.column_names.count('label')} times")
-        return len(columns[0]), None
-    labels = table.column("label")
+        return None, None, None
+    return len(columns[0]), _texts(path, table, "label", problems), _texts(path, table, "name", problems)
+
+
+def _texts(path: Path, table: pa.Table, name: str, problems: list[str]) -> Labels | None:
+    """A column of texts, if there is one."""
+    count = table.column_names.count(name)
+    if count > 1:
+        problems.append(f"{path.name}: column {name!r} occurs {count} times")
+    if count != 1:
+        return None
+    column = table.column(name)
     try:
-        return len(columns[0]), as_labels(labels)
+        return as_labels(column)
     except pa.ArrowException:
-        problems.append(f"{path.name}: column 'label' holds {labels.type}, expected text")
-        return len(columns[0]), None
+        problems.append(f"{path.name}: column {name!r} holds {column.type}, expected text")
+        return None
 
 
 def _columns(path: Path, names: tuple[str, ...], problems: list[str]) -> list[AnyInts] | None:
@@ -181,51 +195,3 @@ def _total_problems(path: Path, num_triples: int) -> list[str]:
     if columns is not None and columns[1].sum() != num_triples:
         problems.append(f"{path.name}: {columns[1].sum():,} triples, but the degrees in {DEGREES} give {num_triples:,}")
     return problems
-
-
-def write_graph(graph: KnowledgeGraph, directory: str | os.PathLike[str]) -> None:
-    """Write train, valid, test, entities and relations.parquet, or those of them that the graph has.
-
-    Raises:
-        DataError: The directory has files that would be read as parts of this graph.
-
-    Example:
-        >>> import tempfile
-        >>> from kgprobe.graph import load_graph
-        >>> folder = Path(tempfile.mkdtemp()) / "tiny"
-        >>> graph = KnowledgeGraph.from_triples(train=[[0, 0, 1]])
-        >>> write_graph(graph, folder)
-        >>> load_graph(folder).content_hash == graph.content_hash
-        True
-    """
-    folder = Path(directory)
-    tables = _tables(graph)
-    parts = (*(f"{split}.parquet" for split in SPLITS), DEGREES, PAIRS, RELATIONS)
-    stale = [file for file in parts if file not in tables and (folder / file).exists()]
-    if stale:
-        raise DataError(
-            f"{folder}: {graph.name} cannot be written here",
-            [f"{file} exists and would be read as a part of it" for file in stale],
-            "choose an empty directory",
-        )
-    for file, table in tables.items():
-        write_parquet(table, folder / file)
-
-
-def _tables(graph: KnowledgeGraph) -> dict[str, pa.Table]:
-    tables = {
-        f"{split}.parquet": pa.table(dict(zip(COLUMNS, triples.T.copy(), strict=True)))
-        for split, triples in graph.splits.items()
-    }
-    for kind, size, labels in (
-        ("entities", graph.num_entities, graph.entity_labels),
-        ("relations", graph.num_relations, graph.relation_labels),
-    ):
-        ids = {"id": np.arange(size, dtype=np.int64)}
-        tables[f"{kind}.parquet"] = pa.table(ids if labels is None else ids | {"label": labels})
-    counts = graph.train_counts
-    if counts is not None:
-        entity, relation = np.divmod(counts.pair_keys, max(counts.num_relations, 1))
-        tables[DEGREES] = pa.table({"id": np.arange(len(counts.degree)), "train_degree": counts.degree})
-        tables[PAIRS] = pa.table({"entity": entity, "relation": relation, "train_count": counts.pair_counts})
-    return tables

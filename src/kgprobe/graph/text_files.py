@@ -6,7 +6,7 @@ import io
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import product
+from itertools import islice, product
 from pathlib import Path
 from typing import IO, Protocol
 
@@ -28,7 +28,9 @@ Judge = Callable[[int, list[str]], str | None]
 """Returns the problem of the line with this number and these fields, or None."""
 
 _LISTED = 100_000
+# "-0" and "0x1", which pyarrow reads as ids.
 _SIGNED = re.compile(rb"\s(?:[+-]\d|0[xX])")
+_QUOTE = re.compile(rb'"')
 _WHITE_LINE = re.compile(rb"([\r\n])[ \t]+(?=[\r\n])")
 
 
@@ -64,6 +66,9 @@ class Layout:
         split: Splits one line, also if the file mixes delimiters.
         counted: Whether the first line holds the number of the lines that follow.
         limits: For each column of ids, their number: ids are 0..limit-1.
+        skip: Number of lines at the beginning that are no records.
+        quoted: Whether fields may be quoted, as in CSV. Otherwise a quote is a character.
+        ignored: Columns of labels that may hold anything, also nothing.
 
     Example:
         >>> layout = Layout({"id": True, "label": False}, "id<TAB>label", "\t", lambda line: line.split("\t"))
@@ -79,13 +84,16 @@ class Layout:
     split: Callable[[str], list[str]]
     counted: bool = False
     limits: Mapping[str, int] = field(default_factory=dict)
+    skip: int = 0
+    quoted: bool = False
+    ignored: frozenset[str] = frozenset()
 
     def judge(self, fields: list[str]) -> str | None:
         """The problem of the fields of a line, or None."""
         if len(fields) != len(self.columns):
             return f"{len(fields)} field{'s' * (len(fields) != 1)}, expected {self.described}"
         for text, (name, is_id) in zip(fields, self.columns.items(), strict=True):
-            if not text:
+            if not text and name not in self.ignored:
                 return f"empty {name}, expected {self.described}"
             number = whole_number(text) if is_id else None
             if is_id and number is None:
@@ -102,6 +110,8 @@ class Layout:
             limit = self.limits.get(name)
             if not len(column):
                 return False
+            if name in self.ignored:
+                continue
             if not self.columns[name]:
                 wrong = pc.or_(pc.equal(column.dictionary, ""), pc.utf8_is_space(column.dictionary))
             else:
@@ -170,7 +180,7 @@ def read_text(path: Path, layout: Layout, rule: LineCheck | None, problems: list
     def judge(number: int, fields: list[str]) -> str | None:
         return layout.judge(fields) or (rule.judge(number, fields) if rule else None)
 
-    rows, bad = read_lines(path, layout.split, judge, header=layout.counted)
+    rows, bad = read_lines(path, layout.split, judge, header=layout.counted, skip=layout.skip)
     problems += bad
     if bad:
         return None
@@ -185,11 +195,13 @@ def _read_fast(path: Path, layout: Layout) -> Columns | None:
     """The columns of a file without errors; None for any other file."""
     from pyarrow import csv
 
-    if any(layout.columns.values()) and _has_signs(path):
+    if any(layout.columns.values()) and _holds(path, _SIGNED):
+        return None
+    if layout.quoted and _holds(path, _QUOTE):
         return None
     labels = pa.dictionary(pa.int32(), pa.string())
     types = {name: pa.int64() if is_id else labels for name, is_id in layout.columns.items()}
-    read = csv.ReadOptions(column_names=list(types), skip_rows=int(layout.counted), block_size=1 << 24)
+    read = csv.ReadOptions(column_names=list(types), skip_rows=layout.skip or int(layout.counted), block_size=1 << 24)
     # There are no nulls and no quotes in these files: an entity may be called "NA", and '"' is a character.
     convert = csv.ConvertOptions(column_types=types, null_values=[], strings_can_be_null=False)
     # pyarrow skips empty lines, but not lines of white space.
@@ -207,13 +219,13 @@ def _read_fast(path: Path, layout: Layout) -> Columns | None:
     return None
 
 
-def _has_signs(path: Path) -> bool:
-    """Whether a field seems to be "-0" or "0x1", which pyarrow reads as an id; True if the file is unreadable."""
+def _holds(path: Path, pattern: re.Pattern[bytes]) -> bool:
+    """Whether a pattern of at most 5 bytes occurs in a file; True if the file is unreadable."""
     before = b"\n"
     try:
         with open_bytes(path) as file:
             while block := file.read(BLOCK):
-                if _SIGNED.search(before + block):
+                if pattern.search(before + block):
                     return True
                 before = block[-4:]
     except UNREADABLE:
@@ -259,7 +271,7 @@ class Complaints:
 
 
 def read_lines(
-    path: Path, split: Callable[[str], list[str]], judge: Judge, *, header: bool
+    path: Path, split: Callable[[str], list[str]], judge: Judge, *, header: bool, skip: int = 0
 ) -> tuple[list[list[str]], list[str]]:
     """The fields of every good line, and the problems of all others. Blank lines are skipped.
 
@@ -268,6 +280,7 @@ def read_lines(
         split: Splits a line into its fields.
         judge: Returns the problem of a line.
         header: Whether the first line holds the number of the lines that follow.
+        skip: Number of lines at the beginning that are no records.
     """
     complaints = Complaints(path.name)
     rows: list[list[str]] = []
@@ -280,7 +293,7 @@ def read_lines(
                 if announced is None:
                     complaints.add(1, "expected the number of lines that follow", text)
                 continue
-            if not text.strip():
+            if not text.strip() or number <= skip:
                 continue
             count += 1
             fields = split(text)
@@ -297,6 +310,15 @@ def read_lines(
     elif announced is None and not count and not problems:
         problems.append(f"{path.name}: empty")
     return rows, problems
+
+
+def first_lines(path: Path, most: int) -> list[tuple[int, str]]:
+    """The first lines that are not blank, with their numbers; none if the file is unreadable."""
+    try:
+        lines = ((number, text) for number, text, _ in _texts(path) if text.strip())
+        return list(islice(lines, most))
+    except UNREADABLE:
+        return []
 
 
 def _texts(path: Path) -> Iterator[tuple[int, str, str | None]]:

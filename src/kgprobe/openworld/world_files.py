@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from kgprobe.arrays import AnyInts, id_problems
 from kgprobe.errors import DataError, naming, shown, spans
-from kgprobe.graph import SPLITS, load_graph, write_graph
+from kgprobe.graph import SPLITS, load_graph
 from kgprobe.graph.load import find_reader, places
 from kgprobe.graph.parquet_graph import id_columns, read_parquet
 from kgprobe.json_files import field_problems, read_json, write_json
@@ -148,7 +148,7 @@ def write_world(world: OpenWorld, folder: str | os.PathLike[str]) -> None:
     write_json(target / ABOUT, about)
     for split in SPLITS:
         (target / f"{split}.parquet").unlink(missing_ok=True)
-    write_graph(world.graph, target)
+    world.graph.write(target)
     columns = dict(zip(("head", "relation", "tail"), world.missing.T.copy(), strict=True))
     write_parquet(pa.table(columns), target / MISSING)
 

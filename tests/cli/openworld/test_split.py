@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from kgprobe.graph import load_graph, write_graph
+from kgprobe.graph import load_graph
 from kgprobe.openworld.world_files import read_world
 from kgprobe.openworld.world_ranks import rank_worlds
 from kgprobe.openworld.world_tasks import all_task
@@ -12,7 +12,7 @@ from worlds import random_graph
 
 @pytest.fixture
 def graph(tmp_path: Path) -> Path:
-    write_graph(random_graph(), tmp_path / "graph")
+    random_graph().write(tmp_path / "graph")
     return tmp_path / "graph"
 
 
