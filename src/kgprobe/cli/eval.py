@@ -27,6 +27,7 @@ def evaluate(
     ranks: console.RanksArgument,
     metric: console.MetricOption = None,
     graph: console.GraphOption = None,
+    names: console.NamesOption = None,
     by: console.ByOption = None,
     macro: Annotated[str | None, typer.Option(help="Average per relation, entity or side first.")] = None,
     tie: console.TieOption = Tie.mean,
@@ -38,7 +39,7 @@ def evaluate(
     from kgprobe.ranks import RankFile
 
     metrics = parse_all(metric or DEFAULT_METRICS)
-    knowledge = console.load(graph)
+    knowledge = console.load(graph, names)
 
     def evaluated(path: Path) -> tuple[str | None, list[Score]]:
         with console.watching(path) as progress:
@@ -59,8 +60,8 @@ def _row(
     path: Path, model: str | None, score: Score, tie: Tie, macro: str | None, graph: KnowledgeGraph | None
 ) -> dict[str, Any]:
     group = dict(score.group)
-    if graph is not None and graph.relation_labels is not None and "relation" in group:
-        group["relation_label"] = graph.relation_label([group["relation"]])[0]
+    if graph is not None and "relation" in group:
+        group |= graph.relation_columns(group["relation"])
     return {
         "ranks": str(path),
         "model": model,
@@ -86,6 +87,7 @@ def _shortened(rows: list[Record]) -> list[Record]:
     """Rows without columns that hold the default everywhere, and with a rounded number of effective queries."""
     exact = not any(row["low"] < row["high"] for row in rows)
     hidden = {
+        "relation_label": any("relation_name" in row for row in rows),
         "low": exact,
         "high": exact,
         "intervals": all(row["intervals"] == 0 for row in rows),
