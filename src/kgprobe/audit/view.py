@@ -170,7 +170,7 @@ class View:
         return {model: np.any([run.has for run in runs], axis=0) for model, runs in self.runs.items()}
 
     def relation_name(self, relation: int) -> str:
-        return f"relation {relation}" if self.graph is None else self.graph.relation_label([relation])[0]
+        return f"relation {relation}" if self.graph is None else self.graph.relation_name([relation])[0]
 
 
 def prepare(sources: Mapping[str, Source], graph: KnowledgeGraph | None, most_rows: int = _MOST_ROWS) -> View:

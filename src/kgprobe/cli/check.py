@@ -13,6 +13,7 @@ from kgprobe.cli.console import (
     Format,
     FormatOption,
     GraphOption,
+    NamesOption,
     RanksArgument,
     file_size,
     load,
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 def check(
     ranks: RanksArgument,
     graph: GraphOption = None,
+    names: NamesOption = None,
     format: FormatOption = Format.table,  # noqa: A002
 ) -> None:
     """Audit rank files: errors in each file, and differences that make them incomparable.
@@ -40,7 +42,7 @@ def check(
     """
     from kgprobe.audit import check, gravest_first
 
-    knowledge = load(graph)
+    knowledge = load(graph, names)
     with watching(max(ranks, key=file_size)) as progress:
         files, unreadable = _open(list(dict.fromkeys(ranks)), progress)
         findings = gravest_first([*unreadable, *check(files, knowledge)])

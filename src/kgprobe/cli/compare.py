@@ -34,6 +34,7 @@ def compare(
     ranks: console.RanksArgument,
     metric: console.MetricOption = None,
     graph: console.GraphOption = None,
+    names: console.NamesOption = None,
     by: console.ByOption = None,
     cluster: console.ClusterOption = console.Cluster.triple,
     level: Annotated[float, typer.Option(help="Confidence level of intervals and tests.")] = 0.95,
@@ -77,9 +78,9 @@ def compare(
     if not in_latex and (unused := [option for option, given in of_latex.items() if given]):
         raise UsageError(f"{', '.join(unused)}: only for LaTeX", remedy="add -o table.tex or --format latex")
     if output is not None:
-        refuse_overwriting([output], [*ranks, *console.graph_inputs(graph)])
+        refuse_overwriting([output], [*ranks, *console.graph_inputs(graph, names)])
         reports.require_writing(output)
-    knowledge = console.load(graph)
+    knowledge = console.load(graph, names)
     tables, files = console.read_models(ranks, knowledge)
     with console.counting("comparing", 100, "%") as bar:
         progress = console.announcing("comparing", 100, "fewer --replicates and --permutations take less", bar)
@@ -142,7 +143,7 @@ def _pairs(report: Report) -> list[Record]:
 
 def _leads(report: Report) -> Iterator[str]:
     """For each metric, the difference between the best model and the second best."""
-    from kgprobe.report.comparison_table import question
+    from kgprobe.report.comparison_table import group_text, question
 
     if len(report.standings) > _MOST_NOTES:
         yield f"--pairs shows the differences of {counted(len(report.comparison.differences), 'pair')} of models"
@@ -151,7 +152,7 @@ def _leads(report: Report) -> Iterator[str]:
         standings = report.standings[question(difference)]
         order = sorted(filter(lambda model: standings[model].place, standings), key=lambda m: standings[m].place or 0)
         if {difference.first, difference.second} == set(order[:2]):
-            asked = str(difference.metric) + "".join(f", {key} {value}" for key, value in difference.group.items())
+            asked = ", ".join(filter(None, [str(difference.metric), group_text(tuple(difference.group.items()))]))
             *others, last = [model for model in order if standings[model].place == 1]
             if others:
                 yield f"{asked}: {', '.join(others)} and {last} share the first place"

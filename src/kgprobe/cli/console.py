@@ -68,6 +68,15 @@ GraphOption = Annotated[
     typer.Option("--graph", "-g", metavar="GRAPH", help="Directory or name of the graph, for entity popularity."),
 ]
 
+NamesOption = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--names",
+        metavar="FILE",
+        help="Names of entities and relations for people: TSV, CSV, JSON, Parquet, or a folder. May be repeated.",
+    ),
+]
+
 MetricOption = Annotated[
     list[str] | None, typer.Option("--metric", "-m", help="Metric; 'kgprobe metrics' lists all. May be repeated.")
 ]
@@ -136,22 +145,38 @@ def axis_value(number: float) -> float | str:
     return number if math.isfinite(number) else f"{number:g}"
 
 
-def load(graph: str | None) -> KnowledgeGraph | None:
-    """The graph of the option, if it is given."""
+def load(graph: str | None, names: Sequence[Path] | None = None) -> KnowledgeGraph | None:
+    """The graph of the option with the names of the option, if they are given.
+
+    Example:
+        >>> load(None, [Path("names.tsv")])
+        Traceback (most recent call last):
+        kgprobe.errors.UsageError: --names needs the graph whose entities and relations are named
+        Remedy: give --graph
+    """
     if graph is None:
+        if names:
+            raise UsageError("--names needs the graph whose entities and relations are named", remedy="give --graph")
         return None
     from kgprobe.graph import load_graph
 
-    return load_graph(graph)
+    return load_graph(graph).with_names(*(names or []), note=note)
 
 
-def graph_inputs(graph: str | None) -> list[Path]:
-    """The files of a graph or world that no output may overwrite, existing or not.
+def graph_inputs(graph: str | None, names: Sequence[Path] | None = None) -> list[Path]:
+    """The files of a graph or world and of names that no output may overwrite, existing or not.
 
     Example:
         >>> graph_inputs(None)
         []
     """
+    from kgprobe.graph.name_files import recognised_files
+
+    named = [file for path in names or [] for file in (recognised_files(path) if path.is_dir() else [path])]
+    return [*named, *_graph_inputs(graph)]
+
+
+def _graph_inputs(graph: str | None) -> list[Path]:
     if graph is None:
         return []
     from kgprobe.graph.load import graph_files

@@ -27,6 +27,7 @@ def evaluate(
     ranks: console.RanksArgument,
     metric: console.MetricOption = None,
     graph: console.GraphOption = None,
+    names: console.NamesOption = None,
     by: console.ByOption = None,
     macro: Annotated[str | None, typer.Option(help="Average per relation, entity or side first.")] = None,
     tie: console.TieOption = Tie.mean,
@@ -39,7 +40,7 @@ def evaluate(
     from kgprobe.ranks import RankFile
 
     metrics = parse_all(metric or DEFAULT_METRICS)
-    knowledge = console.load(graph)
+    knowledge = console.load(graph, names)
 
     def evaluated(path: Path) -> tuple[RankFile, list[Score]]:
         with console.watching(path) as progress:
@@ -50,14 +51,14 @@ def evaluate(
             return file, found
 
     found = dict(result for _, result in console.each_file(ranks, evaluated))
-    names = {file: name for name, file in named_files(list(found)).items()}
+    called = {file: name for name, file in named_files(list(found)).items()}
     rows = [
-        {"name": names[file]} | _row(file.path, file.info.model, score, tie, macro, knowledge)
+        {"name": called[file]} | _row(file.path, file.info.model, score, tie, macro, knowledge)
         for file, own in found.items()
         for score in own
     ]
     for file, own in found.items():
-        _print_notes(names[file], own)
+        _print_notes(called[file], own)
     if format.is_data:
         console.print_rows(console.without(rows, {"name": True}), format)
     else:
@@ -68,8 +69,8 @@ def _row(
     path: Path, model: str | None, score: Score, tie: Tie, macro: str | None, graph: KnowledgeGraph | None
 ) -> dict[str, Any]:
     group = dict(score.group)
-    if graph is not None and graph.relation_labels is not None and "relation" in group:
-        group["relation_label"] = graph.relation_label([group["relation"]])[0]
+    if graph is not None and "relation" in group:
+        group |= graph.relation_columns(group["relation"])
     return {
         "ranks": str(path),
         "model": model,
@@ -100,6 +101,8 @@ _OF_SCORES = (
 def _grid(rows: Sequence[Record]) -> Grid:
     """A table with a line for each model and group, and a column for each metric; of one model, a line each metric."""
     groups = [key for key in columns_of(rows) if key not in _OF_SCORES]
+    if "relation_name" in groups:
+        groups.remove("relation_label")
     lines: dict[tuple[Any, ...], list[Record]] = {}
     for row in rows:
         lines.setdefault((row["name"], *(row.get(key) for key in groups)), []).append(row)

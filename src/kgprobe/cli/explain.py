@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from kgprobe.cli.console import Format, FormatOption, print_rows
+from kgprobe.cli.console import Format, FormatOption, NamesOption, print_rows
 from kgprobe.cli.rules import RunArgument, RunGraphOption, RunSeedOption, RunSelectOption
 from kgprobe.errors import one_line
 
@@ -19,7 +19,7 @@ def explain(
             "--query",
             "-q",
             metavar="QUERY",
-            help='"head, relation, ?" or "?, relation, tail", with names or ids, separated by commas or tabs.',
+            help='"head, relation, ?" or "?, relation, tail", with names, labels or ids, separated by commas or tabs.',
         ),
     ],
     candidate: Annotated[
@@ -30,6 +30,7 @@ def explain(
     rules: Annotated[int, typer.Option(min=0, metavar="N", help="Rules per candidate.")] = 5,
     new: Annotated[bool, typer.Option("--new", help="Leave out known answers, except given candidates.")] = False,
     graph: RunGraphOption = None,
+    names: NamesOption = None,
     select: RunSelectOption = None,
     seed: RunSeedOption = None,
     format: FormatOption = Format.table,  # noqa: A002
@@ -43,7 +44,16 @@ def explain(
     from kgprobe.train.trained_models import explain as explain_query
 
     explanation = explain_query(
-        run, query, graph=graph, select=select, seed=seed, candidates=candidate or [], top=top, rules=rules, new=new
+        run,
+        query,
+        graph=graph,
+        names=names or (),
+        select=select,
+        seed=seed,
+        candidates=candidate or [],
+        top=top,
+        rules=rules,
+        new=new,
     )
     if format is Format.table:
         for line in str(explanation).split("\n"):

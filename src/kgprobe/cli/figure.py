@@ -8,12 +8,23 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kgprobe.cli.console import CommonOption, GraphOption, each_file, graph_inputs, load, note, parse_axis, read_file
+from kgprobe.cli.console import (
+    CommonOption,
+    GraphOption,
+    NamesOption,
+    each_file,
+    graph_inputs,
+    load,
+    note,
+    parse_axis,
+    read_file,
+)
 from kgprobe.errors import KgprobeError, UsageError, nearest
 from kgprobe.files import refuse_overwriting, require_writable
 from kgprobe.report.figures import ENDINGS, FIGURES, FigureKind, Inputs, Offer, figure_type, find_figure, save
 
 if TYPE_CHECKING:
+    from kgprobe.graph import KnowledgeGraph
     from kgprobe.ranks import RankFile
 
 EVERY = "all"
@@ -30,6 +41,7 @@ def figure(
     ],
     ranks: Annotated[list[Path] | None, typer.Argument(metavar="RANKS", help="Rank files (Parquet).")] = None,
     graph: GraphOption = None,
+    names: NamesOption = None,
     alpha: Annotated[
         str | None, typer.Option(help="Sharpness: start:stop:step, or numbers separated by commas.")
     ] = None,
@@ -51,7 +63,7 @@ def figure(
     paths = {kind.name: output / f"{kind.name}.{type_}" if name == EVERY else output for kind in kinds}
     for path in paths.values():
         figure_type(path)
-    refuse_overwriting(paths.values(), [*(ranks or []), *graph_inputs(graph)])
+    refuse_overwriting(paths.values(), [*(ranks or []), *graph_inputs(graph, names)])
     if metric is not None:
         parse(metric)
     files = _chosen(ranks or [], models or [])
@@ -70,7 +82,7 @@ def figure(
     drawable = [kind for kind in kinds if not kind.missing(offer)]
     for kind in drawable:
         require_writable(paths[kind.name])
-    inputs = _read(files, graph, offer, common)
+    inputs = _read(files, load(graph, names), offer, common)
     skipped = {kind.name: f"needs {'; '.join(kind.missing(offer))}" for kind in kinds if kind not in drawable}
     for kind in drawable:
         try:
@@ -110,14 +122,13 @@ def _refuse_unused(kind: FigureKind, given: Mapping[str, str | None]) -> None:
         raise UsageError(f"{', '.join(unused)}: no option of the figure '{kind.name}'", remedy=f"it takes {used}")
 
 
-def _read(files: Mapping[str, RankFile], graph: str | None, offer: Offer, common: bool) -> Inputs:
+def _read(files: Mapping[str, RankFile], graph: KnowledgeGraph | None, offer: Offer, common: bool) -> Inputs:
     from kgprobe.comparison import line_up
 
-    knowledge = load(graph)
     by_path = {file.path: file for file in files.values()}
-    read = dict(each_file(list(by_path), lambda path: read_file(by_path[path], knowledge)))
+    read = dict(each_file(list(by_path), lambda path: read_file(by_path[path], graph)))
     tables = {name: read[file.path] for name, file in files.items()}
-    return Inputs(offer, line_up(tables, graph=knowledge, common=common) if tables else None, knowledge)
+    return Inputs(offer, line_up(tables, graph=graph, common=common) if tables else None, graph)
 
 
 def _shown(kind: FigureKind, offer: Offer) -> str:

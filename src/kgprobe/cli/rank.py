@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kgprobe.cli.console import counting, graph_inputs, note
+from kgprobe.cli.console import NamesOption, counting, graph_inputs, load, note
 from kgprobe.errors import naming
 from kgprobe.files import refuse_overwriting, require_writable
 from kgprobe.report.grid import counted
@@ -23,6 +23,7 @@ def rank(
     model: Annotated[str, typer.Argument(metavar="MODEL", help="Baseline, or file or folder of a model.")],
     graph: Annotated[str, typer.Option("--graph", "-g", metavar="GRAPH", help="Directory or name of the graph.")],
     output: Annotated[Path, typer.Option("--output", "-o", metavar="OUT", help="Rank file to write.")],
+    names: NamesOption = None,
     split: Annotated[str, typer.Option("--split", metavar="SPLIT", help="Split to rank.")] = "test",
     side: Annotated[str, typer.Option("--side", metavar="SIDE", help="Side to predict: head, tail or both.")] = "both",
     triples: Annotated[
@@ -65,7 +66,6 @@ def rank(
     folder saved by PyKEEN, a score file (one matrix per side) or top-k lists (.jsonl). Device, threads, memory, batch
     and shards change the run time, never the ranks.
     """
-    from kgprobe.graph import load_graph
     from kgprobe.predict import Opening, Setting, open_model, rank_in
     from kgprobe.predict.adapters.top_k import Unlisted
     from kgprobe.resources import Resources, parse_memory, raise_unpacking_limit
@@ -74,11 +74,13 @@ def rank(
     raise_unpacking_limit(resources.memory)
     how = Unlisted(unlisted)
     known = [filter, *re.split("[+,]", filter)] if filter else []  # names of splits are no files
-    refuse_overwriting([output], [model, *graph_inputs(graph), *([triples] if triples else []), *known, candidates])
-    require_writable(output)
-    setting = Setting.build(
-        load_graph(graph), split=split, sides=side, triples=triples, filter=filter, candidates=candidates
+    refuse_overwriting(
+        [output], [model, *graph_inputs(graph, names), *([triples] if triples else []), *known, candidates]
     )
+    require_writable(output)
+    knowledge = load(graph, names)
+    assert knowledge is not None
+    setting = Setting.build(knowledge, split=split, sides=side, triples=triples, filter=filter, candidates=candidates)
     opened = open_model(model, Opening(setting.graph, setting.ranked, seed, trust_pickle, how))
     start = time.monotonic()
     with counting("ranking", setting.queries, "queries") as progress, naming(model):

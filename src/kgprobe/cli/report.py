@@ -15,6 +15,7 @@ from kgprobe.cli.console import (
     MOST_DRAWS,
     CommonOption,
     GraphOption,
+    NamesOption,
     RanksArgument,
     announcing,
     counting,
@@ -60,6 +61,7 @@ def report(
         ),
     ],
     graph: GraphOption = None,
+    names: NamesOption = None,
     title: Annotated[str, typer.Option(metavar="TEXT", help="Title of the page.")] = "kgprobe report",
     metric: Annotated[
         list[str] | None,
@@ -106,14 +108,14 @@ def report(
     from kgprobe.report.page.page_file import write_page
     from kgprobe.report.page.payload import About
 
-    inputs = [*ranks, *graph_inputs(graph), *(rules or []), *rank_files_below(open_world or [])]
+    inputs = [*ranks, *graph_inputs(graph, names), *(rules or []), *rank_files_below(open_world or [])]
     refuse_overwriting([output], inputs)
     is_page = require_writing(output) == ".html"
     for folders, what in ((open_world, "open-world results (--open-world)"), (rules, "rules (--rules)")):
         if folders and not is_page:
             raise UsageError(f"only an HTML page can show {what}", remedy="choose a file name that ends in .html")
     metrics = parse_all(metric) if metric else None
-    knowledge = load(graph)
+    knowledge = load(graph, names)
     tables, files = read_models(ranks, knowledge)
     lineup = line_up(tables, graph=knowledge, common=common)
     reasons = _reasons(rules or [], tables, lineup, knowledge)

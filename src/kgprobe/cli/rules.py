@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kgprobe.cli.console import Format, FormatOption, note, print_rows
+from kgprobe.cli.console import Format, FormatOption, NamesOption, note, print_rows
 from kgprobe.errors import UsageError
+from kgprobe.report.grid import Record
 
 if TYPE_CHECKING:
     from kgprobe.arrays import AnyInts
@@ -56,6 +57,7 @@ def rules(
         typer.Option(metavar="R", help="Show the rules of this relation (name or id). May be repeated."),
     ] = None,
     graph: RunGraphOption = None,
+    names: NamesOption = None,
     select: RunSelectOption = None,
     seed: RunSeedOption = None,
     top: Annotated[
@@ -76,14 +78,20 @@ def rules(
     from kgprobe.models.rules.written_queries import Vocabulary
     from kgprobe.train.trained_models import open_rules
 
-    opened = open_rules(run, graph, select=select, seed=seed)
+    opened = open_rules(run, graph, names=names or (), select=select, seed=seed)
     heads = list(dict.fromkeys(Vocabulary(opened.graph).relations(relation))) if relation else None
     most = top or (_TOP if heads else 1)
     rows = rule_rows(opened.scorer, opened.graph, relations=heads, sort=sort, top=most)
     if rows or format is not Format.table:
-        print_rows(rows, format)
+        print_rows(rows if format.is_data else [_named(row) for row in rows], format)
     learned = opened.scorer.rules
     _print_count(opened.name, learned.head % max(learned.relations, 1), heads)
+
+
+def _named(row: Record) -> Record:
+    """The row with the name of its relation in place of the label."""
+    name = {"relation": row["relation_name"]} if "relation_name" in row else {}
+    return {key: value for key, value in (dict(row) | name).items() if key != "relation_name"}
 
 
 def require_models(run: Path) -> None:

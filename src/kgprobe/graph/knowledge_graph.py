@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,8 @@ import numpy.typing as npt
 from kgprobe.arrays import AnyInts, Grouped, pair_keys, triple_problems
 from kgprobe.errors import DataError, UsageError
 from kgprobe.graph.graph_directory import write_directory
-from kgprobe.graph.names import Labels, Names, as_labels, displayed, label_problems, labels_of
+from kgprobe.graph.name_matching import FoundNames, NamesLike, find_names
+from kgprobe.graph.names import Labels, Names, as_labels, displayed, filled, label_problems, labels_of
 from kgprobe.graph.popularity import Popularity, TrainCounts
 from kgprobe.graph.triple_sources import SPLITS, NumberedTriples, from_labels, from_pykeen, pykeen_name
 
@@ -363,13 +364,77 @@ class KnowledgeGraph:
         """
         write_directory(self, Path(directory), format)
 
+    def relation_columns(self, relation: int) -> dict[str, str]:
+        """The label and the name of a relation as columns of a table, those of them that the graph has.
+
+        Example:
+            >>> graph = KnowledgeGraph.from_triples(train=[[0, 0, 1]], relation_labels=["P27"])
+            >>> graph.with_names({"P27": "country of citizenship"}).relation_columns(0)
+            {'relation_label': 'P27', 'relation_name': 'country of citizenship'}
+        """
+        columns = {} if self.relation_labels is None else {"relation_label": self.relation_label([relation])[0]}
+        return (
+            columns if self.relation_names is None else columns | {"relation_name": self.relation_name([relation])[0]}
+        )
+
+    def with_names(
+        self,
+        *names: NamesLike,
+        entities: NamesLike | None = None,
+        relations: NamesLike | None = None,
+        note: Callable[[str], None] | None = None,
+    ) -> KnowledgeGraph:
+        """A copy of this graph with names of entities and relations for people.
+
+        Args:
+            names: Files (TSV, CSV, JSON, JSON Lines, Parquet), directories with recognised files, or mappings, from
+                labels or ids to names. What a source names, entities or relations, is found by matching it with the
+                graph. Later sources replace names of earlier ones, and those that the graph has.
+            entities: Names of entities alone: a source as above, or a list in id order.
+            relations: Names of relations alone.
+            note: Called with one sentence about each source: how many entities and relations it names.
+
+        Raises:
+            DataError: A source has bad lines, or names nothing in the graph.
+
+        Example:
+            >>> labels = {"entity_labels": ["Q1", "Q2"], "relation_labels": ["P1"]}
+            >>> graph = KnowledgeGraph.from_triples(train=[[0, 0, 1]], **labels)
+            >>> named = graph.with_names({"Q2": "Bob", "P1": "knows"}, entities={"Q1": "Ada"})
+            >>> named.entity_name([0, 1]), named.relation_name([0]), named.entity_label([0, 1])
+            (['Ada', 'Bob'], ['knows'], ['Q1', 'Q2'])
+        """
+        asked: list[tuple[NamesLike, tuple[str, ...]]] = [(source, ("entity", "relation")) for source in names]
+        asked += [] if entities is None else [(entities, ("entity",))]
+        asked += [] if relations is None else [(relations, ("relation",))]
+        named = self
+        for source, only in asked:
+            for found in self._found_names(source, only):
+                named = replace(
+                    named,
+                    entity_names=filled(found.entities, named.entity_names),
+                    relation_names=filled(found.relations, named.relation_names),
+                )
+                if note is not None:
+                    note(str(found))
+        return named
+
+    def _found_names(self, source: NamesLike, only: Sequence[str]) -> list[FoundNames]:
+        entities = Names.build("entity", self.num_entities, self.entity_labels)
+        relations = Names.build("relation", self.num_relations, self.relation_labels)
+        return find_names(source, self.name, entities, relations, only)
+
     def entity_index(self, *, labels: bool = True) -> Names:
-        """Finds entities by label; without labels, by their ids as text."""
-        return Names.build("entity", self.num_entities, self.entity_labels if labels else None)
+        """Finds entities by label, else by name; without labels, by their ids as text."""
+        if not labels:
+            return Names.build("entity", self.num_entities, None)
+        return Names.build("entity", self.num_entities, self.entity_labels, self.entity_names)
 
     def relation_index(self, *, labels: bool = True) -> Names:
-        """Finds relations by label; without labels, by their ids as text."""
-        return Names.build("relation", self.num_relations, self.relation_labels if labels else None)
+        """Finds relations by label, else by name; without labels, by their ids as text."""
+        if not labels:
+            return Names.build("relation", self.num_relations, None)
+        return Names.build("relation", self.num_relations, self.relation_labels, self.relation_names)
 
 
 def _as_array(triples: npt.ArrayLike) -> npt.NDArray[Any]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import difflib
 import os
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias, overload
@@ -12,6 +13,8 @@ from typing import TYPE_CHECKING, TypeAlias, overload
 from kgprobe.errors import DataError, UsageError
 from kgprobe.graph.graph_directory import GRAPH_FILES
 from kgprobe.graph.knowledge_graph import KnowledgeGraph
+from kgprobe.graph.name_files import recognised_files
+from kgprobe.graph.name_matching import NamesLike, as_sources
 from kgprobe.graph.parquet_graph import is_parquet_graph, read_parquet_graph
 from kgprobe.graph.triple_files import is_labelled, is_openke, read_labelled, read_openke
 from kgprobe.graph.triple_sources import is_pykeen
@@ -99,11 +102,16 @@ def as_graph(graph: GraphLike | None) -> KnowledgeGraph | None:
     )
 
 
-def load_graph(source: str | os.PathLike[str]) -> KnowledgeGraph:
+def load_graph(source: str | os.PathLike[str], *, names: NamesLike | Sequence[NamesLike] = ()) -> KnowledgeGraph:
     r"""Load a graph from a directory, or by name.
 
     A name is looked up in each directory of the path list KGPROBE_DATA, directly or under its ``graphs/``;
-    ``family-tree`` is generated. `READERS` lists the formats of directories.
+    ``family-tree`` is generated. `READERS` lists the formats of directories. Files of names for people are recognised
+    beside the triples, and for ``graphs/NAME`` also in ``names/NAME``; one that cannot be used gives a warning.
+
+    Args:
+        source: Directory or name of the graph.
+        names: One or more sources of names, as for `KnowledgeGraph.with_names`.
 
     Example:
         >>> import tempfile
@@ -115,21 +123,42 @@ def load_graph(source: str | os.PathLike[str]) -> KnowledgeGraph:
         ('tiny', ['Ada', 'Bob'])
     """
     try:
-        return _load(source)
+        graph = _load(source)
     except OSError as error:  # no permission, or not a valid name
         raise DataError(f"{source}: cannot be read", [str(error)], "give a directory that you may read") from None
+    return graph.with_names(*as_sources(names))
 
 
 def _load(source: str | os.PathLike[str]) -> KnowledgeGraph:
     tried = places(source)
     directory = next((place for place in tried if place.is_dir()), None)
     if directory is not None:
-        return read_directory(directory, Path(os.path.abspath(directory)).name)
+        absolute = Path(os.path.abspath(directory))
+        return _with_recognised_names(read_directory(directory, absolute.name), absolute)
     if os.fspath(source) == FAMILY_TREE:
         from kgprobe.graph.family_tree import family_tree
 
         return family_tree()
     raise _not_found(os.fspath(source), tried)
+
+
+def _with_recognised_names(graph: KnowledgeGraph, directory: Path) -> KnowledgeGraph:
+    """The graph with the names of recognised files, unless it has names of its own."""
+    if graph.entity_names is not None or graph.relation_names is not None:
+        return graph
+    for file in _name_files(directory)[::-1]:  # later names replace earlier ones
+        try:
+            graph = graph.with_names(file)
+        except DataError as error:
+            reason = f" ({error.problems[0]})" if error.problems else ""
+            warnings.warn(f"{error.title}{reason}; names are left out", stacklevel=4)
+    return graph
+
+
+def _name_files(directory: Path) -> list[Path]:
+    """The recognised files of names of a graph directory, the preferred ones first."""
+    beside = directory.parent.parent / "names" / directory.name if directory.parent.name == "graphs" else None
+    return [*recognised_files(directory), *(recognised_files(beside) if beside else [])]
 
 
 def places(source: str | os.PathLike[str]) -> list[Path]:
@@ -156,7 +185,8 @@ def graph_files(source: str | os.PathLike[str]) -> list[Path]:
     if directory is None:
         return []
     shared = [directory.parent / f"{kind}.parquet" for kind in ("entities", "relations")]
-    return [*(directory / name for name in GRAPH_FILES), *(file for file in shared if file.exists())]
+    names = _name_files(Path(os.path.abspath(directory)))
+    return [*(directory / name for name in GRAPH_FILES), *(file for file in shared if file.exists()), *names]
 
 
 def _roots() -> list[Path]:

@@ -52,6 +52,20 @@ def labels_of(labels: Labels | None, ids: npt.ArrayLike) -> list[str]:
     return [str(i) if name is None else name for name, i in zip(names, rows.tolist(), strict=True)]
 
 
+def filled(names: Labels | None, others: Labels | None) -> Labels | None:
+    """The names, with other names where they have none.
+
+    Example:
+        >>> filled(as_labels(["Ada", None]), as_labels(["Eve", "Bob"])).to_pylist()
+        ['Ada', 'Bob']
+    """
+    if names is None or others is None:
+        return others if names is None else names
+    import pyarrow.compute as pc
+
+    return pc.coalesce(names, others.cast(names.type))
+
+
 def displayed(labels: Labels | None, names: Labels | None, size: int) -> Labels:
     """A text for each id that a person can read: its name, else its label, else the id.
 
@@ -60,26 +74,32 @@ def displayed(labels: Labels | None, names: Labels | None, size: int) -> Labels:
     Example:
         >>> displayed(as_labels(["Q1", "Q2", "Q3"]), as_labels(["bank", "bank", None]), 3).to_pylist()
         ['bank (Q1)', 'bank (Q2)', 'Q3']
+        >>> displayed(as_labels(["Ada", "Q2"]), as_labels(["Ada", "Bob"]), 2).to_pylist()
+        ['Ada', 'Bob']
     """
     import pyarrow.compute as pc
 
     unique = Names.build("", size, labels).names
     if names is None:
         return unique
-    own = Names.build("", size, names)
-    taken = pa.chunked_array([own.shared, unique.cast(own.names.type)])
-    texts = pc.binary_join_element_wise(names, " (", pc.binary_join_element_wise(unique.cast(names.type), ")", ""), "")
-    clear = pc.invert(pc.is_in(names, value_set=taken.combine_chunks()))
+    unique = unique.cast(names.type)
+    taken = pa.chunked_array([_repeated(names), unique])
+    texts = pc.binary_join_element_wise(names, " (", pc.binary_join_element_wise(unique, ")", ""), "")
+    clear = pc.or_(
+        pc.invert(pc.is_in(names, value_set=taken.combine_chunks())), pc.equal(names, unique.cast(names.type))
+    )
     return pc.coalesce(pc.if_else(clear, names, texts), unique.cast(names.type))
 
 
 @dataclass(frozen=True, eq=False)
 class Names:
-    """The names of all entities or of all relations: the label, or the id as text if there is none.
+    """Finds entities or relations by a text: by label, or by the id as text if there is none; else by name.
 
     Attributes:
-        kind: What is named: "entity", "relation".
-        names: The names in id order.
+        kind: What is found: "entity", "relation".
+        names: The labels in id order.
+        for_people: The names in id order, if there are any. Labels come first: a name that is the label of another id
+            does not stand for its own.
 
     Example:
         >>> names = Names.build("entity", 3, pa.array(["Ada", None, "Bob"]))
@@ -87,45 +107,103 @@ class Names:
         [2, 1, -1]
         >>> names.problem("Eve")
         "'Eve' is no known entity"
+        >>> named = Names.build("entity", 3, pa.array(["Q1", "Q2", "Q3"]), pa.array(["bank", "bank", "river"]))
+        >>> named.ids(pa.array(["Q1", "river", "bank (Q2)", "bank"])).tolist()
+        [0, 2, 1, -1]
+        >>> named.problem("bank")
+        "'bank' is the name of more than one entity: Q1, Q2"
     """
 
     kind: str
     names: Labels
+    for_people: Labels | None = None
 
     @classmethod
-    def build(cls, kind: str, size: int, labels: Labels | None) -> Names:
-        """The names of ``size`` ids."""
+    def build(cls, kind: str, size: int, labels: Labels | None, for_people: Labels | None = None) -> Names:
+        """The labels and names of ``size`` ids."""
         import pyarrow.compute as pc
 
         ids = pa.array(np.arange(size)).cast(pa.string())
-        return cls(kind, ids if labels is None else pc.coalesce(labels, ids.cast(labels.type)))
+        return cls(kind, ids if labels is None else pc.coalesce(labels, ids.cast(labels.type)), for_people)
 
     def ids(self, texts: pa.Array) -> AnyInts:
-        """The id of each text, -1 if it is not the name of exactly one id."""
+        """The id of each text, -1 if it does not stand for exactly one id."""
+        ids = _places(texts, self.names, self.shared)
+        unknown = ids < 0
+        if self.for_people is None or not unknown.any():
+            return ids
         import pyarrow.compute as pc
 
-        own = texts.cast(self.names.type)
-        ids: AnyInts = pc.index_in(own, value_set=self.names).fill_null(-1).to_numpy(zero_copy_only=False).copy()
-        if len(self.shared):
-            ids[pc.is_in(own, value_set=self.shared).to_numpy(zero_copy_only=False)] = -1
+        rest = texts.filter(pa.array(unknown))
+        by_name = _places(rest, self.for_people, self._shared_names)
+        by_text = _places(rest, self.texts, self.shared)
+        is_label = pc.is_in(rest.cast(self.names.type), value_set=self.shared).to_numpy(zero_copy_only=False)
+        ids[unknown] = np.where(is_label, -1, np.where(by_name < 0, by_text, by_name))
         return ids
 
     def problem(self, text: str) -> str | None:
-        """Why a text is not the name of exactly one id, or None if it is."""
-        if text not in self._known:
+        """Why a text does not stand for exactly one id, or None if it does."""
+        if text not in self._ids_by_text:
             return f"{text[:40]!r} is no known {self.kind}"
-        return f"{text[:40]!r} is the name of more than one {self.kind}" if text in self._ambiguous else None
+        if not self.is_shared(text):
+            return None
+        having = self._labels_having(text)
+        shown = f": {', '.join(having[:_SHOWN])}{', ...' * (len(having) > _SHOWN)}" if having else ""
+        return f"{text[:40]!r} is the name of more than one {self.kind}{shown}"
+
+    def is_shared(self, text: str) -> bool:
+        """Whether a text stands for several ids."""
+        return self._ids_by_text.get(text, 0) < 0
+
+    def _labels_having(self, name: str) -> list[str]:
+        """The labels of all ids that have a name."""
+        import pyarrow.compute as pc
+
+        if self.for_people is None:
+            return []
+        return [str(label) for label in self.names.filter(pc.equal(self.for_people, name)).to_pylist()]
+
+    @cached_property
+    def _ids_by_text(self) -> dict[str, int]:
+        """The id of each text, -1 for one that several ids share."""
+        ids: dict[str, int] = {}
+        people = [] if self.for_people is None else [self.texts, self.for_people]
+        for column in [*people, self.names]:
+            ids |= {text: i for i, text in enumerate(column.to_pylist()) if text is not None}
+            ids |= dict.fromkeys(_repeated(column).to_pylist(), -1)
+        return ids
 
     @cached_property
     def shared(self) -> Labels:
-        """The names that several ids have."""
-        counts = self.names.value_counts()
-        return counts.field("values").filter(pa.array(counts.field("counts").to_numpy() > 1))
+        """The labels that several ids have."""
+        return _repeated(self.names)
 
     @cached_property
-    def _known(self) -> frozenset[str]:
-        return frozenset(self.names.to_pylist())
+    def _shared_names(self) -> Labels:
+        return _repeated(self.for_people)
 
     @cached_property
-    def _ambiguous(self) -> frozenset[str]:
-        return frozenset(self.shared.to_pylist())
+    def texts(self) -> Labels:
+        """A text for each id that a person can read."""
+        return displayed(self.names, self.for_people, len(self.names))
+
+
+_SHOWN = 5
+
+
+def _places(texts: pa.Array, column: Labels, repeated: Labels) -> AnyInts:
+    """The place of each text in a column, -1 if it is not there or repeated."""
+    import pyarrow.compute as pc
+
+    own = texts.cast(column.type)
+    places: AnyInts = pc.index_in(own, value_set=column).fill_null(-1).to_numpy(zero_copy_only=False).copy()
+    places[own.is_null().to_numpy(zero_copy_only=False)] = -1
+    if len(repeated):
+        places[pc.is_in(own, value_set=repeated.cast(column.type)).to_numpy(zero_copy_only=False)] = -1
+    return places
+
+
+def _repeated(column: Labels) -> Labels:
+    """The values that occur more than once in a column."""
+    counts = column.value_counts()
+    return counts.field("values").filter(pa.array(counts.field("counts").to_numpy() > 1)).drop_null()

@@ -122,6 +122,8 @@ def split_world(
         missing=triples[missing],
         entity_labels=graph.entity_labels,
         relation_labels=graph.relation_labels,
+        entity_names=graph.entity_names,
+        relation_names=graph.relation_names,
         settings={
             "graph": graph.name,
             **shares,

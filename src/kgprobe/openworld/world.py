@@ -41,9 +41,11 @@ class OpenWorld:
         missing: True triples that the open world takes for false.
         valid: Validation triples; may be empty.
         queries: [n, 2] (head, relation) if the hard triples are only those of these tail queries; None if they are all.
-        entity_labels: Names of the entities in id order.
-        relation_labels: Names of the relations in id order.
+        entity_labels: Labels of the entities in id order.
+        relation_labels: Labels of the relations in id order.
         settings: How the world was made.
+        entity_names: Names of the entities for people, in id order.
+        relation_names: Names of the relations for people.
 
     Raises:
         DataError: The parts are invalid or overlap; the message lists every problem.
@@ -67,6 +69,8 @@ class OpenWorld:
     entity_labels: Labels | None = None
     relation_labels: Labels | None = None
     settings: Mapping[str, Any] = field(default_factory=dict)
+    entity_names: Labels | None = None
+    relation_names: Labels | None = None
 
     def __post_init__(self) -> None:
         parts = {part: _as_array(getattr(self, part), 3) for part in PARTS}
@@ -111,8 +115,16 @@ class OpenWorld:
         splits = {"train": self.train}
         splits |= {"valid": self.valid} if len(self.valid) else {}
         splits |= {} if test is None else {"test": test}
-        labels = self.entity_labels, self.relation_labels
-        return KnowledgeGraph(self.name, self.num_entities, self.num_relations, splits, *labels)
+        return KnowledgeGraph(
+            self.name,
+            self.num_entities,
+            self.num_relations,
+            splits,
+            self.entity_labels,
+            self.relation_labels,
+            entity_names=self.entity_names,
+            relation_names=self.relation_names,
+        )
 
     @cached_property
     def hard(self) -> AnyInts:

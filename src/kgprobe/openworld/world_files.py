@@ -78,6 +78,8 @@ def read_published(directory: str | os.PathLike[str], correlated: bool = False) 
             queries=queries[:, 1:],
             entity_labels=graph.entity_labels,
             relation_labels=graph.relation_labels,
+            entity_names=graph.entity_names,
+            relation_names=graph.relation_names,
             settings={"source": "published", "correlated": correlated}
             | ({"density": int(density[1]) / 100, "train_share": 0.7} if density else {}),
         )
@@ -213,6 +215,8 @@ def _read(folder: Path) -> OpenWorld:
             queries=about.get("queries"),
             entity_labels=graph.entity_labels,
             relation_labels=graph.relation_labels,
+            entity_names=graph.entity_names,
+            relation_names=graph.relation_names,
             settings=about["settings"],
         )
 

@@ -294,12 +294,12 @@ def compare(
 
 
 def _labelled(comparison: Comparison, graph: KnowledgeGraph | None) -> Comparison:
-    """The comparison with relation labels beside relation ids, if the graph has labels."""
-    if graph is None or graph.relation_labels is None or not any("relation" in e.group for e in comparison.estimates):
+    """The comparison with labels and names of relations beside their ids, if the graph has them."""
+    if graph is None or not any("relation" in e.group for e in comparison.estimates):
         return comparison
 
     def named(group: dict[str, Any]) -> dict[str, Any]:
-        return group | {"relation_label": graph.relation_label([group["relation"]])[0]}
+        return group | graph.relation_columns(group["relation"])
 
     return replace(
         comparison,

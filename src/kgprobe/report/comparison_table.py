@@ -334,7 +334,7 @@ class _Layout:
         down = len(self.groups) > 1 and len(self.groups) * len(self.metrics) > _MOST_COLUMNS
         blocks = [[group] for group in self.groups] if down else [self.groups]
         names = [key for key, _ in _labelled(self.groups[0])] if down else []
-        above = [("" if down else _named(group), *lines) for group in blocks[0] for lines in headings(self.metrics)]
+        above = [("" if down else group_text(group), *lines) for group in blocks[0] for lines in headings(self.metrics)]
         kept = [level for level in range(3) if any(lines[level] for lines in above)]
         firsts = [*map(one_line, names), *([""] if self.style.letters else []), "model"]
         columns = [Column(("",) * (len(kept) - 1) + (first,)) for first in firsts]
@@ -377,14 +377,16 @@ class _Layout:
 
 
 def _labelled(group: Group) -> Group:
-    """A group with the label of a relation in place of its id."""
+    """A group with the name of a relation, else its label, in place of its id."""
     columns = dict(group)
-    if "relation_label" in columns:
-        columns["relation"] = columns.pop("relation_label")
+    for text in ("relation_label", "relation_name"):
+        if text in columns:
+            columns["relation"] = columns.pop(text)
     return tuple(columns.items())
 
 
-def _named(group: Group) -> str:
+def group_text(group: Group) -> str:
+    """A group in words."""
     return ", ".join(f"{key} {as_text(value)}" for key, value in _labelled(group))
 
 

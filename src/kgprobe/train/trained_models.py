@@ -9,6 +9,7 @@ from pathlib import Path
 
 from kgprobe.errors import DataError, UsageError, naming, nearest
 from kgprobe.graph import GraphLike, KnowledgeGraph, as_graph, load_graph
+from kgprobe.graph.name_matching import NamesLike, as_sources
 from kgprobe.metrics import parse
 from kgprobe.models.rules.explanations import Answers, Explainer, RuleScorer
 from kgprobe.models.rules.written_queries import Vocabulary
@@ -134,6 +135,7 @@ def open_rules(
     path: str | os.PathLike[str],
     graph: GraphLike | None = None,
     *,
+    names: NamesLike | Sequence[NamesLike] = (),
     select: str | None = None,
     seed: int | None = None,
 ) -> RuleRun:
@@ -142,6 +144,7 @@ def open_rules(
     Args:
         path: A run directory, or a checkpoint in it.
         graph: The training graph; None to look it up by the name recorded in the run.
+        names: Names of entities and relations for people, as for `KnowledgeGraph.with_names`.
         select: For a run, the selection metric of the checkpoint; None for the first.
         seed: For a run, the seed; None for the first.
 
@@ -158,7 +161,7 @@ def open_rules(
             ["it is an embedding model"],
             "train a rule-based model: kgprobe train rnnlogic, or kgprobe train plogicnet",
         )
-    return RuleRun(model.name, stored.checkpoint.seed, stored.path, model.scorer, known)
+    return RuleRun(model.name, stored.checkpoint.seed, stored.path, model.scorer, known.with_names(*as_sources(names)))
 
 
 def _by_name(stored: StoredCheckpoint) -> KnowledgeGraph:
@@ -232,6 +235,7 @@ def explain(
     query: str,
     *,
     graph: GraphLike | None = None,
+    names: NamesLike | Sequence[NamesLike] = (),
     select: str | None = None,
     seed: int | None = None,
     candidates: Sequence[str] = (),
@@ -243,11 +247,12 @@ def explain(
 
     Args:
         run: A run directory, or a checkpoint in it.
-        query: "head, relation, ?" or "?, relation, tail", by labels or ids.
+        query: "head, relation, ?" or "?, relation, tail", by names, labels or ids.
         graph: The graph of the run; None to look it up by its name.
+        names: Names of entities and relations for people, as for `KnowledgeGraph.with_names`.
         select: The selection metric of the checkpoint; None for the first of the run.
         seed: The seed; None for the first of the run.
-        candidates: Further answers to explain, by labels or ids.
+        candidates: Further answers to explain, by names, labels or ids.
         top: Number of best answers.
         rules: Maximum number of rules for each answer.
         new: Whether to leave out known answers.
@@ -256,7 +261,7 @@ def explain(
         UsageError: The run has no rules, or the query names entities or relations that the graph does not have.
         DataError: The run is damaged, or belongs to another graph.
     """
-    opened = open_rules(run, graph, select=select, seed=seed)
+    opened = open_rules(run, graph, names=names, select=select, seed=seed)
     words = Vocabulary(opened.graph)
     question, chosen = words.question(query), words.entities(list(candidates))
     return Explainer(opened.scorer, opened.graph).answers(question, chosen, top=top, rules=rules, new=new)

@@ -136,7 +136,8 @@ def _row(rules: Rules, weight: Floats, i: int, graph: KnowledgeGraph) -> dict[st
     tail, head = (None if np.isnan(own) else float(own) for own in weight)
     return {
         "relation": graph.relation_label([rules.head[i]])[0],
-        "rule": rule_text(rules, i, lambda relation: graph.relation_label([relation])[0]),
+        **({} if graph.relation_names is None else {"relation_name": graph.relation_name([rules.head[i]])[0]}),
+        "rule": rule_text(rules, i, lambda relation: graph.relation_name([relation])[0]),
         "predicts": "tail" if head is None else "head" if tail is None else "both",
         "tail weight": tail,
         "head weight": head,
@@ -315,7 +316,7 @@ class Explainer:
         shown = range(min(rules, len(why.rule)))
         return Answer(
             entity=why.candidate,
-            name=self.graph.entity_label([why.candidate])[0],
+            name=self.graph.entity_name([why.candidate])[0],
             rank=1 + int((scores[rivals] > scores[why.candidate]).sum()) + ties / 2,
             ties=ties,
             candidates=1 + int(rivals.sum()),
@@ -343,8 +344,8 @@ class Explainer:
         head, relation, tail = np.array(triples).T
         tails = self._known["train"].tails
         known = tails.contains(pair_keys(head, relation, self.graph.num_relations), tail)
-        names = zip(self.graph.entity_label(head), self.graph.entity_label(tail), strict=True)
-        atoms = [f"{own}({x}, {y})" for own, (x, y) in zip(self.graph.relation_label(relation), names, strict=True)]
+        names = zip(self.graph.entity_name(head), self.graph.entity_name(tail), strict=True)
+        atoms = [f"{own}({x}, {y})" for own, (x, y) in zip(self.graph.relation_name(relation), names, strict=True)]
         return ", ".join(atom if given else f"{atom} (inferred)" for atom, given in zip(atoms, known, strict=True))
 
     def _scores(self, question: WrittenQuery) -> NDArray[Any]:
@@ -362,9 +363,9 @@ class Explainer:
         return answers
 
     def _text(self, question: WrittenQuery) -> str:
-        given = self.graph.entity_label([question.given])[0]
+        given = self.graph.entity_name([question.given])[0]
         asked = f"{given}, ?" if question.side == "tail" else f"?, {given}"
         return f"{self._relation(question.relation)}({asked})"
 
     def _relation(self, relation: int) -> str:
-        return self.graph.relation_label([relation])[0]
+        return self.graph.relation_name([relation])[0]

@@ -1,4 +1,4 @@
-"""Parse queries written as "head, relation, ?" or "?, relation, tail", by names or by ids."""
+"""Parse queries written as "head, relation, ?" or "?, relation, tail", by labels, names or ids."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class WrittenQuery:
 
 
 class Vocabulary:
-    """Looks up entities and relations of a graph by name, or by id if there is no such name.
+    """Looks up entities and relations of a graph by label, else by name, else by id.
 
     Example:
         >>> graph = KnowledgeGraph.from_triples(
@@ -102,7 +102,7 @@ class Vocabulary:
 
 
 class _Known:
-    """Looks up ids by name, or by the id itself."""
+    """Looks up ids by label, by name, or by the id itself."""
 
     def __init__(self, names: Names) -> None:
         self.names = names
@@ -119,10 +119,14 @@ class _Known:
 
     def problems(self, texts: list[str]) -> list[str]:
         """One message for each text without an id."""
-        return [f"{self.names.problem(text)}{self._near(text)}" for text in texts if self.id(text) is None]
+        return [self._problem(text) for text in texts if self.id(text) is None]
+
+    def _problem(self, text: str) -> str:
+        hint = "; give the label or the id" if self.names.is_shared(text) else self._near(text)
+        return f"{self.names.problem(text)}{hint}"
 
     def _near(self, text: str) -> str:
-        every = [str(name) for name in self.names.names.to_pylist()]
+        every = [str(name) for name in self.names.texts.to_pylist()]
         # Close matches among very many names take too long: only names that contain the text are considered.
         compared = every if len(every) <= _MOST_COMPARED else [name for name in every if text.lower() in name.lower()]
         lower = {name.lower(): name for name in compared}

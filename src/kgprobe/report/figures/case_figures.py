@@ -41,7 +41,7 @@ class Case:
     Attributes:
         row: Its row in the line-up.
         given: The given entity.
-        relation: The label of the relation.
+        relation: The name of the relation.
         target: The target entity.
         predicts_tail: Whether the target is the tail.
         top_share: The share of queries whose triple is at least as popular.
@@ -120,8 +120,8 @@ def relation_profiles(graph: KnowledgeGraph, entities: Sequence[int]) -> list[Pr
     ids = np.asarray(entities, dtype=np.int64)
     limits = np.searchsorted(counts.pair_keys, np.stack([ids, ids + 1]) * counts.num_relations)
     profiles = []
-    for entity, label, start, stop in zip(ids, graph.entity_label(ids), *limits, strict=True):
-        relations = graph.relation_label(counts.pair_keys[start:stop] % counts.num_relations)
+    for entity, label, start, stop in zip(ids, graph.entity_name(ids), *limits, strict=True):
+        relations = graph.relation_name(counts.pair_keys[start:stop] % counts.num_relations)
         shares: Counter[str] = Counter()  # relations may share a label
         for name, count in zip(relations, counts.pair_counts[start:stop].tolist(), strict=True):
             shares[name] += count
@@ -142,7 +142,7 @@ def case_study(lineup: Lineup, graph: KnowledgeGraph, first: str, second: str, *
     queries = lineup.first
     given = np.where(queries.predicts_tail, queries.head, queries.tail)
     profiles = relation_profiles(graph, np.concatenate([given[every], queries.target[every]]).tolist())
-    relations = graph.relation_label(queries.relation[every])
+    relations = graph.relation_name(queries.relation[every])
     cases = [
         Case(
             row=int(row),

@@ -101,21 +101,33 @@ def _triples(lineup: Lineup, graph: KnowledgeGraph | None) -> Content:
 
 
 def _names(graph: KnowledgeGraph | None, entities: Ints, relations: Ints) -> Content:
-    """The labels of the entities and relations that occur, or their ids if there are no labels."""
+    """The names or labels of the entities and relations that occur, or their ids if there are none."""
     content = Content()
-    if graph is None or graph.entity_labels is None:
+    if graph is None or (graph.entity_labels is None and graph.entity_names is None):
         content.arrays["entities"] = entities
     else:
-        content.header["entities"] = _labelled(graph.entity_label(entities), entities)
-    if graph is None or graph.relation_labels is None:
+        content.header["entities"] = _labelled(graph.entity_name(entities), entities)
+    if graph is None or (graph.relation_labels is None and graph.relation_names is None):
         content.arrays["relations"] = relations
     else:
-        content.header["relations"] = _labelled(graph.relation_label(relations), relations)
+        content.header["relations"] = _labelled(graph.relation_name(relations), relations)
+    if graph is not None and (labels := _labels_behind_names(graph, entities, relations)):
+        content.header["labels"] = labels
     return content
 
 
+def _labels_behind_names(graph: KnowledgeGraph, entities: Ints, relations: Ints) -> dict[str, list[str]]:
+    """The labels of what is shown by name, so that it can be searched for by label too."""
+    labels = {}
+    if graph.entity_labels is not None and graph.entity_names is not None:
+        labels["entities"] = graph.entity_label(entities)
+    if graph.relation_labels is not None and graph.relation_names is not None:
+        labels["relations"] = graph.relation_label(relations)
+    return labels
+
+
 def _labelled(names: Sequence[str], ids: Ints) -> list[str]:
-    """The labels; the id where a label is blank."""
+    """The names; the id where a name is blank."""
     return [name if name.strip() else str(own) for name, own in zip(names, ids.tolist(), strict=True)]
 
 

@@ -303,7 +303,7 @@ def _header(lineup: Lineup, about: About) -> dict[str, Any]:
         "queries": len(lineup),
         "hasPopularity": weighted,
         "unweighed": None if weighted else unweighed(lineup),
-        "hasLabels": graph is not None and graph.entity_labels is not None,
+        "hasLabels": graph is not None and (graph.entity_labels is not None or graph.entity_names is not None),
         "models": [_model(lineup, name, about, weighted) for name in lineup.models],
         "histogram": {"bins": list(HISTOGRAM), "counts": [_histogram(run) for run in _runs(lineup)]},
         "findings": [finding_entry(finding) for finding in about.findings],

@@ -122,7 +122,9 @@ function matching(data, filterText) {
 }
 
 function having(data, kind, word) {
-  const names = kept(data, `lowered ${kind}`, () => data[kind].map(lowered));
+  const labels = data.labels?.[kind];
+  const both = (name, i) => lowered(labels ? `${name} ${labels[i]}` : name);
+  const names = kept(data, `lowered ${kind}`, () => data[kind].map(both));
   return Uint8Array.from(names, (name) => Number(name.includes(word)));
 }
 
