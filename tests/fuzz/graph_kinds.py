@@ -137,7 +137,10 @@ def _cuts(path: Path) -> list[Callable[[str], list[str]]]:
         return fields
 
     csvs = [partial(quoted, delimiter=delimiter) for delimiter in ",;"]
-    tabs, spaces = (lambda line: line.split("\t")), (lambda line: [line] if "\t" in line else line.split())
+    tabs, spaces = (
+        (lambda line: line.split("\t")),
+        (lambda line: [line] if "\t" in line else list(filter(None, line.split(" ")))),
+    )
     return [*csvs, tabs] if ".csv" in path.suffixes else [tabs, spaces, *csvs]
 
 
