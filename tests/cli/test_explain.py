@@ -112,3 +112,20 @@ def test_a_report_refuses_rules_that_it_cannot_show(kgprobe, tmp_path: Path) -> 
     done = kgprobe("report", kept.ranks, "-g", kept.graph, "--rules", kept.run, "-o", tmp_path / "table.md")
     assert (done.code, "only an HTML page can show rules" in done.err) == (2, True)
     assert not list(tmp_path.iterdir())
+
+
+def test_queries_are_asked_and_explained_by_name(kgprobe, tmp_path: Path) -> None:
+    kept, graph, names = kept_run("plogicnet"), family(), tmp_path / "names.json"
+    first, second, third = graph.entity_label([0, 1, 2])
+    names.write_text(json.dumps({first: "Ada", second: "Bob", third: "Bob", "childOf": "is a child of"}))
+    how = ["explain", kept.run, "--graph", kept.graph, "--names", names, "--top", 1]
+    done = kgprobe(*how, "--query", "Ada, is a child of, ?")
+    assert done.code == 0, done.err
+    assert done.out.startswith("is a child of(Ada, ?)\n")
+    assert kgprobe(*how, "--query", f"{first}, childOf, ?").out == done.out
+    assert kgprobe(*how, "--query", f"Bob ({third}), childOf, ?").out.startswith(f"is a child of(Bob ({third}), ?)")
+    done = kgprobe(*how, "--query", "Bob, childOf, ?")
+    assert done.code == 2
+    assert f"'Bob' is the name of more than one entity: {second}, {third}; give the label or the id" in done.err
+    by_python = kp.explain(kept.run, "Ada, childOf, ?", graph=kept.graph, names=names, top=1)
+    assert by_python.question == "is a child of(Ada, ?)"

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import kgprobe as kp
+from kgprobe.models.rules.rule_table import Rules, rule_text
 from rule_runs import MODELS, SEEDS, family, kept_run
 from runs import TARGETS
 
@@ -134,3 +135,32 @@ def test_what_is_no_run_is_refused(kgprobe, tmp_path: Path) -> None:
     assert (done.code, "one metric and one seed" in done.err) == (2, True)
     done = kgprobe("rules", kept.run / "state.safetensors")
     assert (done.code, "not a checkpoint" in done.err) == (1, True)
+
+
+@every_model
+def test_rules_are_shown_by_name_and_asked_for_by_name_or_label(kgprobe, model: str, tmp_path: Path) -> None:
+    kept, names = kept_run(model), tmp_path / "names.json"
+    names.write_text(json.dumps({"grandchild, of": "is a grandchild of", "childOf": "is a child of"}))
+    how = ["rules", kept.run, "--graph", kept.graph, "--names", names, "--sort", "confidence"]
+    done = kgprobe(*how, "--relation", "is a grandchild of")
+    assert done.code == 0, done.err
+    assert "is a grandchild of(x, y) <- " in done.out
+    assert "is a child of(x, z)" in done.out
+    assert "grandchild, of" not in done.out
+    assert kgprobe(*how, "--relation", "grandchild, of").out == done.out
+    rows = json.loads(kgprobe(*how, "--relation", "grandchild, of", "-f", "json").out)
+    assert {(row["relation"], row["relation_name"]) for row in rows} == {("grandchild, of", "is a grandchild of")}
+
+
+def test_rules_of_codex_can_be_read(data: Path) -> None:
+    graph = kp.load_graph(data / "graphs" / "codex-s")
+    ids = {label: i for i, label in enumerate(graph.relation_label(range(graph.num_relations)))}
+    rule = Rules.from_bodies(graph.num_relations, [ids["P1412"]], [[ids["P27"], ids["P37"]]])
+    by_label, by_name = (
+        rule_text(rule, 0, lambda relation, of=of: of([relation])[0])
+        for of in (graph.relation_label, graph.relation_name)
+    )
+    assert by_label == "P1412(x, y) <- P27(x, z), P37(z, y)"
+    assert by_name == (
+        "languages spoken, written, or signed(x, y) <- country of citizenship(x, z), official language(z, y)"
+    )

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import csv
 import gzip
+import io
 import json
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Sequence
+from functools import partial
+from itertools import product
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -17,6 +22,7 @@ from fuzz.mutators import SEAL, json_hash
 from fuzz.plain import ENTITIES, RELATIONS, TEST, TRAIN, VALID, decimal_id, read_parquet, text_lines, whole_columns
 from fuzz.rank_kinds import plain_rank_table
 from kgprobe.graph import KnowledgeGraph, load_graph
+from kgprobe.graph.triple_sources import column_of
 from kgprobe.openworld import OpenWorld
 from kgprobe.openworld.world_files import read_world, write_world
 from kgprobe.openworld.world_ranks import RankPair
@@ -34,6 +40,8 @@ def contents(graph: KnowledgeGraph) -> dict[str, Any]:
         "entity_labels": _texts(graph.entity_labels),
         "relation_labels": _texts(graph.relation_labels),
         "splits": {split: triples.tolist() for split, triples in graph.splits.items()},
+        "negatives": {split: triples.tolist() for split, triples in graph.negative_splits.items()},
+        "names": [_texts(graph.entity_names), _texts(graph.relation_names)],
     }
 
 
@@ -72,23 +80,133 @@ def labelled_graphs() -> list[Files]:
     ]
 
 
+def delimited_graphs() -> list[Files]:
+    """Separated by commas and by spaces, with header lines, labelled negatives and other dictionaries."""
+    rows = [[ENTITIES[h], RELATIONS[r], ENTITIES[t]] for h, r, t in TRAIN]
+    written = io.StringIO()
+    csv.writer(written, lineterminator="\n").writerows([["", "head", "relation", "tail"], *([7, *row] for row in rows)])
+    quoted = b'source;target;edge\na;"b;""c""";r\n"b;""c""";a;s\n'
+    return [
+        {"train.csv": written.getvalue().encode(), "validation.csv": b"Ada,knows,Bob\nBob,knows,Ada\n"},
+        {"train.csv": quoted, "test.csv.gz": gzip.compress(b"a,r,b\n", mtime=0)},
+        {"train.txt": b"a r b\nb s c\n", "dev.txt": b"a r c 1\na s c -1\n", "test.txt": b"b\tr\tc\t0\n"},
+        {"train.tsv": b"h\tr\tt\nt\tr\th\n", "test_negatives.txt": b"head\trelation\ttail\nh\tr\tnew\n"},
+        {"train.txt": b"a\tb\tr\nb\ta\tr\n", "entity2id.txt": b"a\t1\nb\t0\n", "relation2id.txt": b"1\nr\t0\n"},
+        {"train.txt": b"a r b\n", "entities.txt": b"b\na\nc c\n", "relations.txt": b"r\tlikes\n"},
+    ]
+
+
 def plain_labelled(folder: Path) -> Any:
-    names = {kind: _dictionary(folder / f"{kind}.dict", id_first=True) for kind in ("entities", "relations")}
-    splits: dict[str, list[list[str]]] = {}
-    for split in SPLITS:
-        files = [folder / f"{split}{ending}" for ending in (".txt", ".tsv", ".txt.gz", ".tsv.gz")]
-        files = [file for file in files if file.exists()]
-        require(len(files) < 2 and (files or split != "train"), f"no single file of {split}")
+    names = [_plain_ids(folder, *files) for files in (_ENTITY_FILES, _RELATION_FILES)]
+    triples: dict[str, list[list[str]]] = {}
+    false: dict[str, list[list[str]]] = {}
+    for end, (split, stems) in product(("", "_negatives"), _STEMS.items()):
+        endings = map("".join, product((".txt", ".tsv", ".csv"), ("", ".gz")))
+        files = [file for stem, ending in product(stems, endings) if (file := folder / f"{stem}{end}{ending}").exists()]
+        require(len(files) < 2 and (files or end or split != "train"), f"no single file of {split}")
         for file in files:
-            splits[split] = [line.split("\t") for _, line in text_lines(file)]
-            require(all(len(f) == 3 and "" not in f for f in splits[split]) and splits[split], "not three labels")
-    every = [fields for lines in splits.values() for fields in lines]
-    entities = names["entities"] or sorted({label for head, _, tail in every for label in (head, tail)})
-    relations = names["relations"] or sorted({relation for _, relation, _ in every})
+            rows = _plain_rows(file, *names)
+            if not end:
+                triples[split] = [row[:3] for row in rows if row[3] == "1"]
+            false[split] = false.get(split, []) + [row[:3] for row in rows if end or row[3] != "1"]
+    every = [row for part in (triples, false) for rows in part.values() for row in rows]
+    entities = names[0] or sorted({label for head, _, tail in every for label in (head, tail)}, key=str.encode)
+    relations = names[1] or sorted({relation for _, relation, _ in every}, key=str.encode)
     ids = {label: i for i, label in enumerate(entities)}
     kinds = {label: i for i, label in enumerate(relations)}
-    triples = {split: [[ids[h], kinds[r], ids[t]] for h, r, t in lines] for split, lines in splits.items()}
-    return _graph(entities, relations, triples)
+    numbered, negatives = (
+        {split: [[ids[h], kinds[r], ids[t]] for h, r, t in rows] for split, rows in part.items()}
+        for part in (triples, false)
+    )
+    return _graph(entities, relations, numbered) | {"negatives": {s: rows for s, rows in negatives.items() if rows}}
+
+
+_STEMS = {"train": ("train", "training"), "valid": ("valid", "validation", "dev", "val"), "test": ("test", "testing")}
+_ENTITY_FILES = ("entities.dict", "entity2id.txt", "entities.txt")
+_RELATION_FILES = ("relations.dict", "relation2id.txt", "relations.txt")
+
+
+def _cuts(path: Path) -> list[Callable[[str], list[str]]]:
+    """How a line may be cut into fields, the usual way first."""
+
+    def quoted(line: str, delimiter: str) -> list[str]:
+        try:
+            (fields,) = csv.reader([line], delimiter=delimiter, strict=True)
+        except csv.Error:
+            return [line]
+        return fields
+
+    csvs = [partial(quoted, delimiter=delimiter) for delimiter in ",;"]
+    tabs, spaces = (
+        (lambda line: line.split("\t")),
+        (lambda line: [line] if "\t" in line else list(filter(None, line.split(" ")))),
+    )
+    return [*csvs, tabs] if ".csv" in path.suffixes else [tabs, spaces, *csvs]
+
+
+def _plain_rows(path: Path, entities: list[str] | None, relations: list[str] | None) -> list[list[str]]:
+    """Head, relation, tail and label (1 for true) of every line."""
+    lines = [line for _, line in text_lines(path)]
+    cut = max(_cuts(path), key=lambda cut: sum(len(cut(line)) >= 3 for line in lines[:100]))
+    rows = [cut(line) for line in lines]
+    require(rows, "empty")
+    kinds = [column_of(text) for text in rows[0]]
+    own = [text.lower() == kind for text, kind in zip(rows[0], kinds, strict=True)]
+    for kind in {kind for kind, mine in zip(kinds, own, strict=True) if mine}:
+        kinds = [None if found == kind and not mine else found for found, mine in zip(kinds, own, strict=True)]
+    counts = [kinds.count(kind) for kind in ("head", "relation", "tail", "label", "split")]
+    other = [text for text, kind in zip(rows[0], kinds, strict=True) if kind is None]
+    if counts[:3] == [1, 1, 1] and max(counts) == 1 and not {"1", "-1", "0"} & set(other):
+        order = [kinds.index(kind) for kind in ("head", "relation", "tail")]
+        words = [rows[0][i] for i in order]
+        below = [[row[i] for i in order] for row in rows[1:] if len(row) == len(kinds)]
+        ends = {label for head, _, tail in below for label in (head, tail)}
+        known = [entities is None or {words[0], words[2]} <= set(entities), relations is None or words[1] in relations]
+        occurs = bool({words[0], words[2]} & ends) or words[1] in {relation for _, relation, _ in below}
+        is_triple = all(known) if entities is not None or relations is not None else occurs
+        if len(kinds) > 3 or not is_triple:
+            require(len(below) == len(rows) - 1 and below, "a line with another number of fields, or no line")
+            labels = [row[kinds.index("label")] if "label" in kinds else "1" for row in rows[1:]]
+            return _checked([[*row, label] for row, label in zip(below, labels, strict=True)], entities, relations)
+    width = 4 if 2 * sum(len(row) == 4 for row in rows[:100]) > len(rows[:100]) else 3
+    require(all(len(row) == width for row in rows), "a line with another number of fields")
+    rows = [row if width == 4 else [*row, "1"] for row in rows]
+    try:
+        return _checked(rows, entities, relations)
+    except ValueError:
+        require(entities is not None and relations is not None, "not triples")
+        return _checked([[head, relation, tail, label] for head, tail, relation, label in rows], entities, relations)
+
+
+def _checked(rows: list[list[str]], entities: list[str] | None, relations: list[str] | None) -> list[list[str]]:
+    for head, relation, tail, label in rows:
+        require(head and relation and tail and label in ("1", "-1", "0"), "an empty field, or a strange label")
+        require(entities is None or (head in entities and tail in entities), "an unknown entity")
+        require(relations is None or relation in relations, "an unknown relation")
+    return rows
+
+
+def _plain_ids(folder: Path, *files: str) -> list[str] | None:
+    """The labels in the order of their ids, by the first of these files that is a dictionary."""
+    for path in (folder / file for file in files if (folder / file).exists()):
+        weak = path.name == files[-1]  # it may also be a file of something else, in any encoding
+        lines = text_lines(path, errors="backslashreplace" if weak else "strict")
+        if weak and not lines:
+            continue
+        require(lines, "empty")
+        fields = [line.rsplit("\t" if "\t" in line else None, 1) for _, line in lines[:2]]
+        digits = [re.fullmatch(r"[0-9]{1,18}", text) is not None for text in fields[-1]]
+        counted = len(fields) == 2 and len(fields[0]) == 1 and len(fields[1]) == 2
+        counted = counted and re.fullmatch(r"[0-9]{1,18}", lines[0][1]) is not None
+        if weak and not (len(digits) == 2 and any(digits)):
+            if len(digits) == 2:
+                continue
+            labels = [line for _, line in text_lines(path)]
+            require(len(set(labels)) == len(labels), "a label occurs twice")
+            return labels
+        id_first = path.suffix == ".dict" if len(digits) != 2 or all(digits) or not any(digits) else digits[0]
+        return _dictionary(path, id_first=id_first, counted=counted)
+    return None
 
 
 def _graph(entities: Any, relations: Any, splits: dict[str, Any], counts: Any = None) -> dict[str, Any]:
@@ -104,20 +222,24 @@ def _graph(entities: Any, relations: Any, splits: dict[str, Any], counts: Any = 
         "entity_labels": named[0],
         "relation_labels": named[1],
         "splits": splits,
+        "negatives": {},
+        "names": [None, None],
         "counts": counts,
     }
 
 
-def _dictionary(path: Path, *, id_first: bool) -> list[str] | None:
+def _dictionary(path: Path, *, id_first: bool, counted: bool) -> list[str] | None:
     """The labels in the order of their ids, which run from 0 without gaps; None without a file."""
     if not path.exists():
         return None
     lines = text_lines(path)
+    if counted:
+        require(lines and lines[0][0] == 1 and decimal_id(lines[0][1]) == len(lines) - 1, "a wrong number of lines")
+        lines = lines[1:]
     if id_first:
         pairs = [(fields[0], fields[1:]) for _, line in lines if (fields := line.split("\t"))]
     else:
-        require(lines and lines[0][0] == 1 and decimal_id(lines[0][1]) == len(lines) - 1, "a wrong number of lines")
-        split = [line.rsplit("\t" if "\t" in line else None, 1) for _, line in lines[1:]]
+        split = [line.rsplit("\t" if "\t" in line else None, 1) for _, line in lines]
         pairs = [(fields[-1], fields[:-1]) for fields in split]
     require(all(len(label) == 1 and label[0] for _, label in pairs), "not an id and a label")
     labels = {decimal_id(number): label for number, (label,) in pairs}
@@ -141,8 +263,8 @@ def openke_graphs() -> list[Files]:
 
 
 def plain_openke(folder: Path) -> Any:
-    entities = _dictionary(folder / "entity2id.txt", id_first=False)
-    relations = _dictionary(folder / "relation2id.txt", id_first=False)
+    entities = _dictionary(folder / "entity2id.txt", id_first=False, counted=True)
+    relations = _dictionary(folder / "relation2id.txt", id_first=False, counted=True)
     require(entities is not None and relations is not None and (folder / "train2id.txt").exists(), "a missing file")
     splits = {}
     for split in SPLITS:
@@ -159,17 +281,19 @@ def _columns(rows: Sequence[Sequence[int]], *names: str) -> bytes:
     return table_bytes(pa.table({name: pa.array([row[i] for row in rows], pa.int64()) for i, name in enumerate(names)}))
 
 
-def _named(labels: Sequence[str | None] | int) -> bytes:
+def _named(labels: Sequence[str | None] | int, names: Sequence[str | None] | None = None) -> bytes:
     size = labels if isinstance(labels, int) else len(labels)
-    ids = {"id": pa.array(range(size), pa.int64())}
-    return table_bytes(pa.table(ids if isinstance(labels, int) else ids | {"label": pa.array(labels, pa.string())}))
+    columns = {"id": pa.array(range(size), pa.int64())}
+    columns |= {} if isinstance(labels, int) else {"label": pa.array(labels, pa.string())}
+    return table_bytes(pa.table(columns | ({} if names is None else {"name": pa.array(names, pa.string())})))
 
 
 def parquet_graphs() -> list[Files]:
     """With and without labels, of one split, and with counts in place of the training triples."""
     splits = {f"{split}.parquet": _columns(rows, "head", "relation", "tail") for split, rows in TRIPLES.items()}
     labels: list[str | None] = [*ENTITIES[:-1], None]
-    named = {"entities.parquet": _named(labels), "relations.parquet": _named(RELATIONS)}
+    named = {"entities.parquet": _named(labels, names=labels), "relations.parquet": _named(RELATIONS)}
+    false = {f"{split}_negatives.parquet": _columns([[5, 1, 5]], "head", "relation", "tail") for split in SPLITS[1:]}
     bare = {"entities.parquet": _named(6), "relations.parquet": _named(2)}
     counts = {
         "test.parquet": splits["test.parquet"],
@@ -179,17 +303,21 @@ def parquet_graphs() -> list[Files]:
         ),
         "relation_train_count.parquet": _columns([(0, 4), (1, 2)], "id", "train_count"),
     }
-    return [splits | named, splits | bare, counts | bare, {"train.parquet": splits["train.parquet"]} | bare]
+    return [splits | named | false, splits | bare, counts | bare, {"train.parquet": splits["train.parquet"]} | bare]
 
 
 def plain_parquet_graph(folder: Path) -> Any:
     names = [_plain_names(folder / f"{kind}.parquet") for kind in ("entities", "relations")]
     sizes = [labels if isinstance(labels, int) else len(labels) for labels in names]
-    splits = {}
-    for split in SPLITS:
-        path = folder / f"{split}.parquet"
-        if path.exists():
-            splits[split] = [list(row) for row in zip(*whole_columns(path, "head", "relation", "tail"), strict=True)]
+    splits, negatives = (
+        {
+            split: [list(row) for row in zip(*whole_columns(path, "head", "relation", "tail"), strict=True)]
+            for split in SPLITS
+            if (path := folder / f"{split}{end}.parquet").exists()
+        }
+        for end in ("", "_negatives")
+    )
+    _graph(*names, negatives)
     counts = None
     if not (folder / "train.parquet").exists() and (folder / "entity_train_degree.parquet").exists():
         ids, degree = whole_columns(folder / "entity_train_degree.parquet", "id", "train_degree")
@@ -201,16 +329,18 @@ def plain_parquet_graph(folder: Path) -> Any:
         totals = folder / "relation_train_count.parquet"
         require(not totals.exists() or 2 * sum(whole_columns(totals, "id", "train_count")[1]) == sum(degree), "total")
         counts = {"degree": degree, "pairs": [count for _, _, count in pairs]}
-    return _graph(*names, splits, counts)
+    people = [_plain_names(folder / f"{kind}.parquet", "name") for kind in ("entities", "relations")]
+    shown = [None if isinstance(own, int) else own for own in people]
+    return _graph(*names, splits, counts) | {"negatives": negatives, "names": shown}
 
 
-def _plain_names(path: Path) -> Any:
+def _plain_names(path: Path, column: str = "label") -> Any:
     """The labels, or the number of ids without labels."""
     (ids,) = whole_columns(path, "id")
     require(ids == list(range(len(ids))), "ids are not 0, 1, 2, ...")
     table = read_parquet(path)
-    require(table.column_names.count("label") < 2, "two columns of labels")
-    return table.column("label").cast(pa.string()).to_pylist() if "label" in table.column_names else len(ids)
+    require(table.column_names.count(column) < 2, "two columns of one name")
+    return table.column(column).cast(pa.string()).to_pylist() if column in table.column_names else len(ids)
 
 
 def worlds() -> list[Files]:
@@ -318,6 +448,7 @@ def plain_world_ranks(folder: Path) -> Any:
 
 KINDS = (
     Kind("labelled-graph", labelled_graphs, read_graph, plain_labelled),
+    Kind("delimited-graph", delimited_graphs, read_graph, plain_labelled),
     Kind("openke-graph", openke_graphs, read_graph, plain_openke),
     Kind("parquet-graph", parquet_graphs, read_graph, plain_parquet_graph),
     Kind("open-world", worlds, read_open_world, plain_world),

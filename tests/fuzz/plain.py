@@ -36,10 +36,10 @@ def content(path: Path) -> bytes:
     return gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
 
 
-def text_lines(path: Path) -> list[tuple[int, str]]:
+def text_lines(path: Path, errors: str = "strict") -> list[tuple[int, str]]:
     """The lines that are not blank, with their numbers; lines end with \\n, \\r\\n or \\r."""
     lines = re.split(rb"\r\n|\r|\n", content(path).removeprefix(b"\xef\xbb\xbf"))
-    texts = [(number, line.decode()) for number, line in enumerate(lines, 1)]
+    texts = [(number, line.decode(errors=errors)) for number, line in enumerate(lines, 1)]
     return [(number, text) for number, text in texts if text.strip()]
 
 

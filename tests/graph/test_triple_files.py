@@ -201,8 +201,7 @@ def test_csv_of_pandas(tmp_path: Path, quotes: bool) -> None:
     with pytest.warns(UserWarning, match="is a header") as said:
         graph = load_graph(tmp_path)
     assert [str(warning.message) for warning in said] == [
-        "train.csv, line 1 is a header, not a triple: columns column 1, head, relation, tail; "
-        "not read: one without a name",
+        "train.csv, line 1 is a header, not a triple: columns head, relation, tail; not read: one without a name",
         "test.csv.gz, line 1 is a header, not a triple: columns head, relation, tail",
     ]
     assert _labels(graph, "train") == rows
@@ -217,12 +216,17 @@ def test_fields_between_spaces(tmp_path: Path, gap: str) -> None:
     assert _labels(graph, "valid") == [("a", "r", "c")]
 
 
+def test_a_tab_among_spaces_is_no_label(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="line 2: 1 field, expected head relation tail"):
+        load_graph(_write(tmp_path, train__txt="a r b\nb s c\t\n"))
+
+
 HEADERS = {
     "tabs": ("\n\nhead\trelation\ttail\na\tr\tb\n", 3, "head, relation, tail"),
     "spaces": ("head relation tail\na r b\n", 1, "head, relation, tail"),
     "letters": ("#Subject\tPredicate\tObject\r\na\tr\tb\r\n", 1, "head, relation, tail"),
     "order": ("source\ttarget\ttype\na\tb\tr\n", 1, "head, tail, relation"),
-    "more": ("head\tweight\trelation\ttail\na\t\tr\tb\n", 1, "head, column 2, relation, tail; not read: weight"),
+    "more": ("head\tweight\trelation\ttail\na\t\tr\tb\n", 1, "head, relation, tail; not read: weight"),
     "label": ("head\trelation\ttail\tlabel\na\tr\tb\t1\n", 1, "head, relation, tail, label"),
 }
 

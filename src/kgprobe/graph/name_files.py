@@ -241,24 +241,19 @@ def _read_parquet(path: Path, problems: list[str]) -> _Readings:
     except DataError as error:
         problems += error.problems or [error.title]
         return []
-    return _of_columns(path, {name: table.column(i) for i, name in enumerate(table.column_names)}, problems)
-
-
-def _of_columns(path: Path, columns: Mapping[str, Any], problems: list[str]) -> _Readings:
-    """The readings of a table with titles."""
-    titles = list(columns)
-    pairs = _header(titles)
+    pairs = _header(table.column_names)
     if not pairs:
         problems.append(
             f"{path.name}: no columns of ids ({', '.join(ID_COLUMNS[:3])}, ...) and names ({', '.join(NAME_COLUMNS)}); "
-            f"columns: {', '.join(titles) or 'none'}"
+            f"columns: {', '.join(table.column_names) or 'none'}"
         )
         return []
     texts = {}
     for place in sorted({place for pair in pairs for place in pair}):
-        title, column = titles[place], columns[titles[place]]
-        is_name = place == pairs[0][1]
-        if _is_text(column.type) or (pa.types.is_integer(column.type) and not is_name):
+        title, column, is_name = table.column_names[place], table.column(place), place == pairs[0][1]
+        if (count := table.column_names.count(title)) > 1:
+            problems.append(f"{path.name}: column {title!r} occurs {count} times")
+        elif _is_text(column.type) or (pa.types.is_integer(column.type) and not is_name):
             texts[place] = column.cast(_TEXT).combine_chunks()
         else:
             expected = "text" if is_name else "labels or whole numbers"

@@ -110,30 +110,44 @@ def _tables(source: NamesLike) -> Iterator[NameTable]:
         yield names_of(dict(enumerate(values)))
 
 
+@dataclass(frozen=True, eq=False)
+class _Match:
+    """One way to match the lines of a source: what is named as labels or as ids of one kind."""
+
+    kind: str
+    keys: pa.Array
+    names: pa.Array
+    ids: AnyInts
+    size: int
+
+    @property
+    def fit(self) -> tuple[float, bool]:
+        """The share of lines that match, and whether everything of this kind is named.
+
+        Ids of all relations are also ids of some entities, hence the latter.
+        """
+        found = self.ids[self.ids >= 0]
+        return len(found) / max(len(self.ids), 1), len(np.unique(found)) == self.size
+
+
 def _matched(table: NameTable, graph: str, known: Mapping[str, Names]) -> FoundNames:
     """Match what is named with the labels of a graph, or with its ids if they fit better."""
-    kinds = sorted(
-        known, key=lambda kind: kind not in Path(table.source).name.lower()
-    )  # which decides between equal matches
+    file = Path(table.source).name.lower()
+    kinds = sorted(known, key=lambda kind: kind not in file)  # the first one is taken if several fit equally well
     by_id = {kind: Names.build(kind, len(names.names), None) for kind, names in known.items()}
-    best: tuple[tuple[float, float], str, AnyInts, pa.Array] | None = None
-    rest: pa.Array | None = None
-    for index, kind, (keys, names) in product((known, by_id), kinds, table.readings):
-        ids = index[kind].ids(keys)
-        size = len(index[kind].names)
-        hits = int((ids >= 0).sum())
-        fit = (hits / max(len(ids), 1), hits / max(size, 1))
-        if hits and (best is None or fit > best[0]):
-            best, rest = (fit, kind, ids, names), keys
-    if best is None or rest is None:
+    matches = [
+        _Match(kind, keys, names, index[kind].ids(keys), len(index[kind].names))
+        for index, kind, (keys, names) in product((known, by_id), kinds, table.readings)
+    ]
+    best = max(matches, key=lambda match: match.fit)
+    if best.fit[0] == 0:
         raise _unmatched(table, graph, known)
-    _, first, ids, names = best
-    found = {first: _in_id_order(ids, names, len(known[first].names))}
-    unknown = ids < 0
-    for second in known.keys() - {first}:  # one file may name entities and relations
-        others = np.where(unknown, known[second].ids(rest), -1)
+    found = {best.kind: _in_id_order(best.ids, best.names, best.size)}
+    unknown = best.ids < 0
+    for kind in known.keys() - {best.kind}:  # one file may name entities and relations
+        others = np.where(unknown, known[kind].ids(best.keys), -1)
         if (others >= 0).any():
-            found[second] = _in_id_order(others, names, len(known[second].names))
+            found[kind] = _in_id_order(others, best.names, len(known[kind].names))
             unknown &= others < 0
     return FoundNames(table.source, found.get("entity"), found.get("relation"), int(unknown.sum()))
 

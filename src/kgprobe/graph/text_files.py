@@ -30,7 +30,6 @@ Judge = Callable[[int, list[str]], str | None]
 _LISTED = 100_000
 # "-0" and "0x1", which pyarrow reads as ids.
 _SIGNED = re.compile(rb"\s(?:[+-]\d|0[xX])")
-_QUOTE = re.compile(rb'"')
 _WHITE_LINE = re.compile(rb"([\r\n])[ \t]+(?=[\r\n])")
 
 
@@ -67,7 +66,7 @@ class Layout:
         counted: Whether the first line holds the number of the lines that follow.
         limits: For each column of ids, their number: ids are 0..limit-1.
         skip: Number of lines at the beginning that are no records.
-        quoted: Whether fields may be quoted, as in CSV. Otherwise a quote is a character.
+        careful: Bytes that only ``split`` understands, such as quotes: a file with them is read line by line.
         ignored: Columns of labels that may hold anything, also nothing.
 
     Example:
@@ -85,7 +84,7 @@ class Layout:
     counted: bool = False
     limits: Mapping[str, int] = field(default_factory=dict)
     skip: int = 0
-    quoted: bool = False
+    careful: re.Pattern[bytes] | None = None
     ignored: frozenset[str] = frozenset()
 
     def judge(self, fields: list[str]) -> str | None:
@@ -197,7 +196,7 @@ def _read_fast(path: Path, layout: Layout) -> Columns | None:
 
     if any(layout.columns.values()) and _holds(path, _SIGNED):
         return None
-    if layout.quoted and _holds(path, _QUOTE):
+    if layout.careful is not None and _holds(path, layout.careful):
         return None
     labels = pa.dictionary(pa.int32(), pa.string())
     types = {name: pa.int64() if is_id else labels for name, is_id in layout.columns.items()}

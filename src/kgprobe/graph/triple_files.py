@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import re
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -33,7 +34,7 @@ def _at_tabs(line: str) -> list[str]:
 
 
 def _at_spaces(line: str) -> list[str]:
-    return line.split() if "\t" not in line else [line]
+    return [line] if "\t" in line else [text for text in line.split(" ") if text]
 
 
 def _csv_fields(delimiter: str) -> Callable[[str], list[str]]:
@@ -47,8 +48,8 @@ def _csv_fields(delimiter: str) -> Callable[[str], list[str]]:
 
 
 _TABS = Layout({}, "<TAB>", "\t", _at_tabs)
-_SPACES = Layout({}, " ", " ", _at_spaces)
-_CSV = tuple(Layout({}, delimiter, delimiter, _csv_fields(delimiter), quoted=True) for delimiter in ",;")
+_SPACES = Layout({}, " ", " ", _at_spaces, careful=re.compile(rb"\t"))
+_CSV = tuple(Layout({}, delimiter, delimiter, _csv_fields(delimiter), careful=re.compile(rb'"')) for delimiter in ",;")
 _SNIFFED = 100
 
 LABEL = "label"
@@ -109,9 +110,10 @@ def read_triple_file(path: Path, known: Mapping[str, Names], problems: list[str]
         read = _read(path, header, known, found)
         place = f"{path.name}, line {header.skip}"
         if len(first) > len(TRIPLE) or not _is_triple(words, read, known):
-            skipped = [text or "one without a name" for text in first if text not in words.values()]
-            more = f"; not read: {', '.join(skipped)}" if header.ignored else ""
-            warnings.warn(f"{place} is a header, not a triple: columns {', '.join(header.columns)}{more}", stacklevel=2)
+            columns = ", ".join(name for name in header.columns if name not in header.ignored)
+            others = [text or "one without a name" for text in first if text not in words.values()]
+            more = f"; not read: {', '.join(others)}" if header.ignored else ""
+            warnings.warn(f"{place} is a header, not a triple: columns {columns}{more}", stacklevel=2)
             problems += found
             return read
         if not known:
