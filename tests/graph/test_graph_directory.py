@@ -1,3 +1,4 @@
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -86,7 +87,7 @@ def test_negatives_are_not_in_the_hash_nor_among_the_triples() -> None:
 
 
 def test_the_negatives_of_codex(data: Path, tmp_path: Path) -> None:
-    graph = load_graph(data / "graphs" / "codex-s")
+    graph = replace(load_graph(data / "graphs" / "codex-s"), relation_names=None)  # TSV files hold no names
     for split in ("valid", "test"):
         table = pq.read_table(data / "graphs" / "codex-s" / f"{split}_negatives.parquet")
         assert graph.negatives(split).tolist() == [list(row.values()) for row in table.to_pylist()]
