@@ -10,12 +10,13 @@ from typing import Any
 import numpy as np
 
 from kgprobe.aggregate import Tie
+from kgprobe.aggregate.surfaces import PAPER_ALPHAS, PAPER_BETAS
 from kgprobe.comparison.intervals import Interval
 from kgprobe.comparison.lineup import Lineup, Models, line_up
 from kgprobe.comparison.model_comparison import compare_models
 from kgprobe.comparison.results import ComparisonSettings, Difference, Estimate
 from kgprobe.decision.influence import ScoreLine, roots, samples
-from kgprobe.decision.maps import PAPER_ALPHAS, PAPER_BETAS, SAME
+from kgprobe.decision.maps import SAME
 from kgprobe.errors import DataError
 from kgprobe.graph import GraphLike
 from kgprobe.metrics import parse
@@ -268,7 +269,7 @@ def decide(
     the paper's tables (alpha from -1 to 1, beta from 0 to 0.8), widened to contain the point.
 
     Args:
-        ranks: Their ranks by name, or a `Lineup`.
+        ranks: The ranks of each model as tables, files or paths: by name, or in a list, or a `Lineup`.
         alpha: Predictive sharpness: the higher, the more only the top of the ranking counts.
         beta: Popularity-bias robustness: the higher, the more rare entities and relations count.
         cluster: What the queries of a cluster share: ``triple``, ``relation``, ``entity`` or ``query``.

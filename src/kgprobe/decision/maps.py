@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from kgprobe.aggregate import Tie
-from kgprobe.aggregate.surfaces import grid_axis
+from kgprobe.aggregate.surfaces import PAPER_ALPHAS, PAPER_BETAS, grid_axis
 from kgprobe.arrays import Flags, Floats, Ints
 from kgprobe.comparison.intervals import FEWEST_QUERIES
 from kgprobe.comparison.lineup import Lineup, Models, line_up
@@ -20,9 +20,6 @@ from kgprobe.decision.bands import SeedVariance, band_width, covariances, varian
 from kgprobe.decision.influence import Influences, ScoreLine, model_surface, roots, samples
 from kgprobe.errors import UsageError
 from kgprobe.graph import GraphLike
-
-PAPER_ALPHAS = (1.0, 0.5, 0.0, -0.5, -1.0)
-PAPER_BETAS = (0.0, 0.2, 0.4, 0.6, 0.8)
 
 SAME = 1e-12
 """Scores that differ by less are equal up to rounding."""
@@ -275,7 +272,7 @@ def decision_map(
     the training seeds, where ``seeds`` is ``random``).
 
     Args:
-        ranks: Their ranks by name, or a `Lineup`.
+        ranks: The ranks of each model as tables, files or paths: by name, or in a list, or a `Lineup`.
         alphas: Predictive sharpness; by default that of the paper's tables.
         betas: Popularity-bias robustness; by default that of the paper's tables.
         cluster: What the queries of a cluster share: ``triple``, ``relation``, ``entity`` or ``query``.

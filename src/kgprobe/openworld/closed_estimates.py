@@ -13,7 +13,7 @@ import numpy as np
 from scipy.special import ndtr, ndtri
 
 from kgprobe.arrays import Floats
-from kgprobe.comparison.lineup import Lineup, Source, line_up
+from kgprobe.comparison.lineup import Models, line_up
 from kgprobe.errors import UsageError
 from kgprobe.graph import GraphLike, as_graph
 from kgprobe.metrics import Metric, RankAccumulator, parse_all
@@ -135,7 +135,7 @@ def _row(result: ClosedEstimate | ClosedOrder) -> dict[str, Any]:
 
 
 def estimate_closed(
-    ranks: Lineup | Mapping[str, Source],
+    ranks: Models,
     metrics: str | Metric | Iterable[str | Metric] = DEFAULT_METRICS,
     *,
     missing: float | tuple[float, float],
@@ -152,7 +152,8 @@ def estimate_closed(
     """Estimate the metrics of models without missing triples.
 
     Args:
-        ranks: The open-world ranks of every model by name: a table, a file or its path; filtered by all known triples.
+        ranks: The open-world ranks of every model as tables, files or paths, by name or in a list; filtered by all
+            known triples.
         metrics: Names or metric values.
         missing: The missing rate (share of all true triples that the graph lacks), or its lowest and highest value.
         graph: The graph that was ranked, which gives the number of known answers of every query.

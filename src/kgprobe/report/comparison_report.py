@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from kgprobe.aggregate import Tie
-from kgprobe.comparison.lineup import Lineup, Source, line_up, whole_tables
+from kgprobe.comparison.lineup import Lineup, NamedRanks, line_up, open_models, whole_tables
 from kgprobe.comparison.results import remarks
 from kgprobe.files import replacing, require_writable
 from kgprobe.graph import GraphLike, KnowledgeGraph, as_graph
@@ -216,7 +216,7 @@ class Report:
 
 
 def compare(
-    ranks: Mapping[str, Source],
+    ranks: NamedRanks,
     metrics: str | Metric | Iterable[str | Metric] | None = None,
     *,
     graph: GraphLike | None = None,
@@ -236,7 +236,7 @@ def compare(
     """Compare models on the same queries: confidence intervals, paired differences and significance tests.
 
     Args:
-        ranks: The rank table of each model by name: a table, a file or its path.
+        ranks: The ranks of each model as tables, files or paths: by name, or in a list.
         metrics: Names or metric values; by default PROBE at several alphas, MRR, Hits@1, Hits@10 and MR.
         graph: The graph for the popularity of the targets; by default the columns of the tables are used.
         by: Groupings such as ``relation``, ``side`` or ``popularity:5``; models are compared within each group.
@@ -269,7 +269,8 @@ def compare(
     check_correction(correction)
     parsed = None if metrics is None else parse_all(metrics)
     graph = as_graph(graph)
-    whole = whole_tables(ranks, graph)
+    opened = open_models(ranks)
+    whole = whole_tables(opened, graph)
     lineup = line_up(whole, graph=graph, common=common)
     by = by if isinstance(by, str) else list(by)
     asked = default_metrics(lineup) if parsed is None else parsed
@@ -288,7 +289,7 @@ def compare(
         seed=seed,
         progress=progress and (lambda done: progress(done / draws)),
     )
-    return Report(_labelled(comparison, graph), lineup, whole, graph, correction, files=_files(ranks))
+    return Report(_labelled(comparison, graph), lineup, whole, graph, correction, files=_files(opened))
 
 
 def _labelled(comparison: Comparison, graph: KnowledgeGraph | None) -> Comparison:
@@ -313,6 +314,5 @@ def default_metrics(lineup: Lineup) -> list[Metric]:
     return parse_all([*_DEFAULT, *(_DEFAULT_WEIGHTED if known else ()), *_DEFAULT_USUAL])
 
 
-def _files(tables: Mapping[str, Source]) -> dict[str, str]:
-    paths = {name: source.path if isinstance(source, RankFile) else source for name, source in tables.items()}
-    return {name: str(path) for name, path in paths.items() if not isinstance(path, Ranks)}
+def _files(opened: Mapping[str, Ranks | RankFile]) -> dict[str, str]:
+    return {name: str(source.path) for name, source in opened.items() if isinstance(source, RankFile)}

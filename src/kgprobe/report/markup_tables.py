@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from html import escape
 
-from kgprobe.report.grid import MEDALS, PLACES, Cell, Column, Grid
+from kgprobe.errors import one_line
+from kgprobe.report.grid import MEDALS, PLACES, Cell, Column, Grid, Record, grid_of
 
 _SPECIAL = re.compile(r"[\\`*\[\]<>|~$]|(?<![^\W_])_|&(?=#?\w+;)")
 """Characters that Markdown tables would interpret; an underscore only where it could start emphasis."""
@@ -72,6 +74,17 @@ def html(grid: Grid) -> str:
         '<table style="border-collapse:collapse;font-variant-numeric:tabular-nums">\n'
         f"<thead>\n{head}</thead>\n<tbody>\n{body}</tbody>\n</table>\n{listed}</div>\n"
     )
+
+
+def notebook_table(title: str, rows: Sequence[Record], notes: Sequence[str] = ()) -> str:
+    """Rows in HTML below a title, as a notebook shows a result.
+
+    Example:
+        >>> "<b>" in notebook_table("<b>", [{"metric": "MRR"}])
+        False
+    """
+    table = html(replace(grid_of(rows), notes=tuple(map(one_line, notes))))
+    return f'<div style="font-family:monospace">{escape(one_line(title))}</div>\n{table}'
 
 
 def _headings(grid: Grid, level: int) -> str:
