@@ -95,9 +95,7 @@ class Audit(Table, list[Finding]):
         return self._text() if self else repr(self)
 
 
-_FINDINGS = pa.schema(
-    {**dict.fromkeys(("models", "severity", "kind", "finding"), pa.string()), "rows": pa.int64()}
-)
+_FINDINGS = pa.schema({**dict.fromkeys(("models", "severity", "kind", "finding"), pa.string()), "rows": pa.int64()})
 
 
 def gravest_first(findings: Iterable[Finding]) -> list[Finding]:

@@ -21,6 +21,7 @@ from kgprobe.errors import DataError
 from kgprobe.graph import GraphLike
 from kgprobe.metrics import parse
 from kgprobe.resources import Progress
+from kgprobe.tables import Table
 
 
 @dataclass(frozen=True)
@@ -126,7 +127,7 @@ class Standing:
 
 
 @dataclass(frozen=True)
-class Decision:
+class Decision(Table):
     """Which model to pick for one alpha and beta.
 
     Attributes:
@@ -237,6 +238,17 @@ class Decision:
                 }
             )
         return rows
+
+    def __repr__(self) -> str:
+        count = f"{len(self.standings)} model{'s' * (len(self.standings) > 1)}"
+        return f"Decision(alpha={self.alpha:g}, beta={self.beta:g}: {' or '.join(self.choices)}, of {count})"
+
+    def _shown_rows(self) -> list[dict[str, Any]]:
+        kept = ("place", "model", "value", "low", "high", "lead", "p", "holm", "within_noise")
+        return [{name: row[name] for name in kept if name in row} for row in self.to_rows()]
+
+    def _notes(self) -> list[str]:
+        return [str(self)]
 
 
 def _between(interval: Interval) -> str:

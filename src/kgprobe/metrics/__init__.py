@@ -48,7 +48,7 @@ from kgprobe.metrics.rank_metrics import (
 __all__ = [
     "AMR", "AMRI", "AMRR", "APROBE", "DEFAULT_METRICS", "GMR", "HMR", "IGMR", "IMR", "METRICS", "MR", "MRR", "PROBE",
     "WMR", "ZMR", "ZMRR", "ZPROBE", "AHits", "Hits", "IMedianRank", "MADRank", "MedianRank", "Metric",
-    "RankAccumulator", "Score", "Scores", "StdRank", "StratHits", "StratMRR", "VarRank", "ZHits", "evaluate", "logMRR", "nWMR", "pMRR", "parse", "parse_all", "rawPROBE",
-    "scores",
+    "RankAccumulator", "Score", "Scores", "StdRank", "StratHits", "StratMRR", "VarRank", "ZHits", "evaluate", "logMRR",
+    "nWMR", "pMRR", "parse", "parse_all", "rawPROBE", "scores",
 ]
 # fmt: on

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,7 +15,10 @@ from kgprobe.aggregate.weights import SettledWeight
 from kgprobe.arrays import Flags, Floats, Ints, distinct, sum_by
 from kgprobe.graph import KnowledgeGraph
 from kgprobe.metrics.metric import DistributionMetric, MeanMetric, Metric, Term
-from kgprobe.tables import Table
+from kgprobe.tables import Table, in_report
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 SCALE = 256
 """Exponents by which sample weights are divided are multiples of this: squares and sums stay within double range."""
@@ -73,7 +76,7 @@ class Score:
 
     def __repr__(self) -> str:
         group = "".join(f", {column}={name!r}" for column, name in self.group.items())
-        value = f"{self.low:.6g} to {self.high:.6g}" if self.low < self.high else f"{self.value:.6g}"
+        value = f"{self.low:.4f} to {self.high:.4f}" if self.low < self.high else f"{self.value:.6g}"
         return f"Score({self.metric}: {value}{group}, {self.queries:,} {'query' if self.queries == 1 else 'queries'})"
 
 
@@ -122,6 +125,11 @@ class Scores(Table, list[Score]):
             return {}
         return {"relation_label": self.graph.relation_label([group["relation"]])[0]}
 
+    def plot(self) -> Figure:
+        """Draw the scores with matplotlib, one panel per metric and one line per group."""
+        figure: Figure = in_report("figures.score_figures").draw_scores(self)
+        return figure
+
     def __repr__(self) -> str:
         metrics = ", ".join(dict.fromkeys(str(score.metric) for score in self))
         groups = {tuple(score.group.values()): score.group for score in self}
@@ -133,22 +141,30 @@ class Scores(Table, list[Score]):
 
     def _shown_rows(self) -> list[dict[str, Any]]:
         """One row for every group, with a column for every metric."""
-        rows: dict[tuple[Any, ...], dict[str, Any]] = {}
+        groups: dict[tuple[Any, ...], list[Score]] = {}
         for score in self:
-            names = dict(score.group)
-            if self.graph is not None and "relation" in names:
-                names["relation"] = self.graph.relation_name([names["relation"]])[0]
-            row = rows.setdefault(tuple(score.group.values()), names)
-            row[str(score.metric)] = score.value if not score.low < score.high else f"{score.low:.4f}–{score.high:.4f}"
-        for score in self:
-            row = rows[tuple(score.group.values())]
-            row["queries"] = max(score.queries, row.get("queries", 0))
-        return list(rows.values())
+            groups.setdefault(tuple(score.group.values()), []).append(score)
+        return [
+            self._names(own[0].group)
+            | {str(score.metric): _shown(score) for score in own}
+            | {"queries": max(score.queries for score in own)}
+            for own in groups.values()
+        ]
+
+    def _names(self, group: dict[str, Any]) -> dict[str, Any]:
+        """The group, with the name of its relation in place of the id."""
+        if self.graph is None or "relation" not in group:
+            return group
+        return group | {"relation": self.graph.relation_name([group["relation"]])[0]}
 
     def _notes(self) -> list[str]:
         """Why values are undefined, and what they leave out."""
         said = (f"{score.metric}: {text}" for score in self for text in (score.reason, score.note) if text)
         return list(dict.fromkeys(said))[:_FEW_NOTES]
+
+
+def _shown(score: Score) -> float | str:
+    return f"{score.low:.4f} to {score.high:.4f}" if score.low < score.high else score.value
 
 
 _NUMBERS = ("value", "low", "high", "std", "seeds", "queries", "effective", "left_out", "intervals")

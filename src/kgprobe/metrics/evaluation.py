@@ -43,7 +43,7 @@ def evaluate(
     metrics: Metrics = DEFAULT_METRICS,
     *,
     graph: GraphLike | None = None,
-    by: tuple[()] = (),
+    by: None = None,
     macro: str | None = None,
     tie: Tie | str = Tie.mean,
     weight: str | None = None,
@@ -68,7 +68,7 @@ def evaluate(
     metrics: Metrics = DEFAULT_METRICS,
     *,
     graph: GraphLike | None = None,
-    by: str | Iterable[str] = (),
+    by: str | Iterable[str] | None = None,
     macro: str | None = None,
     tie: Tie | str = Tie.mean,
     weight: str | None = None,
@@ -87,11 +87,11 @@ def evaluate(
         >>> evaluate(table, "MRR", by="side").to_arrow().select(["side", "value"]).to_pydict()
         {'side': ['head', 'tail'], 'value': [1.0, 0.5]}
     """
-    opened, by = open_ranks(ranks), [by] if isinstance(by, str) else list(by)
-    if not by:
+    opened = open_ranks(ranks)
+    if by is None:
         refuse_intervals(opened)
-    found = scores(opened, metrics, graph=graph, by=by, macro=macro, tie=tie, weight=weight)
-    return found if by else _values(found)
+    found = scores(opened, metrics, graph=graph, by=by or (), macro=macro, tie=tie, weight=weight)
+    return found if by is not None else _values(found)
 
 
 def _values(found: Sequence[Score]) -> dict[str, float]:

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from itertools import combinations
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.special import ndtr, ndtri
@@ -21,6 +21,10 @@ from kgprobe.openworld.closed_ranks import WEIGHT, Assumptions, Completion
 from kgprobe.openworld.missing_answers import HeldOut
 from kgprobe.ranks import Ranks
 from kgprobe.resources import Progress, Resources
+from kgprobe.tables import Table, in_report
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 DEFAULT_METRICS = (*(f"PROBE(alpha={alpha},beta=0)" for alpha in (1, 0, -1)), "MRR", "Hits@1", "Hits@10")
 CAUTION = 1.3  # intervals are widened by this factor: in simulations, draws spread less than estimates around the truth
@@ -94,7 +98,7 @@ class ClosedOrder:
 
 
 @dataclass(frozen=True)
-class Estimation:
+class Estimation(Table):
     """The result of `estimate_closed`.
 
     Attributes:
@@ -128,6 +132,23 @@ class Estimation:
             for kind, rows in (("estimate", self.estimate_rows()), ("order", self.order_rows()))
             for row in rows
         ]
+
+    def plot(self) -> Figure:
+        """Draw the closed-world estimates with their intervals beside the open-world values, one panel per metric."""
+        figure: Figure = in_report("figures.score_figures").draw_estimation(self)
+        return figure
+
+    def __repr__(self) -> str:
+        models, metrics = ({getattr(one, name) for one in self.estimates} for name in ("model", "metric"))
+        first, *_, last = [*self.assumptions.rates, *self.assumptions.rates]
+        rates = f"{first:g}" + (f" to {last:g}" if last > first else "")
+        return f"Estimation({len(models)} models, {len(metrics)} metrics, missing {rates})"
+
+    def _shown_rows(self) -> list[dict[str, Any]]:
+        return self.estimate_rows()
+
+    def _notes(self) -> list[str]:
+        return [*(f"{order}." for order in self.orders), *self.remarks]
 
 
 def _row(result: ClosedEstimate | ClosedOrder) -> dict[str, Any]:

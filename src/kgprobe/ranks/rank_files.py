@@ -51,6 +51,9 @@ class RankFile:
     def __len__(self) -> int:
         return len(self._file)
 
+    def __repr__(self) -> str:
+        return f"RankFile({str(self.path)!r}, {len(self):,} queries, model={self.info.model!r})"
+
     @property
     def column_names(self) -> list[str]:
         """The columns of the batches."""

@@ -303,10 +303,10 @@ class Ranks(Table):
     def __getitem__(self, key: str) -> NDArray[Any]: ...
 
     @overload
-    def __getitem__(self, key: int | slice | ArrayLike) -> Ranks: ...
+    def __getitem__(self, key: int | slice | Sequence[int] | NDArray[Any]) -> Ranks: ...
 
     def __getitem__(self, key: Any) -> Any:
-        """A column by name as a NumPy array, or a table of some rows: an index, a slice, a mask or a list of indices."""
+        """A column by name as a NumPy array, or a table of some rows: a slice, a mask, indices or one index."""
         if isinstance(key, str):
             return self._values(key)
         if isinstance(key, slice):
@@ -314,7 +314,7 @@ class Ranks(Table):
             if step == 1:
                 return self._with(self._table.slice(start, max(0, stop - start)))  # without a copy
             key = np.arange(start, stop, step)
-        rows = np.atleast_1d(np.asarray(key)) if np.size(key) else np.empty(0, dtype=np.int64)
+        rows: NDArray[Any] = np.atleast_1d(np.asarray(key)) if np.size(key) else np.empty(0, dtype=np.int64)
         if rows.dtype == bool and rows.shape == (len(self),):
             return self.filter(rows)
         if rows.dtype.kind not in "iu" or rows.ndim > 1 or not ((-len(self) <= rows) & (rows < len(self))).all():

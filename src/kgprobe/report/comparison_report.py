@@ -33,8 +33,11 @@ from kgprobe.report.grid import Grid, csv_text, ending_of, json_text, terminal
 from kgprobe.report.latex_tables import latex_table
 from kgprobe.report.markup_tables import html, markdown
 from kgprobe.resources import Progress
+from kgprobe.tables import Table
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
     from kgprobe.audit import Finding
     from kgprobe.comparison.results import Comparison, Difference, Estimate
 
@@ -132,7 +135,7 @@ _DEFAULT_USUAL = ("MRR", "Hits@1", "Hits@10", "MR")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Report:
+class Report(Table):
     """A comparison of several models: values with intervals, differences with p-values, and their renderings.
 
     Attributes:
@@ -209,6 +212,12 @@ class Report:
 
     def _repr_html_(self) -> str:
         return html(self.grid)
+
+    def plot(self) -> Figure:
+        """Draw the values with their confidence intervals, one panel per metric."""
+        from kgprobe.report.figures.score_figures import draw_comparison
+
+        return draw_comparison(self.comparison)
 
     def write(self, path: str | os.PathLike[str]) -> None:
         """Write a page (.html), a table (.md, .tex, .txt) or data (.csv, .json), atomically."""

@@ -50,6 +50,7 @@ def _cell(cell: Cell) -> str:
 
 _CELL = "padding:.25em .6em;white-space:nowrap;"
 _LINE = "1px solid #8888"
+_WRAPPED = 60  # a column of longer texts is wrapped
 
 
 def html(grid: Grid) -> str:
@@ -108,8 +109,9 @@ def _column(cells: Sequence[Cell], column: Column) -> list[str]:
     """The cells of a column; annotations have the same width in each, so that numbers align."""
     raised = [" ".join(filter(None, (PLACES.get(cell.place or 0, ""), cell.marks))) for cell in cells]
     rooms = [max(map(len, texts)) for texts in ([cell.beside for cell in cells], raised)]
+    wide = "white-space:normal;min-width:25em;" * (max(len(cell.text) for cell in cells) > _WRAPPED)
     return [
-        f'<td style="{_CELL}text-align:{_side(column)};{_medal(cell)}"><bdi>{escape(cell.text)}</bdi>'
+        f'<td style="{_CELL}{wide}text-align:{_side(column)};{_medal(cell)}"><bdi>{escape(cell.text)}</bdi>'
         + _beside("small", cell.beside, rooms[0], "")
         + _beside("sup", marks, rooms[1], "font-size:.75em;line-height:0;")
         + "</td>"
