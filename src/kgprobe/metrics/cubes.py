@@ -95,11 +95,10 @@ class Scores(Table, list[Score]):
         >>> found = scores(ranks, ["MRR", "MR"], by="side")
         >>> found
         Scores(MRR, MR in 2 groups by side)
-        >>> print(found)
-        side     MRR      MR  queries
-        ─────────────────────────────
-        head  1.0000  1.0000        1
-        tail  0.5000  2.0000        1
+        >>> found[-1]
+        Score(MR: 2, side='tail', 1 query)
+        >>> found.to_arrow().select(["side", "metric", "value"]).to_pylist()[0]
+        {'side': 'head', 'metric': 'MRR', 'value': 1.0}
     """
 
     def __init__(self, scores: Iterable[Score] = (), graph: KnowledgeGraph | None = None) -> None:
@@ -145,14 +144,14 @@ class Scores(Table, list[Score]):
         for score in self:
             groups.setdefault(tuple(score.group.values()), []).append(score)
         return [
-            self._names(own[0].group)
+            self.named(own[0].group)
             | {str(score.metric): _shown(score) for score in own}
             | {"queries": max(score.queries for score in own)}
             for own in groups.values()
         ]
 
-    def _names(self, group: dict[str, Any]) -> dict[str, Any]:
-        """The group, with the name of its relation in place of the id."""
+    def named(self, group: dict[str, Any]) -> dict[str, Any]:
+        """A group with the name of its relation in place of the id, if the scores have a graph."""
         if self.graph is None or "relation" not in group:
             return group
         return group | {"relation": self.graph.relation_name([group["relation"]])[0]}

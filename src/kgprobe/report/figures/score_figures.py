@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from kgprobe.comparison.results import Comparison
-    from kgprobe.metrics import Score
+    from kgprobe.metrics import Scores
     from kgprobe.openworld import Estimation
 
 _COLUMNS, _MOST_PANELS, _MOST_LINES = 4, 24, 60
@@ -76,11 +76,11 @@ def draw_estimation(estimation: Estimation) -> Figure:
     )
 
 
-def draw_scores(scores: Sequence[Score]) -> Figure:
+def draw_scores(scores: Scores) -> Figure:
     """The scores of the groups of a rank table; where ranks are intervals, the range of possible values."""
     return draw_marks(
         [
-            Mark(str(one.metric), _line("", one.group) or "all queries", "", one.value, one.low, one.high)
+            Mark(str(one.metric), _line("", scores.named(one.group)) or "all queries", "", one.value, one.low, one.high)
             for one in scores
         ]
     )
@@ -119,7 +119,7 @@ def draw_marks(marks: Sequence[Mark], names: Mapping[str, str] | None = None) ->
         axes.set(title=_title(metric), ylim=(len(lines) - 0.5, -0.5))
         axes.set_yticks(range(len(lines)), [])
         axes.tick_params("y", length=0)
-        axes.locator_params(axis="x", nbins=4)
+        axes.locator_params(axis="x", nbins=3)
     for axes in panels[: len(metrics) : columns]:
         axes.set_yticks(range(len(lines)), [style.plain(line, _WIDEST_NAME) for line in lines])
     for axes in panels[len(metrics) :]:
