@@ -1,5 +1,17 @@
 """kgprobe: how good is a knowledge graph completion model, from the perspective you need?
 
+The way through the package:
+
+- ``graph = kp.load_graph("family-tree")`` loads a graph by directory or name.
+- ``ranks = kp.rank(model, graph)`` ranks a model; ``kp.read_ranks`` and ``kp.import_ranks`` read ranks from files.
+- ``kp.evaluate(ranks, "MRR", by="relation")`` and ``kp.surface(ranks)`` evaluate ranks.
+- ``kp.compare([a, b])``, ``kp.decide([a, b], alpha, beta)`` and ``kp.decision_map([a, b])`` compare models.
+- ``kp.check([a, b], graph)`` audits ranks, ``kp.estimate_closed([a, b], missing=0.2)`` corrects for missing triples.
+- ``kp.fit("rotate", graph)`` trains a model, ``kp.explain`` explains predictions of rule-based ones.
+
+``ranks`` is a table, a file or its path; ``graph`` is a graph, its directory or its name. Results are tables:
+``to_pandas()``, ``to_polars()``, ``to_arrow()``; many have ``plot()``.
+
 Example:
     >>> import kgprobe as kp
     >>> ranks = kp.Ranks.from_columns(
@@ -14,11 +26,11 @@ from typing import TYPE_CHECKING
 
 from kgprobe import metrics
 from kgprobe.aggregate import Surface, surface
-from kgprobe.audit import Finding, check
+from kgprobe.audit import Audit, Finding, check
 from kgprobe.decision import Decision, DecisionMap, decide, decision_map
 from kgprobe.errors import DataError, KgprobeError, UsageError
 from kgprobe.graph import KnowledgeGraph, load_graph
-from kgprobe.metrics import METRICS, Metric, RankAccumulator, Score, evaluate, parse, scores
+from kgprobe.metrics import METRICS, Metric, RankAccumulator, Score, Scores, evaluate, parse, scores
 from kgprobe.predict import (
     Dot,
     EmbeddingScorer,
@@ -69,6 +81,10 @@ def __getattr__(name: str) -> object:
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
+
+
 __all__ = [
     # Graphs and ranks
     "KnowledgeGraph",
@@ -95,6 +111,7 @@ __all__ = [
     "Metric",
     "RankAccumulator",
     "Score",
+    "Scores",
     "Surface",
     "evaluate",
     "metrics",
@@ -102,6 +119,7 @@ __all__ = [
     "scores",
     "surface",
     # Comparing models
+    "Audit",
     "Decision",
     "DecisionMap",
     "Finding",

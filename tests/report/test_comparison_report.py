@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import kgprobe as kp
-from kgprobe.comparison.lineup import whole_table
+from kgprobe.comparison.lineup import whole_tables
 from kgprobe.errors import DataError, UsageError, one_line
 from kgprobe.ranks import Ranks
 from kgprobe.report.comparison_report import Report, compare, default_metrics
@@ -195,7 +195,7 @@ def test_a_bad_file_is_named(tmp_path: Path) -> None:
 
 def test_an_empty_file_is_a_table_without_rows(tmp_path: Path) -> None:
     model(1).filter(np.zeros(240, dtype=bool)).write(tmp_path / "empty.parquet")
-    assert len(whole_table(kp.RankFile(tmp_path / "empty.parquet"))) == 0
+    assert len(whole_tables(kp.RankFile(tmp_path / "empty.parquet"))["empty"]) == 0
 
 
 def test_models_with_other_queries_are_compared_on_request_and_it_is_said() -> None:

@@ -11,7 +11,8 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from html import escape
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -20,8 +21,17 @@ from kgprobe.aggregate.weighted_mean import Sums, Tie, no_alternatives, refuse_e
 from kgprobe.aggregate.weights import LARGEST_BETA, Columns, PopularityWeight, log_weight, resolve_epsilon, settle
 from kgprobe.arrays import Flags, Floats, Ints, distinct
 from kgprobe.errors import UsageError
-from kgprobe.ranks import RankFile, Ranks, refuse_intervals
+from kgprobe.graph import GraphLike, as_graph
+from kgprobe.ranks import RankFile, Ranks, RanksLike, open_ranks, refuse_intervals, validate
+from kgprobe.tables import Table, in_report
 from kgprobe.transform import SO_SMALL_THAT_LINEAR, AffinePower
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+PAPER_ALPHAS = (1.0, 0.5, 0.0, -0.5, -1.0)
+PAPER_BETAS = (0.0, 0.2, 0.4, 0.6, 0.8)
+"""The axes of the paper's tables."""
 
 _MAX_EXPONENT = 600.0
 """Beyond this a power overflows, or a product of two does."""
@@ -35,7 +45,7 @@ _BATCH, _CHUNK = 1 << 18, 2048
 _TABLE_ROWS = 1 << 16
 
 
-class Surface(np.ndarray[tuple[int, int], np.dtype[np.float64]]):
+class Surface(np.ndarray[tuple[int, int], np.dtype[np.float64]], Table):
     """The values, an array [alphas, betas], with its axes.
 
     Attributes:
@@ -54,12 +64,54 @@ class Surface(np.ndarray[tuple[int, int], np.dtype[np.float64]]):
         for name in ("alphas", "betas", "effective", "left_out"):
             setattr(self, name, getattr(source, name, None))
 
+    def to_rows(self) -> list[dict[str, Any]]:
+        """One row for every alpha and beta."""
+        if not self._is_whole:
+            raise UsageError("a part of a surface has no axes", remedy="use the surface itself")
+        return [
+            {"alpha": alpha, "beta": beta, "value": float(self[i, j]), "effective": float(self.effective[j])}
+            for i, alpha in enumerate(self.alphas.tolist())
+            for j, beta in enumerate(self.betas.tolist())
+        ]
+
+    def plot(self) -> Figure:
+        """Draw the surface as a heat map with matplotlib."""
+        figure: Figure = in_report("figures.plane_figures").draw_surface(self)
+        return figure
+
+    @property
+    def _is_whole(self) -> bool:
+        """Whether this is the result of `surface`, not a part or a number computed from it."""
+        return self.alphas is not None and self.shape == (len(self.alphas), len(self.betas))
+
+    def __repr__(self) -> str:
+        if not self._is_whole:
+            return repr(np.asarray(self))
+        values = f"{float(np.nanmin(self)):.4f} to {float(np.nanmax(self)):.4f}"
+        return f"Surface({len(self.alphas)} alphas x {len(self.betas)} betas, PROBE {values})"
+
+    def _shown_rows(self) -> list[dict[str, Any]]:
+        """One row for every alpha, with a column for every beta."""
+        return [
+            {"alpha": f"{alpha:g}", **{f"beta={beta:g}": float(self[i, j]) for j, beta in enumerate(self.betas)}}
+            for i, alpha in enumerate(self.alphas)
+        ]
+
+    def _notes(self) -> list[str]:
+        out = [f"{self.left_out:,} queries with a single candidate are left out."] if self.left_out else []
+        effective = ", ".join(f"{number:,.0f}" for number in self.effective)
+        return [f"Effective number of queries for each beta: {effective}.", *out]
+
+    def _repr_html_(self) -> str:
+        return super()._repr_html_() if self._is_whole else f"<pre>{escape(repr(self))}</pre>"
+
 
 def surface(
-    ranks: Ranks | RankFile,
-    alphas: ArrayLike,
-    betas: ArrayLike,
+    ranks: RanksLike,
+    alphas: ArrayLike = PAPER_ALPHAS,
+    betas: ArrayLike = PAPER_BETAS,
     *,
+    graph: GraphLike | None = None,
     tie: Tie | str = Tie.mean,
     eps_e: float | None = None,
     eps_r: float | None = None,
@@ -67,6 +119,15 @@ def surface(
     """PROBE(alpha, beta) for every alpha and beta; with several seeds, the mean over them.
 
     Ranks that are intervals are refused: their ``at_best()`` and ``at_worst()`` have a surface each.
+
+    Args:
+        ranks: A table, or a file or its path, which is streamed.
+        alphas: Predictive sharpness; by default that of the paper's tables.
+        betas: Popularity-bias robustness; by default that of the paper's tables.
+        graph: Gives the popularity of the targets; without it, the table's own columns are used.
+        tie: How ties are scored: ``mean``, ``expected``, ``optimistic`` or ``pessimistic``.
+        eps_e: Epsilon of the entity popularity; by default the smallest popularity above 0.
+        eps_r: Epsilon of the relation popularity.
 
     Example:
         >>> ranks = Ranks.from_columns(
@@ -79,12 +140,15 @@ def surface(
     alpha, beta, tie = grid_axis("alphas", alphas), grid_axis("betas", betas), Tie(tie)
     if not (np.abs(beta) <= LARGEST_BETA).all():
         raise UsageError(f"betas must be finite, and at most {LARGEST_BETA:g}")
-    refuse_empty(ranks)
-    refuse_intervals(ranks)
-    popularity = _Popularity.of(ranks, beta, eps_e, eps_r) if (beta != 0).any() else None
+    known, opened = as_graph(graph), open_ranks(ranks)
+    validate(opened, known)
+    refuse_empty(opened)
+    refuse_intervals(opened)
+    table = opened if known is None else opened.with_popularity(known.popularity)
+    popularity = _Popularity.of(table, beta, eps_e, eps_r) if (beta != 0).any() else None
     totals: dict[int, list[Floats]] = {}
     left_out: Counter[int] = Counter()
-    for batch in ranks.batches(_BATCH):
+    for batch in table.batches(_BATCH):
         counted = batch.candidates > 1
         left_out.update({seed: len(rows) for seed, rows in _by_seed(batch, ~counted)})
         for seed, rows in _by_seed(batch, counted):

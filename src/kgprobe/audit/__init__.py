@@ -1,6 +1,6 @@
 """Audit of rank files: are they valid and comparable? Checks queries, candidates, ties, popularity and rank values."""
 
 from kgprobe.audit.auditing import check, unreadable
-from kgprobe.audit.view import Finding, Severity, gravest_first
+from kgprobe.audit.view import Audit, Finding, Severity, gravest_first
 
-__all__ = ["Finding", "Severity", "check", "gravest_first", "unreadable"]
+__all__ = ["Audit", "Finding", "Severity", "check", "gravest_first", "unreadable"]

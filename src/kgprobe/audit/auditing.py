@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from os import PathLike
 from typing import Any
 
 import pyarrow as pa
@@ -15,10 +14,11 @@ from kgprobe.audit.query_sets import check_misplaced, check_queries
 from kgprobe.audit.rank_values import check_rank_values, check_ties
 from kgprobe.audit.recorded_popularity import check_popularity
 from kgprobe.audit.training_runs import check_seeds
-from kgprobe.audit.view import Finding, Severity, Source, View, gravest_first, prepare
+from kgprobe.audit.view import Audit, Finding, Severity, Source, View, gravest_first, prepare
+from kgprobe.comparison.lineup import NamedRanks, open_models
 from kgprobe.errors import DataError
 from kgprobe.graph import GraphLike, KnowledgeGraph, as_graph
-from kgprobe.ranks import RankFile, Ranks, RanksInfo
+from kgprobe.ranks import Ranks, RanksInfo
 from kgprobe.ranks.schema import Checker
 
 # Likely cause of a validation problem, by how the message of the problem begins.
@@ -161,11 +161,11 @@ CHECKS: tuple[Check, ...] = (
 OWN_CHECKS: tuple[Check, ...] = (check_metadata, check_rank_values, check_seeds, check_ties)
 
 
-def check(ranks: Mapping[str, Source | str | PathLike[str]], graph: GraphLike | None = None) -> list[Finding]:
+def check(ranks: NamedRanks, graph: GraphLike | None = None) -> Audit:
     """Check that rank files are valid and comparable; return the findings, most severe first.
 
     Args:
-        ranks: Rank tables, files or paths by name of the model.
+        ranks: The ranks of each model as tables, files or paths: by name, or in a list.
         graph: The graph that was ranked; with it, many more problems can be found.
 
     Returns:
@@ -178,18 +178,18 @@ def check(ranks: Mapping[str, Source | str | PathLike[str]], graph: GraphLike | 
         ...     query = {"head": list(range(n)), "relation": [0] * n, "tail": [9] * n, "side": ["tail"] * n}
         ...     return Ranks.from_columns(**query, rank=[1] * n, candidates=candidates)
         >>> check({"one": ranks(7, 8), "other": ranks(7, 8)})
-        []
+        Audit(no findings)
         >>> [finding.kind for finding in check({"one": ranks(7, 8), "raw": ranks(9, 9)})]
         ['candidates']
     """
     graph = as_graph(graph)
-    files = {name: RankFile(source) if isinstance(source, str | PathLike) else source for name, source in ranks.items()}
+    files = open_models(ranks)
     broken = {model: broken_rules(model, source, graph) for model, source in files.items()}
     for model in _one_off(files, broken, graph):
         broken[model] = []  # the finding about its candidate counts explains these problems
     valid = {model: source for model, source in files.items() if not broken[model]}
     findings = [finding for own in broken.values() for finding in own]
-    return gravest_first([*findings, *(_checked(valid, graph) if valid else ())])
+    return Audit(gravest_first([*findings, *(_checked(valid, graph) if valid else ())]))
 
 
 def _checked(valid: Mapping[str, Source], graph: KnowledgeGraph | None) -> Iterator[Finding]:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -14,6 +16,7 @@ from kgprobe.arrays import Flags, Floats, Ints, codes_of
 from kgprobe.graph import KnowledgeGraph
 from kgprobe.ranks import RankFile, Ranks, RanksInfo
 from kgprobe.ranks.schema import query_hashes
+from kgprobe.tables import Table, arrow_table
 
 
 class Severity(StrEnum):
@@ -57,6 +60,42 @@ class Finding:
     def unclean(self) -> bool:
         """Whether a file with this finding does not count as clean."""
         return self.severity is not Severity.note
+
+
+class Audit(Table, list[Finding]):
+    """The findings of an audit, most severe first: a list that is also a table.
+
+    Example:
+        >>> Audit([Finding(("one", "other"), "seeds", "Seeds 1 and 2 are copies.", "warning")])
+        Audit(1 finding: 1 warning)
+    """
+
+    def to_rows(self) -> list[dict[str, Any]]:
+        return [
+            {
+                "models": ", ".join(finding.models),
+                "severity": str(finding.severity),
+                "kind": finding.kind,
+                "finding": finding.message,
+                "rows": finding.rows,
+            }
+            for finding in self
+        ]
+
+    def to_arrow(self) -> pa.Table:
+        return arrow_table(self.to_rows(), _FINDINGS)
+
+    def __repr__(self) -> str:
+        counts = Counter(finding.severity for finding in self)
+        kinds = ", ".join(f"{n} {severity}{'s' * (n > 1)}" for severity in Severity if (n := counts[severity]))
+        found = f"{len(self)} finding{'s' * (len(self) > 1)}: {kinds}" if self else "no findings"
+        return f"Audit({found})"
+
+    def __str__(self) -> str:
+        return self._text() if self else repr(self)
+
+
+_FINDINGS = pa.schema({**dict.fromkeys(("models", "severity", "kind", "finding"), pa.string()), "rows": pa.int64()})
 
 
 def gravest_first(findings: Iterable[Finding]) -> list[Finding]:

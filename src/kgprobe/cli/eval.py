@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from kgprobe.graph import KnowledgeGraph
     from kgprobe.metrics import Score
 
-DEFAULT_METRICS = ["PROBE(alpha=1,beta=0)", "PROBE(alpha=0,beta=0)", "MRR", "Hits@1", "Hits@3", "Hits@10", "MR", "AMRI"]
 _LOW_EFFECTIVE_SHARE = 0.05  # below this share of effective queries a score gets a note
 
 
@@ -36,7 +35,7 @@ def evaluate(
 ) -> None:
     """Evaluate rank files with any metrics."""
     from kgprobe.comparison.lineup import named_files
-    from kgprobe.metrics import parse_all, scores
+    from kgprobe.metrics import DEFAULT_METRICS, parse_all, scores
     from kgprobe.ranks import RankFile
 
     metrics = parse_all(metric or DEFAULT_METRICS)

@@ -32,7 +32,7 @@ def surface(
     """Compute PROBE(alpha, beta) over a grid."""
     from kgprobe.aggregate import surface
     from kgprobe.comparison.lineup import named_files
-    from kgprobe.ranks import RankFile, validate
+    from kgprobe.ranks import RankFile
 
     alphas, betas = console.parse_axis("alpha", alpha), console.parse_axis("beta", beta)
     knowledge = console.load(graph)
@@ -40,10 +40,8 @@ def surface(
     def computed(path: Path) -> tuple[RankFile, Surface]:
         with console.watching(path) as progress:
             file = RankFile(path, progress)
-            validate(file, knowledge)
-            source = file if knowledge is None else file.with_popularity(knowledge.popularity)
-            source = source if at is None else at.of(source)
-            return file, surface(source, alphas, betas, tie=tie, eps_e=eps_e, eps_r=eps_r)
+            source = file if at is None else at.of(file)
+            return file, surface(source, alphas, betas, graph=knowledge, tie=tie, eps_e=eps_e, eps_r=eps_r)
 
     found = dict(result for _, result in console.each_file(ranks, computed))
     rows: list[Record] = []

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-import os
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from os import PathLike
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -15,46 +15,46 @@ from kgprobe.aggregate import parse_groupings
 from kgprobe.arrays import Ints, codes_of, distinct, natural
 from kgprobe.errors import DataError, UsageError
 from kgprobe.graph import GraphLike, KnowledgeGraph, as_graph
-from kgprobe.ranks import RankFile, Ranks, refuse_intervals, validate
-
-Source = Ranks | RankFile | str | os.PathLike[str]
-
-_KINDS = (Ranks, RankFile, str, os.PathLike)
+from kgprobe.ranks import RankFile, Ranks, RanksLike, open_ranks, refuse_intervals, validate
 
 RunTables = Mapping[str, tuple[Ranks, ...]]
 
 
-def whole_tables(tables: Any, graph: KnowledgeGraph | None = None) -> dict[str, Ranks]:
-    """The rank tables of several models in memory, after a check of the arguments' types.
+NamedRanks = Mapping[str, RanksLike] | Sequence[RanksLike] | RanksLike
+"""The ranks of several models: by name, or a list that is named by `named_files`, or those of a single model."""
 
-    Args:
-        tables: A table, a file or its path for each name.
-        graph: The graph of the ranks, or None.
+_KINDS = (Ranks, RankFile, str, PathLike)
+
+
+def open_models(ranks: NamedRanks) -> dict[str, Ranks | RankFile]:
+    """Rank tables and files by model name, opened but not read, after a check of the arguments' types.
 
     Example:
-        >>> whole_tables({"mine": 5})
+        >>> open_models({"mine": 5, "other": "ranks.parquet"})
         Traceback (most recent call last):
             ...
-        kgprobe.errors.UsageError: ranks must be a dictionary of rank tables, files or paths by model name
+        kgprobe.errors.UsageError: `ranks` must be rank tables, files or paths, in a list or by model name
           - 'mine': int
-        Remedy: write for example {"mine": ranks}
+        Remedy: write for example {"mine": ranks} or ["a.parquet", "b.parquet"]
     """
-    if isinstance(tables, Mapping):
-        kinds = {name: isinstance(name, str) and isinstance(source, _KINDS) for name, source in tables.items()}
-        wrong = [f"{name!r}: {type(tables[name]).__name__}" for name, fits in kinds.items() if not fits]
+    if isinstance(ranks, Mapping):
+        kinds = {name: isinstance(name, str) and isinstance(source, _KINDS) for name, source in ranks.items()}
+        wrong = [f"{name!r}: {type(ranks[name]).__name__}" for name, fits in kinds.items() if not fits]
     else:
-        wrong = [f"one {type(tables).__name__} without a name"]
+        listed: list[Any] = list(ranks) if isinstance(ranks, list | tuple) else [ranks]
+        wrong = [f"one {type(source).__name__}" for source in listed if not isinstance(source, _KINDS)]
     if wrong:
-        title = "ranks must be a dictionary of rank tables, files or paths by model name"
-        raise UsageError(title, wrong, 'write for example {"mine": ranks}')
-    return {name: whole_table(source, graph) for name, source in tables.items()}
+        title = "`ranks` must be rank tables, files or paths, in a list or by model name"
+        raise UsageError(title, wrong, 'write for example {"mine": ranks} or ["a.parquet", "b.parquet"]')
+    if isinstance(ranks, Mapping):
+        return {name: open_ranks(source) for name, source in ranks.items()}
+    return named_files([open_ranks(source) for source in listed])
 
 
-def whole_table(source: Source, graph: KnowledgeGraph | None = None) -> Ranks:
-    """A rank table in memory; if it comes from a file, it is validated."""
-    if isinstance(source, Ranks):
-        return source
-    return (source if isinstance(source, RankFile) else RankFile(source)).read(graph)
+def whole_tables(ranks: NamedRanks, graph: KnowledgeGraph | None = None) -> dict[str, Ranks]:
+    """The rank tables of several models in memory, those from files validated; with a graph, also against the graph."""
+    opened = open_models(ranks)
+    return {name: source if isinstance(source, Ranks) else source.read(graph) for name, source in opened.items()}
 
 
 @dataclass(frozen=True)
@@ -153,12 +153,12 @@ _SHARED = {"triple": ("head", "relation", "tail"), "relation": ("relation",), "e
 """The columns that are equal within a cluster."""
 
 
-def line_up(ranks: Lineup | Mapping[str, Source], *, graph: GraphLike | None = None, common: bool = False) -> Lineup:
+def line_up(ranks: Models, *, graph: GraphLike | None = None, common: bool = False) -> Lineup:
     """Put the tables of several models in the same order of queries.
 
     Args:
-        ranks: The ranks of every model by its name, as a table, a file or its path; the column ``seed`` separates
-            training runs. A `Lineup` is returned unchanged.
+        ranks: The ranks of every model, as tables, files or paths: by name, or in a list; the column ``seed``
+            separates training runs. A `Lineup` is returned unchanged.
         graph: Gives the popularity of the targets; without it, the tables' own columns are used.
         common: Keep only the queries that all models and seeds have, instead of refusing models that have others.
 
@@ -201,18 +201,35 @@ def by_seed(ranks: Ranks) -> tuple[Ranks, ...]:
     return (ranks,) if len(seeds) <= 1 else tuple(ranks.filter(ranks.seed == seed) for seed in seeds)
 
 
-Models = Lineup | Mapping[str, Source]
-"""The models of a comparison: a `Lineup`, or their tables by name."""
+Models = Lineup | NamedRanks
+"""The models of a comparison: a `Lineup`, or their ranks."""
+
+Opened = TypeVar("Opened", bound=Ranks | RankFile)
 
 
-def named_files(files: Sequence[RankFile]) -> dict[str, RankFile]:
-    """Rank files by the name of their model; by their path, where several files have the same model name."""
-    twice = [str(path) for path, number in Counter(str(file.path) for file in files).items() if number > 1]
-    if twice:
+def named_files(files: Sequence[Opened]) -> dict[str, Opened]:
+    """Rank files and tables by the name of their model.
+
+    Where several have the same name, files are named by their path, and tables by their place in the list.
+
+    Example:
+        >>> table = Ranks.from_columns(head=[0], relation=[0], tail=[1], side=["tail"], rank=[1], candidates=[9])
+        >>> list(named_files([table, table, table.with_info(model="mine")]))
+        ['ranks 1', 'ranks 2', 'mine']
+    """
+    paths = [str(file.path) for file in files if isinstance(file, RankFile)]
+    if twice := [path for path, number in Counter(paths).items() if number > 1]:
         raise UsageError("the same file is given twice", twice, "name every file once")
-    names = [file.info.model or file.path.stem for file in files]
+    names = [file.info.model or (file.path.stem if isinstance(file, RankFile) else "ranks") for file in files]
     often = Counter(names)
-    return {name if often[name] == 1 else str(file.path): file for name, file in zip(names, files, strict=True)}
+    alike = [
+        str(file.path) if isinstance(file, RankFile) else f"{name} {place}"
+        for place, (name, file) in enumerate(zip(names, files, strict=True), 1)
+    ]
+    chosen = [name if often[name] == 1 else other for name, other in zip(names, alike, strict=True)]
+    if len(set(chosen)) < len(chosen):
+        raise UsageError("the models have no different names", chosen, 'write for example {"mine": ranks}')
+    return dict(zip(chosen, files, strict=True))
 
 
 def _in_one_order(runs: RunTables, common: bool) -> dict[str, tuple[Ranks, ...]]:

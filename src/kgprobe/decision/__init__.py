@@ -1,8 +1,9 @@
 """Decide which model to pick, at one (alpha, beta) and over the whole plane."""
 
+from kgprobe.aggregate.surfaces import PAPER_ALPHAS, PAPER_BETAS
 from kgprobe.decision.bands import widened
 from kgprobe.decision.decisions import Crossing, Decision, Reach, Standing, decide
-from kgprobe.decision.maps import PAPER_ALPHAS, PAPER_BETAS, DecisionMap, decision_map, map_band
+from kgprobe.decision.maps import DecisionMap, decision_map, map_band
 
 __all__ = [
     "PAPER_ALPHAS",

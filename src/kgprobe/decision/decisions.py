@@ -10,16 +10,18 @@ from typing import Any
 import numpy as np
 
 from kgprobe.aggregate import Tie
+from kgprobe.aggregate.surfaces import PAPER_ALPHAS, PAPER_BETAS
 from kgprobe.comparison.intervals import Interval
 from kgprobe.comparison.lineup import Lineup, Models, line_up
 from kgprobe.comparison.model_comparison import compare_models
 from kgprobe.comparison.results import ComparisonSettings, Difference, Estimate
 from kgprobe.decision.influence import ScoreLine, roots, samples
-from kgprobe.decision.maps import PAPER_ALPHAS, PAPER_BETAS, SAME
+from kgprobe.decision.maps import SAME
 from kgprobe.errors import DataError
 from kgprobe.graph import GraphLike
 from kgprobe.metrics import parse
 from kgprobe.resources import Progress
+from kgprobe.tables import Table
 
 
 @dataclass(frozen=True)
@@ -125,7 +127,7 @@ class Standing:
 
 
 @dataclass(frozen=True)
-class Decision:
+class Decision(Table):
     """Which model to pick for one alpha and beta.
 
     Attributes:
@@ -237,6 +239,17 @@ class Decision:
             )
         return rows
 
+    def __repr__(self) -> str:
+        count = f"{len(self.standings)} model{'s' * (len(self.standings) > 1)}"
+        return f"Decision(alpha={self.alpha:g}, beta={self.beta:g}: {' or '.join(self.choices)}, of {count})"
+
+    def _shown_rows(self) -> list[dict[str, Any]]:
+        kept = ("place", "model", "value", "low", "high", "lead", "p", "holm", "within_noise")
+        return [{name: row[name] for name in kept if name in row} for row in self.to_rows()]
+
+    def _notes(self) -> list[str]:
+        return [str(self)]
+
 
 def _between(interval: Interval) -> str:
     return f" ({100 * interval.level:.4g} % interval {interval.low:.4f} to {interval.high:.4f})"
@@ -268,7 +281,7 @@ def decide(
     the paper's tables (alpha from -1 to 1, beta from 0 to 0.8), widened to contain the point.
 
     Args:
-        ranks: Their ranks by name, or a `Lineup`.
+        ranks: The ranks of each model as tables, files or paths: by name, or in a list, or a `Lineup`.
         alpha: Predictive sharpness: the higher, the more only the top of the ranking counts.
         beta: Popularity-bias robustness: the higher, the more rare entities and relations count.
         cluster: What the queries of a cluster share: ``triple``, ``relation``, ``entity`` or ``query``.

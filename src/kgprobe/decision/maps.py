@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from kgprobe.aggregate import Tie
-from kgprobe.aggregate.surfaces import grid_axis
+from kgprobe.aggregate.surfaces import PAPER_ALPHAS, PAPER_BETAS, grid_axis
 from kgprobe.arrays import Flags, Floats, Ints
 from kgprobe.comparison.intervals import FEWEST_QUERIES
 from kgprobe.comparison.lineup import Lineup, Models, line_up
@@ -20,9 +20,10 @@ from kgprobe.decision.bands import SeedVariance, band_width, covariances, varian
 from kgprobe.decision.influence import Influences, ScoreLine, model_surface, roots, samples
 from kgprobe.errors import UsageError
 from kgprobe.graph import GraphLike
+from kgprobe.tables import Table, in_report
 
-PAPER_ALPHAS = (1.0, 0.5, 0.0, -0.5, -1.0)
-PAPER_BETAS = (0.0, 0.2, 0.4, 0.6, 0.8)
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 SAME = 1e-12
 """Scores that differ by less are equal up to rounding."""
@@ -55,7 +56,7 @@ class MapSettings:
 
 
 @dataclass(frozen=True)
-class DecisionMap:
+class DecisionMap(Table):
     """PROBE of every model over a grid of (alpha, beta), with the significance of differences.
 
     Attributes:
@@ -244,10 +245,50 @@ class DecisionMap:
     def _index(self, model: str) -> int:
         return self.models.index(self._names(model)[0])
 
+    def plot(self) -> Figure:
+        """Draw the winner over the plane with matplotlib, hatched where its lead is not significant."""
+        figure: Figure = in_report("figures.plane_figures").draw_decision_map(self)
+        return figure
+
+    def __repr__(self) -> str:
+        shares = ", ".join(f"{model} {share:.0%}" for model, share in self._shares().items())
+        return f"DecisionMap({len(self.alphas)} alphas x {len(self.betas)} betas, wins: {shares})"
+
+    def _shares(self) -> dict[str, float]:
+        """The shares of the models that win anywhere, the largest first."""
+        won = sorted(self.share().items(), key=lambda item: -item[1])
+        return {model: share for model, share in won if share}
+
+    def _shown_rows(self) -> list[dict[str, Any]]:
+        """The winner of every point, with a star where its lead is significant: alpha across, beta downwards."""
+        alphas, betas = (_some(axis) for axis in (self.alphas, self.betas))
+
+        def won(i: int, j: int) -> str:
+            return f"{self.models[self.winner[i, j]]}{' *' if self.beyond_noise[i, j] else ''}"
+
+        return [
+            {"beta": f"{self.betas[j]:g}", **{f"alpha={self.alphas[i]:g}": won(i, j) for i in alphas}} for j in betas
+        ]
+
+    def _notes(self) -> list[str]:
+        significant = self.share(beyond_noise=True)
+        shares = (
+            f"{model} wins {share:.0%} of the plane, {significant[model]:.0%} significantly"
+            for model, share in self._shares().items()
+        )
+        star = f"* significantly better than every other model ({self.settings.level:.0%}, over the whole plane)."
+        return [star, f"{'; '.join(shares)}."]
+
     def _names(self, *models: str) -> tuple[str, ...]:
         if unknown := [model for model in models if model not in self.models]:
             raise UsageError(f"not in the map: {', '.join(unknown)}", [f"its models are {', '.join(self.models)}"])
         return models
+
+
+def _some(axis: Floats) -> list[int]:
+    """The places of at most nine values of an axis, in ascending order of the values."""
+    order = np.argsort(axis)
+    return [int(i) for i in order[np.unique(np.linspace(0, len(axis) - 1, min(len(axis), 9)).round().astype(int))]]
 
 
 def _listed(axis: Floats) -> str:
@@ -275,7 +316,7 @@ def decision_map(
     the training seeds, where ``seeds`` is ``random``).
 
     Args:
-        ranks: Their ranks by name, or a `Lineup`.
+        ranks: The ranks of each model as tables, files or paths: by name, or in a list, or a `Lineup`.
         alphas: Predictive sharpness; by default that of the paper's tables.
         betas: Popularity-bias robustness; by default that of the paper's tables.
         cluster: What the queries of a cluster share: ``triple``, ``relation``, ``entity`` or ``query``.

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from kgprobe.arrays import AnyInts, Grouped, pair_keys, triple_problems
 from kgprobe.errors import DataError, UsageError
@@ -20,8 +21,10 @@ from kgprobe.graph.name_matching import FoundNames, NamesLike, find_names
 from kgprobe.graph.names import Labels, Names, as_labels, displayed, filled, label_problems, labels_of
 from kgprobe.graph.popularity import Popularity, TrainCounts
 from kgprobe.graph.triple_sources import SPLITS, NumberedTriples, from_labels, from_pykeen, pykeen_name
+from kgprobe.tables import Table
 
 _HASH_ROWS = 1 << 18
+_PREVIEW = 5
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,7 +93,7 @@ class KnownAnswers:
 
 
 @dataclass(frozen=True, eq=False)
-class KnowledgeGraph:
+class KnowledgeGraph(Table):
     """Entities, relations and triples by split; validated on creation and immutable.
 
     Attributes:
@@ -435,6 +438,46 @@ class KnowledgeGraph:
         if not labels:
             return Names.build("relation", self.num_relations, None)
         return Names.build("relation", self.num_relations, self.relation_labels, self.relation_names)
+
+    def to_arrow(self) -> pa.Table:
+        """All triples in columns head, relation, tail and split: labels, or ids where the graph has no labels.
+
+        Example:
+            >>> graph = KnowledgeGraph.from_triples(train=[[0, 0, 1]], test=[[1, 0, 0]], entity_labels=["Ada", "Bob"])
+            >>> graph.to_arrow().to_pylist()[1]
+            {'head': 'Bob', 'relation': 0, 'tail': 'Ada', 'split': 'test'}
+        """
+        head, relation, tail = self.triples().T
+        entities = None if self.entity_labels is None else self.entity_index().names
+        relations = None if self.relation_labels is None else self.relation_index().names
+        split = np.repeat(np.arange(len(self.splits)), [len(triples) for triples in self.splits.values()])
+        return pa.table(
+            {
+                **{
+                    name: pa.array(ids) if labels is None else labels.take(pa.array(ids))
+                    for name, ids, labels in (
+                        ("head", head, entities),
+                        ("relation", relation, relations),
+                        ("tail", tail, entities),
+                    )
+                },
+                "split": pa.array(list(self.splits), pa.string()).take(pa.array(split)),
+            }
+        )
+
+    def __repr__(self) -> str:
+        triples = "".join(f", {len(triples):,} {split}" for split, triples in self.splits.items())
+        sizes = f"{self.num_entities:,} entities, {self.num_relations:,} relations"
+        return f"KnowledgeGraph({self.name!r}, {sizes}{triples})"
+
+    def _preview(self) -> tuple[list[dict[str, Any]], list[str]]:
+        """The first triples of each split, by name."""
+        rows = []
+        for split, triples in self.splits.items():
+            head, relation, tail = triples[:_PREVIEW].T
+            names = self.entity_name(head), self.relation_name(relation), self.entity_name(tail)
+            rows += [{"head": h, "relation": r, "tail": t, "split": split} for h, r, t in zip(*names, strict=True)]
+        return rows, [f"The first {_PREVIEW} triples of each split."]
 
 
 def _as_array(triples: npt.ArrayLike) -> npt.NDArray[Any]:

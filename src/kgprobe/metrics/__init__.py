@@ -14,8 +14,8 @@ Example:
 """
 
 from kgprobe.metrics.catalogue import METRICS, parse, parse_all
-from kgprobe.metrics.cubes import Score
-from kgprobe.metrics.evaluation import RankAccumulator, evaluate, scores
+from kgprobe.metrics.cubes import Score, Scores
+from kgprobe.metrics.evaluation import DEFAULT_METRICS, RankAccumulator, evaluate, scores
 from kgprobe.metrics.metric import Metric
 from kgprobe.metrics.popularity_metrics import APROBE, PROBE, ZPROBE, StratHits, StratMRR, rawPROBE
 from kgprobe.metrics.rank_metrics import (
@@ -46,9 +46,9 @@ from kgprobe.metrics.rank_metrics import (
 
 # fmt: off
 __all__ = [
-    "AMR", "AMRI", "AMRR", "APROBE", "GMR", "HMR", "IGMR", "IMR", "METRICS", "MR", "MRR", "PROBE", "WMR", "ZMR", "ZMRR",
-    "ZPROBE", "AHits", "Hits", "IMedianRank", "MADRank", "MedianRank", "Metric", "RankAccumulator", "Score", "StdRank",
-    "StratHits", "StratMRR", "VarRank", "ZHits", "evaluate", "logMRR", "nWMR", "pMRR", "parse", "parse_all", "rawPROBE",
-    "scores",
+    "AMR", "AMRI", "AMRR", "APROBE", "DEFAULT_METRICS", "GMR", "HMR", "IGMR", "IMR", "METRICS", "MR", "MRR", "PROBE",
+    "WMR", "ZMR", "ZMRR", "ZPROBE", "AHits", "Hits", "IMedianRank", "MADRank", "MedianRank", "Metric",
+    "RankAccumulator", "Score", "Scores", "StdRank", "StratHits", "StratMRR", "VarRank", "ZHits", "evaluate", "logMRR",
+    "nWMR", "pMRR", "parse", "parse_all", "rawPROBE", "scores",
 ]
 # fmt: on

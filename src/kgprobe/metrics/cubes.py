@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -13,7 +13,12 @@ from kgprobe.aggregate import Grouping, KeyedSums, Statistic, Sums, Uniform
 from kgprobe.aggregate.weighted_mean import weighted
 from kgprobe.aggregate.weights import SettledWeight
 from kgprobe.arrays import Flags, Floats, Ints, distinct, sum_by
+from kgprobe.graph import KnowledgeGraph
 from kgprobe.metrics.metric import DistributionMetric, MeanMetric, Metric, Term
+from kgprobe.tables import Table, in_report
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 SCALE = 256
 """Exponents by which sample weights are divided are multiples of this: squares and sums stay within double range."""
@@ -68,6 +73,101 @@ class Score:
             f"{self.empty_seeds:,} training runs without any weight": self.empty_seeds,
         }
         return "; ".join(f"{what} left out" for what, count in left_out.items() if count) or None
+
+    def __repr__(self) -> str:
+        group = "".join(f", {column}={name!r}" for column, name in self.group.items())
+        value = f"{self.low:.4f} to {self.high:.4f}" if self.low < self.high else f"{self.value:.6g}"
+        return f"Score({self.metric}: {value}{group}, {self.queries:,} {'query' if self.queries == 1 else 'queries'})"
+
+
+class Scores(Table, list[Score]):
+    """The scores of a rank table, group by group: a list that is also a table.
+
+    Attributes:
+        graph: Gives the labels of relations, where queries are grouped by relation.
+
+    Example:
+        >>> from kgprobe.metrics import scores
+        >>> from kgprobe.ranks import Ranks
+        >>> ranks = Ranks.from_columns(
+        ...     head=[0, 0], relation=[0, 0], tail=[1, 1], side=["head", "tail"], rank=[1, 2], candidates=[5, 5]
+        ... )
+        >>> found = scores(ranks, ["MRR", "MR"], by="side")
+        >>> found
+        Scores(MRR, MR in 2 groups by side)
+        >>> found[-1]
+        Score(MR: 2, side='tail', 1 query)
+        >>> found.to_arrow().select(["side", "metric", "value"]).to_pylist()[0]
+        {'side': 'head', 'metric': 'MRR', 'value': 1.0}
+    """
+
+    def __init__(self, scores: Iterable[Score] = (), graph: KnowledgeGraph | None = None) -> None:
+        super().__init__(scores)
+        self.graph = graph
+
+    def to_rows(self) -> list[dict[str, Any]]:
+        """One row for every group and metric."""
+        return [
+            {
+                **score.group,
+                **self._relation_label(score.group),
+                "metric": str(score.metric),
+                **{name: getattr(score, name) for name in _NUMBERS},
+                "note": score.note,
+                "reason": score.reason,
+            }
+            for score in self
+        ]
+
+    def _relation_label(self, group: Mapping[str, Any]) -> dict[str, str]:
+        if self.graph is None or self.graph.relation_labels is None or "relation" not in group:
+            return {}
+        return {"relation_label": self.graph.relation_label([group["relation"]])[0]}
+
+    def plot(self) -> Figure:
+        """Draw the scores with matplotlib, one panel per metric and one line per group."""
+        figure: Figure = in_report("figures.score_figures").draw_scores(self)
+        return figure
+
+    def __repr__(self) -> str:
+        metrics = ", ".join(dict.fromkeys(str(score.metric) for score in self))
+        groups = {tuple(score.group.values()): score.group for score in self}
+        by = ", ".join(dict.fromkeys(column for group in groups.values() for column in group))
+        return f"Scores({metrics or 'none'}{f' in {len(groups):,} groups by {by}' if by else ''})"
+
+    def __str__(self) -> str:
+        return self._text()
+
+    def _shown_rows(self) -> list[dict[str, Any]]:
+        """One row for every group, with a column for every metric."""
+        groups: dict[tuple[Any, ...], list[Score]] = {}
+        for score in self:
+            groups.setdefault(tuple(score.group.values()), []).append(score)
+        return [
+            self.named(own[0].group)
+            | {str(score.metric): _shown(score) for score in own}
+            | {"queries": max(score.queries for score in own)}
+            for own in groups.values()
+        ]
+
+    def named(self, group: dict[str, Any]) -> dict[str, Any]:
+        """A group with the name of its relation in place of the id, if the scores have a graph."""
+        if self.graph is None or "relation" not in group:
+            return group
+        return group | {"relation": self.graph.relation_name([group["relation"]])[0]}
+
+    def _notes(self) -> list[str]:
+        """Why values are undefined, and what they leave out."""
+        said = (f"{score.metric}: {text}" for score in self for text in (score.reason, score.note) if text)
+        return list(dict.fromkeys(said))[:_FEW_NOTES]
+
+
+def _shown(score: Score) -> float | str:
+    return f"{score.low:.4f} to {score.high:.4f}" if score.low < score.high else score.value
+
+
+_NUMBERS = ("value", "low", "high", "std", "seeds", "queries", "effective", "left_out", "intervals")
+_FEW_NOTES = 5
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ import math
 import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from typing import overload
 
 import numpy as np
 
@@ -17,9 +18,9 @@ from kgprobe.arrays import Flags, Floats, natural
 from kgprobe.errors import DataError, UsageError
 from kgprobe.graph import GraphLike, as_graph
 from kgprobe.metrics.catalogue import parse_all
-from kgprobe.metrics.cubes import SCALE, Cube, CubeKey, Score
+from kgprobe.metrics.cubes import SCALE, Cube, CubeKey, Score, Scores
 from kgprobe.metrics.metric import DistributionMetric, MeanMetric, Metric, Term
-from kgprobe.ranks import End, RankFile, Ranks, refuse_intervals, validate
+from kgprobe.ranks import End, Ranks, RanksLike, open_ranks, refuse_intervals, validate
 
 _MACRO = {"relation": "relation", "entity": "target", "side": "predicts_tail"}
 """What a macro average is taken by, and the attribute of `Ranks` that holds it."""
@@ -28,18 +29,54 @@ _MODERATE_BETA = 5.0
 """Up to this beta, weights relative to the largest that the table allows do not underflow."""
 
 
+DEFAULT_METRICS = (
+    *("PROBE(alpha=1,beta=0)", "PROBE(alpha=0,beta=0)"),
+    *("MRR", "Hits@1", "Hits@3", "Hits@10", "MR", "AMRI"),
+)
+
+Metrics = str | Metric | Iterable[str | Metric]
+
+
+@overload
 def evaluate(
-    ranks: Ranks | RankFile,
-    metrics: str | Metric | Iterable[str | Metric],
+    ranks: RanksLike,
+    metrics: Metrics = DEFAULT_METRICS,
     *,
     graph: GraphLike | None = None,
+    by: None = None,
     macro: str | None = None,
     tie: Tie | str = Tie.mean,
     weight: str | None = None,
-) -> dict[str, float]:
-    """The value of each metric by canonical name; see `scores` for the arguments and for more detail.
+) -> dict[str, float]: ...
 
-    A metric that is undefined on these ranks is NaN, with a warning that gives the reason.
+
+@overload
+def evaluate(
+    ranks: RanksLike,
+    metrics: Metrics = DEFAULT_METRICS,
+    *,
+    graph: GraphLike | None = None,
+    by: str | Iterable[str],
+    macro: str | None = None,
+    tie: Tie | str = Tie.mean,
+    weight: str | None = None,
+) -> Scores: ...
+
+
+def evaluate(
+    ranks: RanksLike,
+    metrics: Metrics = DEFAULT_METRICS,
+    *,
+    graph: GraphLike | None = None,
+    by: str | Iterable[str] | None = None,
+    macro: str | None = None,
+    tie: Tie | str = Tie.mean,
+    weight: str | None = None,
+) -> dict[str, float] | Scores:
+    """The value of each metric by canonical name; with ``by``, the scores of each group.
+
+    See `scores` for the arguments. A metric that is undefined on these ranks is NaN, with a warning that gives the
+    reason.
 
     Example:
         >>> table = Ranks.from_columns(
@@ -47,9 +84,14 @@ def evaluate(
         ... )
         >>> evaluate(table, ["MRR", "Hits@1", "PROBE(alpha=1)"])
         {'MRR': 0.75, 'Hits@1': 0.5, 'PROBE(alpha=1,beta=0)': 0.6875}
+        >>> evaluate(table, "MRR", by="side").to_arrow().select(["side", "value"]).to_pydict()
+        {'side': ['head', 'tail'], 'value': [1.0, 0.5]}
     """
-    refuse_intervals(ranks)
-    return _values(scores(ranks, metrics, graph=graph, macro=macro, tie=tie, weight=weight))
+    opened = open_ranks(ranks)
+    if by is None:
+        refuse_intervals(opened)
+    found = scores(opened, metrics, graph=graph, by=by or (), macro=macro, tie=tie, weight=weight)
+    return found if by is not None else _values(found)
 
 
 def _values(found: Sequence[Score]) -> dict[str, float]:
@@ -61,23 +103,23 @@ def _values(found: Sequence[Score]) -> dict[str, float]:
 
 
 def scores(
-    ranks: Ranks | RankFile,
-    metrics: str | Metric | Iterable[str | Metric],
+    ranks: RanksLike,
+    metrics: Metrics = DEFAULT_METRICS,
     *,
     graph: GraphLike | None = None,
-    by: Iterable[str] = (),
+    by: str | Iterable[str] = (),
     macro: str | None = None,
     tie: Tie | str = Tie.mean,
     weight: str | None = None,
-) -> list[Score]:
+) -> Scores:
     """Evaluate a rank table or file, with groups, seeds and effective sample sizes.
 
     Where ranks are intervals, the value of a metric lies between ``low`` and ``high``, which are both possible values.
     A value that is undefined is NaN, with a ``reason``; an empty table, and one without any sample weight, is an error.
 
     Args:
-        ranks: A table, or a file, which is streamed.
-        metrics: Names or metric values.
+        ranks: A table, or a file or its path, which is streamed.
+        metrics: Names or metric values; by default PROBE at alpha 1 and 0, and the usual metrics.
         graph: Gives the popularity of the targets; without it, the table's own columns are used.
         by: Groupings such as ``relation``, ``side``, ``popularity:5`` or a label column.
         macro: Average per ``relation``, ``entity`` or ``side`` first.
@@ -91,13 +133,13 @@ def scores(
         >>> [(score.group["side"], score.value) for score in scores(table, ["MRR"], by=["side"])]
         [('head', 1.0), ('tail', 0.5)]
     """
-    graph = as_graph(graph)
-    validate(ranks, graph)
-    refuse_empty(ranks)
-    table = ranks if graph is None else ranks.with_popularity(graph.popularity)
+    graph, opened = as_graph(graph), open_ranks(ranks)
+    validate(opened, graph)
+    refuse_empty(opened)
+    table = opened if graph is None else opened.with_popularity(graph.popularity)
     parsed = parse_all(metrics)
     to_settle = [moderate for metric in parsed if (moderate := _to_settle(metric))]
-    groupings = parse_groupings(by) if by else []
+    groupings = parse_groupings([by] if isinstance(by, str) else by)
     ends = tuple(End) if "worst_rank" in table.column_names else (End.best,)
     if len(ends) > 1:
         _refuse_by_rank([*(grouping.name for grouping in groupings), weight])
@@ -114,7 +156,7 @@ def scores(
     if not any(accumulator.weighs for accumulator in accumulators):
         raise DataError(f"all sample weights are 0 (column '{weight}')", remedy="use other weights, or none")
     found = [accumulator.scores() for accumulator in accumulators]
-    return [between(best, worst) for best, worst in zip(found[0], found[-1], strict=True)]
+    return Scores((between(best, worst) for best, worst in zip(found[0], found[-1], strict=True)), graph)
 
 
 def _refuse_by_rank(columns: Iterable[str | None]) -> None:

@@ -7,13 +7,13 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from itertools import combinations
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.special import ndtr, ndtri
 
 from kgprobe.arrays import Floats
-from kgprobe.comparison.lineup import Lineup, Source, line_up
+from kgprobe.comparison.lineup import Models, line_up
 from kgprobe.errors import UsageError
 from kgprobe.graph import GraphLike, as_graph
 from kgprobe.metrics import Metric, RankAccumulator, parse_all
@@ -21,6 +21,10 @@ from kgprobe.openworld.closed_ranks import WEIGHT, Assumptions, Completion
 from kgprobe.openworld.missing_answers import HeldOut
 from kgprobe.ranks import Ranks
 from kgprobe.resources import Progress, Resources
+from kgprobe.tables import Table, in_report
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 DEFAULT_METRICS = (*(f"PROBE(alpha={alpha},beta=0)" for alpha in (1, 0, -1)), "MRR", "Hits@1", "Hits@10")
 CAUTION = 1.3  # intervals are widened by this factor: in simulations, draws spread less than estimates around the truth
@@ -94,7 +98,7 @@ class ClosedOrder:
 
 
 @dataclass(frozen=True)
-class Estimation:
+class Estimation(Table):
     """The result of `estimate_closed`.
 
     Attributes:
@@ -129,13 +133,30 @@ class Estimation:
             for row in rows
         ]
 
+    def plot(self) -> Figure:
+        """Draw the closed-world estimates with their intervals beside the open-world values, one panel per metric."""
+        figure: Figure = in_report("figures.score_figures").draw_estimation(self)
+        return figure
+
+    def __repr__(self) -> str:
+        models, metrics = ({getattr(one, name) for one in self.estimates} for name in ("model", "metric"))
+        first, *_, last = [*self.assumptions.rates, *self.assumptions.rates]
+        rates = f"{first:g}" + (f" to {last:g}" if last > first else "")
+        return f"Estimation({len(models)} models, {len(metrics)} metrics, missing {rates})"
+
+    def _shown_rows(self) -> list[dict[str, Any]]:
+        return self.estimate_rows()
+
+    def _notes(self) -> list[str]:
+        return [*(f"{order}." for order in self.orders), *self.remarks]
+
 
 def _row(result: ClosedEstimate | ClosedOrder) -> dict[str, Any]:
     return {one.name: getattr(result, one.name) for one in fields(result)} | {"metric": str(result.metric)}
 
 
 def estimate_closed(
-    ranks: Lineup | Mapping[str, Source],
+    ranks: Models,
     metrics: str | Metric | Iterable[str | Metric] = DEFAULT_METRICS,
     *,
     missing: float | tuple[float, float],
@@ -152,7 +173,8 @@ def estimate_closed(
     """Estimate the metrics of models without missing triples.
 
     Args:
-        ranks: The open-world ranks of every model by name: a table, a file or its path; filtered by all known triples.
+        ranks: The open-world ranks of every model as tables, files or paths, by name or in a list; filtered by all
+            known triples.
         metrics: Names or metric values.
         missing: The missing rate (share of all true triples that the graph lacks), or its lowest and highest value.
         graph: The graph that was ranked, which gives the number of known answers of every query.

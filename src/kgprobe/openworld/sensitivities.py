@@ -29,6 +29,7 @@ from kgprobe.openworld.expected_scores import (
 )
 from kgprobe.openworld.world import OPEN_WORLD_METRICS
 from kgprobe.predict.queries import KnownFilter, RankedTriples
+from kgprobe.tables import Table
 from kgprobe.transform import TopK, Transformer
 
 _COLUMNS: Mapping[str, Callable[[KnowledgeGraph, Ints, Ints], npt.NDArray[np.generic]]] = {
@@ -228,7 +229,7 @@ class MetricSensitivity:
 
 
 @dataclass(frozen=True)
-class Sensitivity:
+class Sensitivity(Table):
     """The result of `sensitivity`.
 
     Attributes:
@@ -243,6 +244,18 @@ class Sensitivity:
 
     def to_rows(self) -> list[dict[str, Any]]:
         return [{"graph": self.graph} | reading.to_row() for reading in self.readings]
+
+    def __repr__(self) -> str:
+        metrics = len({reading.metric for reading in self.readings})
+        rates = ", ".join(dict.fromkeys(f"{reading.missing:g}" for reading in self.readings))
+        return f"Sensitivity({self.graph}, {metrics} metric{'s' * (metrics > 1)}, missing {rates})"
+
+    def _shown_rows(self) -> list[dict[str, Any]]:
+        kept = ("metric", "missing", "shown", "open", "closed", "flat")
+        return [{name: row[name] for name in kept} for row in self.to_rows()]
+
+    def _notes(self) -> tuple[str, ...]:
+        return self.warnings
 
 
 def sensitivity(

@@ -9,7 +9,7 @@ from kgprobe.ranks.metadata import (
     TrainingInfo,
     WorldInfo,
 )
-from kgprobe.ranks.rank_files import End, RankFile, read_ranks, refuse_intervals, validate
+from kgprobe.ranks.rank_files import End, RankFile, RanksLike, open_ranks, read_ranks, refuse_intervals, validate
 from kgprobe.ranks.table import Ranks, concatenate, merge_seeds
 
 __all__ = [
@@ -21,10 +21,12 @@ __all__ = [
     "RankFile",
     "Ranks",
     "RanksInfo",
+    "RanksLike",
     "TrainingInfo",
     "WorldInfo",
     "concatenate",
     "merge_seeds",
+    "open_ranks",
     "read_ranks",
     "refuse_intervals",
     "validate",

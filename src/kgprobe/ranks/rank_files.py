@@ -9,7 +9,7 @@ from enum import StrEnum
 from functools import reduce
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import pyarrow as pa
 
@@ -50,6 +50,9 @@ class RankFile:
 
     def __len__(self) -> int:
         return len(self._file)
+
+    def __repr__(self) -> str:
+        return f"RankFile({str(self.path)!r}, {len(self):,} queries, model={self.info.model!r})"
 
     @property
     def column_names(self) -> list[str]:
@@ -143,6 +146,28 @@ def read_ranks(path: str | PathLike[str]) -> Ranks:
         Ranks(1 query, model='mine')
     """
     return RankFile(path).read()
+
+
+RanksLike: TypeAlias = Ranks | RankFile | str | PathLike[str]
+"""A rank table, a rank file or its path: what every public argument ``ranks`` accepts."""
+
+
+def open_ranks(ranks: Any) -> Ranks | RankFile:
+    """The table or file itself, or the file at a path, opened but not read.
+
+    Example:
+        >>> open_ranks(5)
+        Traceback (most recent call last):
+            ...
+        kgprobe.errors.UsageError: `ranks` is a int
+        Remedy: pass a rank table (Ranks), a RankFile, or the path of a rank file
+    """
+    if isinstance(ranks, Ranks | RankFile):
+        return ranks
+    if isinstance(ranks, str | PathLike):
+        return RankFile(ranks)
+    kind = type(ranks).__name__
+    raise UsageError(f"`ranks` is a {kind}", remedy="pass a rank table (Ranks), a RankFile, or the path of a rank file")
 
 
 Source = TypeVar("Source", Ranks, RankFile)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from os import PathLike
@@ -13,10 +13,11 @@ import pyarrow as pa
 from numpy.typing import ArrayLike, NDArray
 
 from kgprobe.arrays import Floats, Ints
-from kgprobe.errors import DataError, UsageError
+from kgprobe.errors import DataError, UsageError, shown
 from kgprobe.parquet_files import write_parquet
 from kgprobe.ranks.metadata import RanksInfo, merged
 from kgprobe.ranks.schema import COLUMNS, Checker, conform, table_of
+from kgprobe.tables import SHOWN_ROWS, Table
 
 if TYPE_CHECKING:
     from kgprobe.graph import KnowledgeGraph, Popularity
@@ -44,11 +45,12 @@ class _Kept(cached_property[Value]):
         return self.func(instance)
 
 
-class Ranks:
+class Ranks(Table):
     """A table of ranks: the rank of the target of every query, and the number of candidates.
 
     Create one with `from_columns`, `read_ranks`, `import_ranks` or `rank`; the user guide describes the columns.
-    A table is immutable: every method returns a new one.
+    A table is immutable: every method returns a new one. ``ranks[:100]``, ``ranks[ranks.rank > 10]`` and
+    ``ranks[[3, 7]]`` are tables of some rows, ``ranks["rank"]`` is a column.
 
     Example:
         >>> ranks = Ranks.from_columns(
@@ -297,6 +299,39 @@ class Ranks:
     def take(self, rows: Ints) -> Ranks:
         return self._with(self._table.take(pa.array(rows)))
 
+    @overload
+    def __getitem__(self, key: str) -> NDArray[Any]: ...
+
+    @overload
+    def __getitem__(self, key: int | slice | Sequence[int] | NDArray[Any]) -> Ranks: ...
+
+    def __getitem__(self, key: Any) -> Any:
+        """A column by name as a NumPy array, or a table of some rows: a slice, a mask, indices or one index."""
+        if isinstance(key, str):
+            return self._values(key)
+        if isinstance(key, slice):
+            start, stop, step = key.indices(len(self))
+            if step == 1:
+                return self._with(self._table.slice(start, max(0, stop - start)))  # without a copy
+            key = np.arange(start, stop, step)
+        rows: NDArray[Any] = np.atleast_1d(np.asarray(key)) if np.size(key) else np.empty(0, dtype=np.int64)
+        if rows.dtype == bool and rows.shape == (len(self),):
+            return self.filter(rows)
+        if rows.dtype.kind not in "iu" or rows.ndim > 1 or not ((-len(self) <= rows) & (rows < len(self))).all():
+            remedy = f"give a column, a slice, indices below {len(self):,}, or a mask of {len(self):,} values"
+            raise UsageError(f"these are no rows of the table: {shown(key)}", remedy=remedy)
+        return self.take(np.where(rows < 0, rows + len(self), rows))
+
+    __iter__ = None  # a loop over rows would be slow; without this, Python would loop by index
+
+    def _values(self, name: str) -> NDArray[Any]:
+        column = self.column(name)
+        coded = pa.types.is_dictionary(column.type)
+        return np.asarray((column.cast(column.type.value_type) if coded else column).to_numpy())
+
+    def _ipython_key_completions_(self) -> list[str]:
+        return self.column_names
+
     def with_popularity(self, popularity: Popularity) -> Ranks:
         """Add or replace delta(e) and delta(r|e) of every target."""
         columns = dict(zip(self.column_names, self._table.columns, strict=True)) | {
@@ -319,6 +354,32 @@ class Ranks:
     def write(self, path: str | PathLike[str]) -> None:
         """Write a Parquet file, atomically and with a checksum."""
         write_parquet(self.to_arrow(), path, row_group_size=_ROW_GROUP)
+
+    def _preview(self) -> tuple[list[dict[str, Any]], list[str]]:
+        """The first rows, and what the metadata records."""
+        rows = [
+            {name: _SHOWN[name](value) if name in _SHOWN else value for name, value in row.items()}
+            for row in self[:SHOWN_ROWS].to_rows()
+        ]
+        notes = [f"The first {SHOWN_ROWS} of {len(self):,} rows."] if len(self) > SHOWN_ROWS else []
+        recorded = {
+            "graph": self.info.graph,
+            "split": self.info.split,
+            "filter": None if self.info.filtered is None else "+".join(self.info.filtered) or "none",
+        }
+        about = [f"{name} {value}" for name, value in recorded.items() if value]
+        return rows, [*notes, *([f"{', '.join(about)}."] if about else [])]
+
+
+def _whole(rank: float | None) -> float | None:
+    return int(rank) if rank is not None and rank == int(rank) else rank
+
+
+_SHOWN: dict[str, Callable[[Any], Any]] = {
+    **dict.fromkeys(("head", "relation", "tail", "seed"), str),
+    **dict.fromkeys(("rank", "worst_rank"), _whole),
+}
+"""How a notebook shows some columns: ids without separators of thousands, ranks without zeros behind the point."""
 
 
 def concatenate(tables: Sequence[Ranks]) -> Ranks:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from kgprobe.aggregate import Tie
-from kgprobe.comparison.lineup import Lineup, Source, line_up, whole_tables
+from kgprobe.comparison.lineup import Lineup, NamedRanks, line_up, open_models, whole_tables
 from kgprobe.comparison.results import remarks
 from kgprobe.files import replacing, require_writable
 from kgprobe.graph import GraphLike, KnowledgeGraph, as_graph
@@ -33,8 +33,11 @@ from kgprobe.report.grid import Grid, csv_text, ending_of, json_text, terminal
 from kgprobe.report.latex_tables import latex_table
 from kgprobe.report.markup_tables import html, markdown
 from kgprobe.resources import Progress
+from kgprobe.tables import Table
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
     from kgprobe.audit import Finding
     from kgprobe.comparison.results import Comparison, Difference, Estimate
 
@@ -132,7 +135,7 @@ _DEFAULT_USUAL = ("MRR", "Hits@1", "Hits@10", "MR")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Report:
+class Report(Table):
     """A comparison of several models: values with intervals, differences with p-values, and their renderings.
 
     Attributes:
@@ -212,13 +215,19 @@ class Report:
     def _repr_html_(self) -> str:
         return html(self.grid)
 
+    def plot(self) -> Figure:
+        """Draw the values with their confidence intervals, one panel per metric."""
+        from kgprobe.report.figures.score_figures import draw_comparison
+
+        return draw_comparison(self.comparison)
+
     def write(self, path: str | os.PathLike[str]) -> None:
         """Write a page (.html), a table (.md, .tex, .txt) or data (.csv, .json), atomically."""
         _WRITERS[ending_of(path, _WRITERS)](self, Path(path))
 
 
 def compare(
-    ranks: Mapping[str, Source],
+    ranks: NamedRanks,
     metrics: str | Metric | Iterable[str | Metric] | None = None,
     *,
     graph: GraphLike | None = None,
@@ -238,7 +247,7 @@ def compare(
     """Compare models on the same queries: confidence intervals, paired differences and significance tests.
 
     Args:
-        ranks: The rank table of each model by name: a table, a file or its path.
+        ranks: The ranks of each model as tables, files or paths: by name, or in a list.
         metrics: Names or metric values; by default PROBE at several alphas, MRR, Hits@1, Hits@10 and MR.
         graph: The graph for the popularity of the targets; by default the columns of the tables are used.
         by: Groupings such as ``relation``, ``side`` or ``popularity:5``; models are compared within each group.
@@ -271,7 +280,8 @@ def compare(
     check_correction(correction)
     parsed = None if metrics is None else parse_all(metrics)
     graph = as_graph(graph)
-    whole = whole_tables(ranks, graph)
+    opened = open_models(ranks)
+    whole = whole_tables(opened, graph)
     lineup = line_up(whole, graph=graph, common=common)
     by = by if isinstance(by, str) else list(by)
     asked = default_metrics(lineup) if parsed is None else parsed
@@ -290,7 +300,7 @@ def compare(
         seed=seed,
         progress=progress and (lambda done: progress(done / draws)),
     )
-    return Report(_labelled(comparison, graph), lineup, whole, graph, correction, files=_files(ranks))
+    return Report(_labelled(comparison, graph), lineup, whole, graph, correction, files=_files(opened))
 
 
 def _labelled(comparison: Comparison, graph: KnowledgeGraph | None) -> Comparison:
@@ -315,6 +325,5 @@ def default_metrics(lineup: Lineup) -> list[Metric]:
     return parse_all([*_DEFAULT, *(_DEFAULT_WEIGHTED if known else ()), *_DEFAULT_USUAL])
 
 
-def _files(tables: Mapping[str, Source]) -> dict[str, str]:
-    paths = {name: source.path if isinstance(source, RankFile) else source for name, source in tables.items()}
-    return {name: str(path) for name, path in paths.items() if not isinstance(path, Ranks)}
+def _files(opened: Mapping[str, Ranks | RankFile]) -> dict[str, str]:
+    return {name: str(source.path) for name, source in opened.items() if isinstance(source, RankFile)}

@@ -275,6 +275,20 @@ def wrapped(text: str, width: int) -> str:
     return textwrap.fill(text, max(width, 1), subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
 
 
+def text_table(rows: Sequence[Record], notes: Sequence[str] = ()) -> str:
+    """Rows as a table for the terminal, with notes below; without a line break at the end.
+
+    Example:
+        >>> print(text_table([{"metric": "MRR", "value": 0.25}], ["1 query."]))
+        metric    value
+        ───────────────
+        MRR      0.2500
+        <BLANKLINE>
+        1 query.
+    """
+    return terminal(replace(grid_of(rows), notes=tuple(map(one_line, notes)))).rstrip("\n")
+
+
 def _parts(grid: Grid, width: int | None) -> Iterator[Grid]:
     """The table split into parts that fit on a line; each part repeats the key columns."""
     first = next((i for i, column in enumerate(grid.columns) if column.numeric), len(grid.columns))

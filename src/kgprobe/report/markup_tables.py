@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from html import escape
 
-from kgprobe.report.grid import MEDALS, PLACES, Cell, Column, Grid
+from kgprobe.errors import one_line
+from kgprobe.report.grid import MEDALS, PLACES, Cell, Column, Grid, Record, grid_of
 
 _SPECIAL = re.compile(r"[\\`*\[\]<>|~$]|(?<![^\W_])_|&(?=#?\w+;)")
 """Characters that Markdown tables would interpret; an underscore only where it could start emphasis."""
@@ -48,6 +50,7 @@ def _cell(cell: Cell) -> str:
 
 _CELL = "padding:.25em .6em;white-space:nowrap;"
 _LINE = "1px solid #8888"
+_WRAPPED = 60  # a column of longer texts is wrapped
 
 
 def html(grid: Grid) -> str:
@@ -74,6 +77,17 @@ def html(grid: Grid) -> str:
     )
 
 
+def notebook_table(title: str, rows: Sequence[Record], notes: Sequence[str] = ()) -> str:
+    """Rows in HTML below a title, as a notebook shows a result.
+
+    Example:
+        >>> "<b>" in notebook_table("<b>", [{"metric": "MRR"}])
+        False
+    """
+    table = html(replace(grid_of(rows), notes=tuple(map(one_line, notes))))
+    return f'<div style="font-family:monospace">{escape(one_line(title))}</div>\n{table}'
+
+
 def _headings(grid: Grid, level: int) -> str:
     cells, start = [], 0
     line = f"border-bottom:{_LINE};" if level + 1 == grid.levels else ""
@@ -95,8 +109,9 @@ def _column(cells: Sequence[Cell], column: Column) -> list[str]:
     """The cells of a column; annotations have the same width in each, so that numbers align."""
     raised = [" ".join(filter(None, (PLACES.get(cell.place or 0, ""), cell.marks))) for cell in cells]
     rooms = [max(map(len, texts)) for texts in ([cell.beside for cell in cells], raised)]
+    wide = "white-space:normal;min-width:25em;" * (max(len(cell.text) for cell in cells) > _WRAPPED)
     return [
-        f'<td style="{_CELL}text-align:{_side(column)};{_medal(cell)}"><bdi>{escape(cell.text)}</bdi>'
+        f'<td style="{_CELL}{wide}text-align:{_side(column)};{_medal(cell)}"><bdi>{escape(cell.text)}</bdi>'
         + _beside("small", cell.beside, rooms[0], "")
         + _beside("sup", marks, rooms[1], "font-size:.75em;line-height:0;")
         + "</td>"

@@ -12,6 +12,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
+from statistics import fmean
 from typing import Any, Protocol
 
 from kgprobe.errors import DataError, UsageError, naming
@@ -22,6 +23,7 @@ from kgprobe.predict import Model, rank
 from kgprobe.predict.backends.backend import backend_for
 from kgprobe.ranks import CheckpointInfo, Ranks, TrainingInfo, merge_seeds, read_ranks
 from kgprobe.resources import Progress, Resources, peak_memory
+from kgprobe.tables import Table
 from kgprobe.train.checkpoints import MemoryStorage, Metadata, RunStorage, as_json
 from kgprobe.train.learners import trained_run
 from kgprobe.train.run_directory import RunDirectory
@@ -36,7 +38,7 @@ from kgprobe.train.validation import Best
 
 
 @dataclass(frozen=True, eq=False)
-class Fitted:
+class Fitted(Table):
     """A trained model.
 
     Attributes:
@@ -50,6 +52,25 @@ class Fitted:
     trained: Trained
     ranks: Mapping[str, Ranks]
     storage: RunStorage
+
+    def to_rows(self) -> list[dict[str, Any]]:
+        """One row for each validation during the training, as in the log of a run."""
+        return self.trained.rows
+
+    def __repr__(self) -> str:
+        seeds = len(self.settings.seeds)
+        means = {metric: fmean(one.score for one in runs) for metric, runs in self.trained.best.items()}
+        best = ", ".join(f"{metric} {mean:.4f}" for metric, mean in means.items())
+        trained = f"{seeds} seed{'s' * (seeds > 1)}, {self.trained.epochs} epochs"
+        return f"Fitted({self.settings.model}, {trained}, best validation {best})"
+
+    def _shown_rows(self) -> list[dict[str, Any]]:
+        """The best validation of every run."""
+        return [
+            {"seed": str(seed), "metric": metric, "validation": one.score, "epoch": one.epoch}
+            for metric, runs in self.trained.best.items()
+            for seed, one in zip(self.settings.seeds, runs, strict=True)
+        ]
 
 
 def fit(

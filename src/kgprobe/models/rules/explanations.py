@@ -17,6 +17,7 @@ from kgprobe.models.rules.rule_statistics import Measure
 from kgprobe.models.rules.rule_table import NO_ATOM, Rules, path_triples, rule_text
 from kgprobe.models.rules.written_queries import WrittenQuery
 from kgprobe.predict.scorers import Side, as_array
+from kgprobe.tables import Table
 
 
 @dataclass(frozen=True, eq=False)
@@ -223,7 +224,7 @@ class Answer:
 
 
 @dataclass(frozen=True, eq=False)
-class Answers:
+class Answers(Table):
     """Explained candidates of a query, by increasing rank.
 
     Attributes:
@@ -256,6 +257,14 @@ class Answers:
             yield own | vars(reason)
         if not answer.reasons:
             yield own | dict.fromkeys(field.name for field in fields(Reason))
+
+    def __repr__(self) -> str:
+        count = len(self.answers)
+        return f"Answers({self.question}, {count} candidate{'s' * (count != 1)})"
+
+    def _shown_rows(self) -> list[dict[str, Any]]:
+        kept = ("candidate", "rank", "score", "known", "rule", "gain", "path")
+        return [{name: row[name] for name in kept} for row in self.to_rows()]
 
 
 class Explainer:

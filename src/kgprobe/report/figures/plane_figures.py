@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from matplotlib.path import Path
 
+    from kgprobe.aggregate import Surface
     from kgprobe.decision import DecisionMap
 
 
@@ -114,6 +115,33 @@ def draw_heat_maps(plane: DecisionMap) -> Figure:
     for axes in drawn[:count:columns]:
         axes.set_ylabel(style.ROBUSTNESS)
     figure.colorbar(image, ax=drawn[:count], label="worst model = 0, best = 1", aspect=12 * rows, pad=0.01)
+    return figure
+
+
+@style.in_style
+def draw_surface(surface: Surface) -> Figure:
+    """PROBE of one model over alpha (across) and beta (upwards), with the values in the cells of a small grid.
+
+    Example:
+        >>> from kgprobe.aggregate import surface
+        >>> from kgprobe.report.figures.geometry_figures import paper_example
+        >>> figure = draw_surface(surface(paper_example().first, [1.0, 0.0], [0.0, 0.8]))
+        >>> figure.axes[0].images[0].get_array().shape
+        (2, 2)
+    """
+    across, upwards = np.argsort(surface.alphas), np.argsort(surface.betas)
+    shown = np.asarray(surface)[np.ix_(across, upwards)].T
+    figure, (axes,) = style.panels(style.COLUMN, 2.6)
+    image = axes.imshow(shown, origin="lower", cmap=style.HEAT, aspect="auto", interpolation="nearest")
+    style.grid_axis(axes, "x", surface.alphas[across].tolist())
+    style.grid_axis(axes, "y", surface.betas[upwards].tolist())
+    axes.set(xlabel=style.SHARPNESS, ylabel=style.ROBUSTNESS)
+    if max(shown.shape) <= _FEW_CELLS:
+        middle = (np.nanmin(shown) + np.nanmax(shown)) / 2
+        for (row, column), value in np.ndenumerate(shown):
+            ink = "white" if value < middle else "black"
+            axes.text(column, row, f"{value:.3f}", ha="center", va="center", fontsize=7, color=ink)
+    figure.colorbar(image, ax=axes, label=f"PROBE({style.ALPHA}, {style.BETA})", aspect=14, pad=0.02)
     return figure
 
 

@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import wraps
+from functools import cache, wraps
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec
 
@@ -28,6 +28,7 @@ ALPHA, BETA, MINUS = "\N{GREEK SMALL LETTER ALPHA}", "\N{GREEK SMALL LETTER BETA
 SHARPNESS, ROBUSTNESS = f"sharpness {ALPHA}", f"robustness {BETA}"
 """Axis labels of alpha and beta."""
 
+_NOTEBOOK_DPI = 130
 HEAT = "cividis"  # perceptually uniform, also for colour blindness and in greyscale
 
 _SETTINGS: dict[str, Any] = {
@@ -141,11 +142,25 @@ def in_style(draw: Callable[_Parameters, Figure]) -> Callable[_Parameters, Figur
 
 def panels(width: float, height: float, rows: int = 1, columns: int = 1, **shared: Any) -> tuple[Figure, list[Axes]]:
     """A figure outside pyplot's global state, and its axes row by row."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(width, height), layout="constrained")
+    figure = _figure_class()(figsize=(width, height), layout="constrained")
     grid = figure.subplots(rows, columns, squeeze=False, **shared)
     return figure, list(grid.ravel())
+
+
+@cache
+def _figure_class() -> type[Figure]:
+    from matplotlib.figure import Figure
+
+    class NotebookFigure(Figure):
+        """A figure that a notebook shows although pyplot, which would register it, is not in use."""
+
+        def _repr_png_(self) -> bytes:
+            drawn = io.BytesIO()
+            with house_style():
+                self.savefig(drawn, format="png", dpi=_NOTEBOOK_DPI)
+            return drawn.getvalue()
+
+    return NotebookFigure
 
 
 def legend_above(figure: Figure, handles: Sequence[Artist], names: Sequence[str]) -> None:
