@@ -5,8 +5,10 @@ from kgprobe.ranks.metadata import (
     CandidatesInfo,
     CheckpointInfo,
     ImportInfo,
+    ListsInfo,
     RanksInfo,
     TrainingInfo,
+    UnmatchedAnswer,
     WorldInfo,
 )
 from kgprobe.ranks.rank_files import End, RankFile, read_ranks, refuse_intervals, validate
@@ -18,10 +20,12 @@ __all__ = [
     "CheckpointInfo",
     "End",
     "ImportInfo",
+    "ListsInfo",
     "RankFile",
     "Ranks",
     "RanksInfo",
     "TrainingInfo",
+    "UnmatchedAnswer",
     "WorldInfo",
     "concatenate",
     "merge_seeds",
