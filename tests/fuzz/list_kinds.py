@@ -5,6 +5,8 @@ from __future__ import annotations
 import gzip
 import json
 import math
+import re
+import unicodedata
 import zipfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -28,6 +30,7 @@ def top_k_files() -> list[Files]:
         {"tail": "007", "relation": "knows", "predictions": [["Ada", 2.5], ["Bob", 1], ["Çelik", 1]]},
         {"head": 2, "relation": 1, "tail": 5, "side": "tail", "predictions": [{"entity": 5, "score": 1e308}]},
         {"gold_head": "Ada", "gold_predicate": "knows", "gold_tail": "x y", "predict": "h", "predictions": []},
+        {"subject": "bob", "predicate": "likes", "answers": ["X_Y", "1. ada", "c\u0327elik"]},
     ]
     text = "".join(json.dumps(line) + "\n" for line in lines).encode()
     return [{"lists.jsonl": text}, {"lists.jsonl.gz": gzip.compress(text, mtime=0)}, {"a.jsonl": text.split(b"\n")[0]}]
@@ -45,11 +48,11 @@ def read_top_k(folder: Path) -> Any:
 
 
 _FIELDS = {
-    "head": ("head", "gold_head"),
-    "relation": ("relation", "gold_relation", "gold_predicate"),
-    "tail": ("tail", "gold_tail"),
+    "head": ("head", "subject", "gold_head"),
+    "relation": ("relation", "predicate", "gold_relation", "gold_predicate"),
+    "tail": ("tail", "object", "gold_tail"),
     "side": ("side", "predict"),
-    "predictions": ("predictions",),
+    "predictions": ("predictions", "answers"),
 }
 _SIDE_NAMES = {"h": "head", "s": "head", "subject": "head", "lhs": "head", "head-batch": "head", "head_batch": "head"}
 _SIDE_NAMES |= {"t": "tail", "o": "tail", "object": "tail", "rhs": "tail", "tail-batch": "tail", "tail_batch": "tail"}
@@ -76,9 +79,31 @@ def plain_top_k(folder: Path) -> Any:
 def _entity(name: Any, labels: Sequence[str]) -> int:
     require(type(name) in (int, str), "not a name")
     if isinstance(name, str):
-        return labels.index(name)
+        return labels.index(name) if name in labels else _folded_entity(_folded(name), labels)
     require(0 <= name < len(labels), "an id outside the graph")
     return int(name)
+
+
+def _folded(text: str) -> str:
+    plain = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold())
+    return " ".join(plain.replace("_", " ").split())
+
+
+def _folded_entity(text: str, labels: Sequence[str]) -> int:
+    """The only label that is the folded text, or the text without one mark of a list after the other."""
+    folded = [_folded(label) for label in labels]
+    while folded.count(text) != 1:
+        rest = re.sub(r"^(?:[0-9]{1,3}\s?[.):]|[-*\u2022\u2013])\s+", "", text)
+        if rest == text and text[:1] and text[0] in _QUOTES:
+            rest = text[1:]
+        elif rest == text and text[-1:] and text[-1] in _QUOTES + ".,;":
+            rest = text[:-1]
+        require(rest.strip() != text, "no entity")
+        text = rest.strip()
+    return folded.index(text)
+
+
+_QUOTES = "\"'`*\u2018\u2019\u201a\u201b\u201c\u201d\u201e\u201f\u00ab\u00bb"
 
 
 def _predictions(values: Any) -> dict[str, list[int]]:

@@ -8,6 +8,7 @@ The end of a run: ranks of every target, the result, and nothing done twice.
 from __future__ import annotations
 
 import json
+import signal
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -26,8 +27,8 @@ from kgprobe.train.embedding_learner import build_model
 from kgprobe.train.fitting import finish_run, model_name, rank_best, ranking_queries
 from kgprobe.train.run_directory import RunDirectory
 from kgprobe.train.settings import Settings
-from kgprobe.train.trainer import TrainingResources, train
-from runs import TARGETS, begin, quick_settings, small_graph
+from kgprobe.train.trainer import TrainingProgress, TrainingResources, train
+from runs import TARGETS, assert_same_run, begin, quick_settings, small_graph
 
 QUICK = {"dimension": 4, "epochs": 4, "validate_every": 2, "batch_size": 32, "select": list(TARGETS), "seeds": [3, 8]}
 
@@ -42,6 +43,66 @@ def test_in_memory_and_on_disk_come_to_the_same(tmp_path: Path) -> None:
         assert memory.ranks[target].rank.tolist() == disk.ranks[target].rank.tolist()
         assert kp.read_ranks(tmp_path / "run" / name).rank.tolist() == disk.ranks[target].rank.tolist()
         assert kp.evaluate(disk.ranks[target], ["MRR"]) == kp.evaluate(memory.ranks[target], ["MRR"])
+
+
+class PressCtrlC:
+    """Sends real interrupts to this process within an epoch, which follows this number of epochs."""
+
+    def __init__(self, epoch: int, times: int = 1) -> None:
+        self.epoch, self.times, self.reached, self._reports = epoch, times, 0, 0
+
+    def __call__(self, progress: TrainingProgress) -> None:
+        self.reached = max(self.reached, progress.epoch)
+        self._reports += progress.epoch == self.epoch and progress.phase == "training"
+        if self._reports == 2:  # the first is about the end of the epoch before
+            self._reports += 1
+            for _ in range(self.times):
+                signal.raise_signal(signal.SIGINT)
+
+
+@pytest.mark.parametrize(("times", "saved"), [(1, 4), (2, 3)], ids=["once", "twice"])
+def test_ctrl_c_saves_the_epoch_unless_it_is_pressed_twice(times: int, saved: int, tmp_path: Path) -> None:
+    # Epoch 4 is interrupted. States are written with the validations, so only Ctrl-C saves epoch 4.
+    quick = QUICK | {"epochs": 6, "validate_every": 3}
+    graph = small_graph()
+    kp.fit("complex", graph, tmp_path / "whole", threads=1, **quick)
+    press = PressCtrlC(3, times)
+    with pytest.raises(KeyboardInterrupt, match=f"epoch {saved} of 6 is saved; `resume=True` continues with epoch"):
+        kp.fit("complex", graph, tmp_path / "run", threads=1, progress=press, **quick)
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    assert press.reached == saved
+    told: list[int] = []
+    kp.fit(
+        "complex",
+        graph,
+        tmp_path / "run",
+        threads=1,
+        resume=True,
+        progress=lambda progress: told.append(progress.epoch),
+        **quick,
+    )
+    assert told[0] == saved
+    assert_same_run(tmp_path / "whole", tmp_path / "run")
+
+
+def test_ctrl_c_in_the_last_epoch_leaves_the_ranking(tmp_path: Path) -> None:
+    graph, press = small_graph(), PressCtrlC(3)
+    with pytest.raises(KeyboardInterrupt, match="epoch 4 of 4 is saved; `resume=True` ranks the test triples"):
+        kp.fit("complex", graph, tmp_path / "run", threads=1, progress=press, **QUICK)
+    assert set(kp.fit("complex", graph, tmp_path / "run", threads=1, resume=True, **QUICK).ranks) == set(TARGETS)
+
+
+def test_ctrl_c_is_not_caught_where_nothing_would_be_saved_or_the_program_catches_it(tmp_path: Path) -> None:
+    graph, caught = small_graph(), []
+    with pytest.raises(KeyboardInterrupt) as stopped:
+        kp.fit("complex", graph, threads=1, progress=PressCtrlC(1), **QUICK)
+    assert str(stopped.value) == ""
+    before = signal.signal(signal.SIGINT, lambda number, frame: caught.append(number))
+    try:
+        kp.fit("complex", graph, tmp_path / "run", threads=1, progress=PressCtrlC(1), **QUICK)
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert caught == [signal.SIGINT]
 
 
 def test_a_run_that_is_there_is_not_thrown_away_unasked(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """Whatever stops a training, it goes on to the same end: the same checkpoints, bit for bit, and the same ranks."""
 
+import re
 import signal
 import subprocess
 import sys
@@ -9,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from kgprobe.train.checkpoints import State
 from kgprobe.train.run_records import RunLog
 from killing import Moment, Session, run_command
 from runs import TARGETS, assert_same_run, small_graph
@@ -87,8 +89,25 @@ def test_a_run_that_is_killed_ten_times_ends_as_if_it_had_not_been(place: Path, 
 def test_a_run_that_is_stopped_by_hand_says_how_to_go_on_and_goes_on(place: Path, undisturbed: Session) -> None:
     moments = _moments(undisturbed.events, signal.SIGINT, "training", "writing")[:3]
     stopped = _stop_and_go_on(place, "stopped", moments, 130)
-    assert "--resume" in stopped.said
+    assert "the same command with --resume" in stopped.said
     _assert_same_end(place / "undisturbed", place / "stopped")
+
+
+def test_ctrl_c_saves_the_epoch_and_says_where_it_goes_on(place: Path, undisturbed: Session) -> None:
+    # In the middle of an epoch, of which only every second is validated and saved otherwise.
+    for number, share in enumerate((0.02, 0.05)):
+        moment = Moment("training", int(share * undisturbed.events["training"]), signal.SIGINT)
+        stopped = run_command(_arguments(place, "asked", *(["--resume"] if number else [])), place, moment)
+        assert stopped.code == 130, stopped.said
+        said = re.search(
+            r"epoch (\d+) of 24 is saved; the same command with --resume continues with epoch (\d+)", stopped.said
+        )
+        assert said, stopped.said
+        saved = State.read(place / "asked" / "state.safetensors").progress["epoch"]
+        assert [int(epoch) for epoch in said.groups()] == [saved, saved + 1]
+    last = run_command(_arguments(place, "asked", "--resume"), place)
+    assert last.code == 0, last.said
+    _assert_same_end(place / "undisturbed", place / "asked")
 
 
 def test_a_finished_run_is_shown_again_and_neither_trained_nor_overwritten(place: Path, undisturbed: Session) -> None:

@@ -26,12 +26,14 @@ def test_a_run_that_is_killed_ends_as_if_it_had_not_been(model: str, tmp_path: P
     whole = run_command(_arguments(model, tmp_path, "undisturbed"), tmp_path)
     assert whole.code == 0, whole.said
     # Counted anew by every process: while the first rules are sought, when some epochs are kept, as files are written.
-    shares = [("training", 0.1), ("training", 0.5), ("writing", 0.4)]
-    for number, (part, share) in enumerate(shares):
-        moment = Moment(part, max(1, int(share * whole.events[part])))
+    # Ctrl-C stops it after the epoch, and says which one is saved.
+    shares = [("training", 0.1, signal.SIGKILL), ("training", 0.3, signal.SIGINT), ("writing", 0.4, signal.SIGKILL)]
+    for number, (part, share, kind) in enumerate(shares):
+        moment = Moment(part, max(1, int(share * whole.events[part])), kind)
         again = ["--resume"] if number else []
         killed = run_command([*_arguments(model, tmp_path, "killed"), *again], tmp_path, moment)
-        assert killed.code == -signal.SIGKILL, (moment, killed.said)
+        assert killed.code == (130 if kind == signal.SIGINT else -kind), (moment, killed.said)
+        assert kind == signal.SIGKILL or "is saved; the same command with --resume" in killed.said
     last = run_command([*_arguments(model, tmp_path, "killed"), "--resume"], tmp_path)
     assert last.code == 0, last.said
     assert len(assert_same_run(tmp_path / "undisturbed", tmp_path / "killed")) > 1 + 2 * len(TARGETS)

@@ -46,6 +46,21 @@ def rank(
     unlisted: Annotated[
         str, typer.Option(metavar="HOW", help="Candidates outside a top-k list: unknown (rank intervals) or tied.")
     ] = "unknown",
+    unknown: Annotated[
+        str,
+        typer.Option(metavar="HOW", help="Answers of top-k lists that are no entity: error, drop or keep-as-wrong."),
+    ] = "error",
+    duplicates: Annotated[
+        str, typer.Option(metavar="HOW", help="Answers that a top-k list has twice: error, or first (it counts once).")
+    ] = "error",
+    nearest: Annotated[
+        float | None,
+        typer.Option(
+            metavar="CUTOFF",
+            help="Match unknown answers to the most similar name, from this similarity on (0.9 for example).",
+            show_default="not matched",
+        ),
+    ] = None,
     device: Annotated[
         str, typer.Option("--device", metavar="DEVICE", help="cpu, or a torch device such as cuda.")
     ] = "cpu",
@@ -67,12 +82,12 @@ def rank(
     and shards change the run time, never the ranks.
     """
     from kgprobe.predict import Opening, Setting, open_model, rank_in
-    from kgprobe.predict.adapters.top_k import Unlisted
+    from kgprobe.predict.adapters.list_matching import ListOptions
     from kgprobe.resources import Resources, parse_memory, raise_unpacking_limit
 
     resources = Resources(device, threads, parse_memory(memory), batch, shards=shards)
     raise_unpacking_limit(resources.memory)
-    how = Unlisted(unlisted)
+    lists = ListOptions.of(unlisted, unknown, duplicates, nearest)
     known = [filter, *re.split("[+,]", filter)] if filter else []  # names of splits are no files
     refuse_overwriting(
         [output], [model, *graph_inputs(graph, names), *([triples] if triples else []), *known, candidates]
@@ -81,7 +96,7 @@ def rank(
     knowledge = load(graph, names)
     assert knowledge is not None
     setting = Setting.build(knowledge, split=split, sides=side, triples=triples, filter=filter, candidates=candidates)
-    opened = open_model(model, Opening(setting.graph, setting.ranked, seed, trust_pickle, how))
+    opened = open_model(model, Opening(setting.graph, setting.ranked, seed, trust_pickle, lists))
     start = time.monotonic()
     with counting("ranking", setting.queries, "queries") as progress, naming(model):
         ranks = rank_in(setting, opened, resources, name, progress)
@@ -92,5 +107,7 @@ def rank(
 def _report(setting: Setting, ranks: Ranks, output: Path, seconds: float) -> None:
     known, rate = "+".join(setting.known.names) or "nothing", len(ranks) / max(seconds, 1e-9)
     note(f"wrote {output}: {len(ranks):,} queries in {seconds:,.1f} s ({rate:,.0f} a second), filtered by {known}")
+    if ranks.info.lists is not None:
+        note(str(ranks.info.lists))
     if setting.ranked.repeated:
         note(f"{counted(setting.ranked.repeated, 'duplicate triple')} ranked only once")

@@ -122,9 +122,10 @@ def train(
     modes: dict[str, Any] = {"config": config, "resources": resources, "force": force, "resume": resume}
     try:
         fitted = fit_from(kind.name, known, given, folder, display=display, **modes)
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as stopped:
         if display.started:
-            note(f"stopped; the same command with --resume continues {folder}")
+            going_on = str(stopped).replace("`resume=True`", "the same command with --resume")
+            note(f"{folder}: stopped; {going_on or 'the same command with --resume ranks the test triples'}")
         raise typer.Exit(130) from None
     if display.started:
         for target, ranks in fitted.ranks.items():

@@ -25,6 +25,9 @@ _NOTES = 20
 """Number of progress lines of a training, about, where there is no terminal."""
 
 
+STOPPING = "stopping after this epoch (Ctrl-C again stops at once)"
+
+
 class TerminalDisplay:
     """Shows a training on standard error: bars on a terminal, a few lines elsewhere; a `kgprobe.train.fitting.Display`.
 
@@ -75,14 +78,15 @@ def training_bar(name: str, validates: bool) -> Iterator[OnProgress]:
 
 
 def described(progress: TrainingProgress) -> str:
-    """The epoch, the loss, and the phase unless it is training.
+    """The epoch, the loss, the phase unless it is training, and whether the training is about to stop.
 
     Example:
         >>> from kgprobe.train.trainer import TrainingProgress
         >>> described(TrainingProgress(epochs=10, steps_an_epoch=4, phase="mining"))
         'epoch 0/10, mining'
     """
-    return headline(progress) + (f", {progress.phase}" if progress.phase != "training" else "")
+    phase = f", {progress.phase}" if progress.phase != "training" else ""
+    return headline(progress) + phase + (f", {STOPPING}" if progress.stopping else "")
 
 
 def steps_done(progress: TrainingProgress) -> int:
@@ -143,8 +147,12 @@ class SparseNotes:
         self._last: Mapping[str, Sequence[float]] = {}
         self._written = 0
         self._phases = {"training", "validating"}
+        self._stopping = False
 
     def __call__(self, progress: TrainingProgress) -> None:
+        if progress.stopping and not self._stopping:
+            self._stopping = True
+            self.write(described(progress))
         if progress.phase not in self._phases:  # such as mining, before the first validation
             self._phases.add(progress.phase)
             self.write(described(progress))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, fields, replace
@@ -10,6 +11,7 @@ from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from scipy.interpolate import PchipInterpolator
 from scipy.special import ndtr, ndtri
 
 from kgprobe.arrays import Floats
@@ -17,7 +19,7 @@ from kgprobe.comparison.lineup import Models, line_up
 from kgprobe.errors import UsageError
 from kgprobe.graph import GraphLike, as_graph
 from kgprobe.metrics import Metric, RankAccumulator, parse_all
-from kgprobe.openworld.closed_ranks import WEIGHT, Assumptions, Completion
+from kgprobe.openworld.completions import WEIGHT, Assumptions, Completion
 from kgprobe.openworld.missing_answers import HeldOut
 from kgprobe.ranks import Ranks
 from kgprobe.resources import Progress, Resources
@@ -28,7 +30,8 @@ if TYPE_CHECKING:
 
 DEFAULT_METRICS = (*(f"PROBE(alpha={alpha},beta=0)" for alpha in (1, 0, -1)), "MRR", "Hits@1", "Hits@10")
 CAUTION = 1.3  # intervals are widened by this factor: in simulations, draws spread less than estimates around the truth
-_CURVE = (0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5)  # missing rates at which the order of models is estimated
+_CURVE = (0.1, 0.2, 0.3, 0.4, 0.5)  # missing rates at which the order of models is estimated
+_STEPS = 1000  # steps of missing rates between which the order is interpolated linearly
 
 
 @dataclass(frozen=True)
@@ -217,13 +220,13 @@ def estimate_closed(
     estimator = _Estimator(answers, parsed, assumptions, level, seed, progress or (lambda done: None))
     at_rates = [estimator.at(rate, draws) for rate in rates]
     pairs = list(combinations(answers, 2))
-    along = [estimator.open, *(estimator.at(rate, draws // 2) for rate in _CURVE)] if curve and pairs else []
+    along = estimator.curve(at_rates, draws // 2) if curve and pairs else []
     numbers = range(len(parsed))
     return Estimation(
         [estimate for model in answers for estimate in estimator.estimates(model, at_rates)],
         [estimator.order(pair, number, at_rates, along) for pair in pairs for number in numbers],
         assumptions,
-        assumptions.remarks(next(iter(answers.values()))[0]),
+        assumptions.remarks(next(iter(answers.values()))[0]) + _remarks_on(along, draws // 2),
     )
 
 
@@ -234,7 +237,8 @@ def draws_needed(models: int, missing: float | tuple[float, float], draws: int, 
         >>> draws_needed(2, (0.1, 0.3), 48, curve=False)
         288
     """
-    return models * (draws * len(_rates(missing)) + (draws // 2 * len(_CURVE) if curve and models > 1 else 0))
+    rates = _rates(missing)
+    return models * (draws * len(rates) + (draws // 2 * len(_others(rates)) if curve and models > 1 else 0))
 
 
 def _rates(missing: float | tuple[float, float]) -> tuple[float, ...]:
@@ -242,6 +246,22 @@ def _rates(missing: float | tuple[float, float]) -> tuple[float, ...]:
         return (missing,)
     low, high = missing
     return (low,) if low == high else (low, (low + high) / 2, high)
+
+
+def _others(rates: Sequence[float]) -> list[float]:
+    """The missing rates of the curve besides those that are estimated anyway."""
+    return [rate for rate in _CURVE if rate not in rates]
+
+
+def _remarks_on(along: Sequence[_Point], draws: int) -> list[str]:
+    if not along:
+        return []
+    rates = ", ".join(f"{point.rate:g}" for point in along[1:])
+    error = 1 / math.sqrt(2 * (draws - 1))
+    return [
+        f"the order is estimated at the missing rates {rates}, and interpolated between them; the standard errors "
+        f"there come from {draws} draws or more, so they are accurate to about {error:.0%}"
+    ]
 
 
 @dataclass(frozen=True, eq=False)
@@ -288,6 +308,12 @@ class _Estimator:
             with ThreadPoolExecutor(Resources().workers) as threads:
                 drawn[model] = np.array(list(threads.map(partial(self._draw, runs, number), range(draws))))
         return _Point(rate, values, drawn)
+
+    def curve(self, at_rates: Sequence[_Point], draws: int) -> list[_Point]:
+        """Points from the open world to the largest missing rate, those already estimated among them."""
+        others = _others([point.rate for point in at_rates])
+        known = [point for point in at_rates if point.rate > 0]
+        return [self.open, *sorted([*known, *(self.at(rate, draws) for rate in others)], key=lambda point: point.rate)]
 
     def _completions(self, model: str, rate: float) -> list[Completion]:
         assumed = self._assumptions
@@ -354,11 +380,14 @@ class _Estimator:
         if not along:
             return order
         rates = np.array([point.rate for point in along])
-        gain, error = np.array([point.gain(first, second, number, sign) for point in along]).T
+        points = np.array([point.gain(first, second, number, sign) for point in along])
+        # The gain and its variance are smooth in the missing rate; the probability of a gain is steep near 0.
+        between = np.linspace(0, rates[-1], _STEPS + 1)
+        gain, variance = PchipInterpolator(rates, points ** [1, 2])(between).T
         return replace(
             order,
-            holds_up_to=_crossing(rates, gain),
-            surely_up_to=_crossing(rates, _probability(gain, error) - self._level),
+            holds_up_to=_crossing(between, gain),
+            surely_up_to=_crossing(between, _probability(gain, np.sqrt(variance)) - self._level),
             tried_up_to=float(rates[-1]),
         )
 

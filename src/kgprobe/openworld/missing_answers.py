@@ -158,20 +158,38 @@ class MissingCounts:
             rate: Share of all true triples that is missing.
             weight: Weight of each row; 1 by default.
         """
-        values, row = np.unique(known, return_inverse=True)
-        rows = np.bincount(row.ravel(), weights=weight)
-        if rate == 0:
-            return cls(np.zeros(len(known)), np.zeros(len(known)))
+        return NumbersOfAnswers(known, rate).missing(np.ones(len(known)) if weight is None else weight)
+
+
+class NumbersOfAnswers:
+    """Estimates the distribution of the number of answers of a query by EM, and with it the missing answers.
+
+    Args:
+        known: Number of known answers of the query of each row, its own included.
+        rate: Share of all true triples that is missing.
+    """
+
+    def __init__(self, known: Ints, rate: float) -> None:
+        values, self._row = np.unique(known, return_inverse=True)
         others = values - 1
-        total = _totals(int(others.max()), rate)
-        likelihood = binom.pmf(others[:, None], total, 1 - rate)
-        distribution = np.gradient(total.astype(float))  # uniform at first
+        self._rate, self._total = rate, _totals(int(others.max()), rate)
+        self._likelihood = binom.pmf(others[:, None], self._total, 1 - rate)
+        self._missing = self._total - others[:, None]
+
+    def missing(self, weight: Floats) -> MissingCounts:
+        """The missing answers of the query of each row, estimated from rows with these weights."""
+        if self._rate == 0:
+            return MissingCounts(np.zeros(len(weight)), np.zeros(len(weight)))
+        rows = np.bincount(self._row, weights=weight)
+        distribution = np.gradient(self._total.astype(float))  # uniform at first
         for _ in range(_STEPS):
-            distribution = (rows / rows.sum()) @ _normal(likelihood * distribution)
-        missing, chance = total - others[:, None], _normal(likelihood * distribution)
-        mean = (chance * missing).sum(axis=1)
-        variance = (chance * (missing - mean[:, None]) ** 2).sum(axis=1)
-        return cls(mean[row.ravel()], variance[row.ravel()])
+            chance = np.maximum(self._likelihood @ distribution, 1e-300)
+            distribution = distribution * ((rows / rows.sum() / chance) @ self._likelihood)
+        posterior = self._likelihood * distribution
+        posterior /= np.maximum(posterior.sum(axis=1, keepdims=True), 1e-300)
+        mean = (posterior * self._missing).sum(axis=1)
+        variance = (posterior * (self._missing - mean[:, None]) ** 2).sum(axis=1)
+        return MissingCounts(mean[self._row], variance[self._row])
 
 
 def check_rate(rate: float) -> None:
@@ -186,10 +204,6 @@ def _totals(most: int, rate: float) -> Ints:
     last = (most + 1) / (1 - rate) + 8 * np.sqrt(most + 1) / (1 - rate) + 8
     roots = np.arange(1, np.sqrt(last) / _SPACING + 1) * _SPACING
     return np.unique(np.concatenate([np.arange(min(_WHOLE, int(last))), np.square(roots).astype(np.int64)]))
-
-
-def _normal(rows: Floats) -> Floats:
-    return np.asarray(rows / np.maximum(rows.sum(axis=1, keepdims=True), 1e-300))
 
 
 _NEARLY_ALIKE = 1e-9

@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 
 from kgprobe.errors import UsageError, naming
 from kgprobe.graph import GraphLike, KnowledgeGraph, as_graph
+from kgprobe.predict.adapters.list_matching import ListOptions
 from kgprobe.predict.adapters.opening import Model, Opening, model_of, open_model
 from kgprobe.predict.adapters.top_k import TopKLists, rank_lists
 from kgprobe.predict.engine import count
@@ -112,6 +113,10 @@ def rank(
     triples: ArrayLike | str | os.PathLike[str] | None = None,
     filter: FilterChoice = None,  # noqa: A002
     candidates: CandidateSets | str | os.PathLike[str] = "all",
+    unlisted: str = "unknown",
+    unknown: str = "error",
+    duplicates: str = "error",
+    nearest: float | None = None,
     resources: Resources | None = None,
     name: str | None = None,
     progress: Progress | None = None,
@@ -124,8 +129,8 @@ def rank(
 
     Args:
         model: A kgprobe model; a PyKEEN model; a `Scorer` or an `EmbeddingScorer`; a function of (side, given,
-            relation) that returns a score for every entity; top-k lists; the name of a baseline; or the path of a model
-            (see `kgprobe rank --help`).
+            relation) that returns a score for every entity; top-k lists, also as one dictionary per query; the name of
+            a baseline; or the path of a model (see `kgprobe rank --help`).
         graph: The graph.
         split: The split whose triples are ranked.
         sides: "both", "head" or "tail": what is predicted.
@@ -133,6 +138,11 @@ def rank(
         filter: The known triples: splits and files joined by "+", "none" or "all"; None for train and valid if valid
             is ranked, and all splits if test is.
         candidates: "all" entities, those that occur in "train" on that side of the relation, a file, or candidate sets.
+        unlisted: How candidates outside a top-k list are ranked: "unknown" (rank intervals) or "tied".
+        unknown: What becomes of answers of top-k lists that match no entity, or several: "error", "drop" (later answers
+            move up) or "keep-as-wrong" (they keep their place).
+        duplicates: What becomes of answers that a top-k list has twice: "error" or "first" (the first one counts).
+        nearest: Match answers that are unknown otherwise to the nearest name, if its similarity is at least this.
         resources: Device, threads and memory; the ranks do not depend on them.
         name: The model's name in reports.
         progress: Called with the number of queries ranked since the last call.
@@ -145,9 +155,10 @@ def rank(
     """
     graph = as_graph(graph)
     setting = Setting.build(graph, split=split, sides=sides, triples=triples, filter=filter, candidates=candidates)
+    lists = ListOptions.of(unlisted, unknown, duplicates, nearest)
     if not isinstance(model, str | os.PathLike):
-        return rank_in(setting, model_of(model, graph), resources or Resources(), name, progress)
-    opened = open_model(model, Opening(graph, setting.ranked))
+        return rank_in(setting, model_of(model, graph, lists), resources or Resources(), name, progress)
+    opened = open_model(model, Opening(graph, setting.ranked, lists=lists))
     with naming(model):
         return rank_in(setting, opened, resources or Resources(), name, progress)
 
@@ -161,7 +172,8 @@ def rank_in(
     else:
         columns = _rank_scores(setting, model.scorer, resources, progress or (lambda queries: None))
     ranks = Ranks.from_columns(**setting.columns(), **columns, info=setting.info(name or model.name, model.settings))
-    ranks = ranks.with_info(training=model.training)
+    lists = model.scorer.info if isinstance(model.scorer, TopKLists) else None
+    ranks = ranks.with_info(training=model.training, lists=lists)
     graph = setting.graph
     has_popularity = graph.train_counts is not None or len(graph.triples("train"))
     return ranks.with_popularity(graph.popularity) if has_popularity else ranks

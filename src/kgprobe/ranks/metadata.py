@@ -101,6 +101,77 @@ class WorldInfo:
 
 
 @dataclass(frozen=True)
+class UnmatchedAnswer:
+    """An answer of top-k lists that is not exactly one entity, and how often it occurs."""
+
+    answer: str
+    times: int
+
+
+_MATCHED = {
+    "by_label": "matched by label",
+    "by_id": "matched by id",
+    "by_name": "matched by name",
+    "by_folding": "matched after folding case, Unicode form and spaces",
+    "without_marks": "matched without list marks",
+    "by_nearest": "matched to the nearest name",
+}
+_UNKNOWN = {"drop": "left out", "keep-as-wrong": "counted as wrong", "error": "refused"}
+
+
+@dataclass(frozen=True)
+class ListsInfo:
+    """How the answers of top-k lists were matched to entities.
+
+    Attributes:
+        unlisted: How candidates outside a list were ranked: "unknown" or "tied".
+        unknown: What became of answers that are not exactly one entity: "error", "drop" or "keep-as-wrong".
+        duplicates: What became of answers that a list has twice: "error" or "first".
+        nearest: Least similarity at which an answer was matched to the nearest name; None if it was not.
+        answers: Number of answers.
+        by_label: Number of answers that are a label.
+        by_id: Number of answers that are an id.
+        by_name: Number of answers that are a name.
+        by_folding: Number of answers that are a label or a name but for case, Unicode form and spaces.
+        without_marks: Number of answers that are so without the marks of list items and quotations.
+        by_nearest: Number of answers that were matched to the nearest name.
+        ambiguous: Number of answers that stand for several entities.
+        not_found: Number of answers that stand for none.
+        repeated: Number of answers that were left out because their list has them already.
+        frequent: The most frequent answers that were not matched.
+
+    Example:
+        >>> print(ListsInfo("unknown", "drop", "error", answers=5, by_name=3, by_folding=1, not_found=1))
+        5 answers: 3 matched by name, 1 matched after folding case, Unicode form and spaces, 1 unknown (left out)
+    """
+
+    unlisted: str
+    unknown: str
+    duplicates: str
+    nearest: float | None = None
+    answers: int = 0
+    by_label: int = 0
+    by_id: int = 0
+    by_name: int = 0
+    by_folding: int = 0
+    without_marks: int = 0
+    by_nearest: int = 0
+    ambiguous: int = 0
+    not_found: int = 0
+    repeated: int = 0
+    frequent: tuple[UnmatchedAnswer, ...] = ()
+
+    def __str__(self) -> str:
+        became = _UNKNOWN.get(self.unknown, self.unknown)
+        parts = [(getattr(self, name), text) for name, text in _MATCHED.items()]
+        parts += [(self.ambiguous, f"ambiguous ({became})"), (self.not_found, f"unknown ({became})")]
+        parts += [(self.repeated, "repeated (only the first one counts)")]
+        said = ", ".join(f"{count:,} {text}" for count, text in parts if count)
+        frequent = ", ".join(f"{shown(one.answer, most=40)} ({one.times:,} times)" for one in self.frequent)
+        return f"{self.answers:,} answers: {said or 'none'}" + (f"; not matched: {frequent}" if frequent else "")
+
+
+@dataclass(frozen=True)
 class CheckpointInfo:
     """A trained checkpoint that was ranked.
 
@@ -145,6 +216,7 @@ class RanksInfo:
         imported: How the ranks were imported, if they were.
         world: The open world that was ranked, if it was one.
         training: How the model was trained, if kgprobe trained it.
+        lists: How answers were matched to entities, if top-k lists were ranked.
         settings: Further settings, such as those of the model. They are shown, never interpreted.
         schema: Version of this metadata.
         kgprobe: Version of kgprobe that wrote the file.
@@ -164,6 +236,7 @@ class RanksInfo:
     imported: ImportInfo | None = None
     world: WorldInfo | None = None
     training: TrainingInfo | None = None
+    lists: ListsInfo | None = None
     settings: dict[str, Any] = field(default_factory=dict)
     schema: int = SCHEMA_VERSION
     kgprobe: str = field(default_factory=package_version)

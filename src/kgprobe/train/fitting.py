@@ -31,10 +31,8 @@ from kgprobe.train.run_files import ranks_path
 from kgprobe.train.run_records import changes, environment
 from kgprobe.train.setting_sources import SettingSource, from_file, from_values, known_settings, read_toml
 from kgprobe.train.settings import Settings, resolve
-from kgprobe.train.trainer import OnProgress, Trained, TrainingResources, train
+from kgprobe.train.trainer import Interruption, OnProgress, Trained, TrainingResources, train
 from kgprobe.train.validation import Best
-
-"""Key in the settings of a rank file: seed, epoch and validation score of every ranked checkpoint."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,7 +92,8 @@ def fit(
     Args:
         model: Name of the model, such as "rotate".
         graph: The graph, its name or its directory.
-        output: The run directory, as `kgprobe train` writes it; None to keep everything in memory.
+        output: The run directory, as `kgprobe train` writes it; None to keep everything in memory. Ctrl-C then saves
+            the epoch at its end and stops, and a second Ctrl-C stops at once.
         config: A TOML file with settings; arguments override them.
         device: "cpu", a torch device such as "cuda", or "auto" for a GPU where there is one.
         threads: Threads on the CPU; None for all cores.
@@ -223,8 +222,9 @@ def _fit_run(run: RunDirectory, graph: KnowledgeGraph, resources: TrainingResour
     if run.finished:
         display.note(f"{run.path} is finished already")
         return Fitted(settings, _trained_before(run), _rank_all(run, graph, ranking, None), run)
-    with display.training(settings, graph) as progress:
-        trained = train(settings, graph, run, resources, progress)
+    interruption = Interruption()
+    with display.training(settings, graph) as progress, interruption.watched():
+        trained = train(settings, graph, run, resources, progress, interruption)
     display.note(f"trained {trained.epochs} of {settings.epochs} epochs in {trained.seconds:,.1f} s")
     with display.ranking(ranking_queries(settings, graph)) as ranked:
         ranks = finish_run(run, graph, ranking, ranked, trained.times)

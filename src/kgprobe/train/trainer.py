@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import math
+import signal
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from types import FrameType
 from typing import Any, TypeAlias
 
 import torch
@@ -37,6 +40,7 @@ class TrainingProgress:
         loss: Mean loss of each run in the last epoch.
         last: Scores of each run in the last validation, by selection metric.
         best: Best validation of each run so far, by selection metric.
+        stopping: Whether the training stops after this epoch, because of Ctrl-C.
     """
 
     epochs: int
@@ -48,6 +52,7 @@ class TrainingProgress:
     loss: list[float] = field(default_factory=list)
     last: dict[str, list[float]] = field(default_factory=dict)
     best: dict[str, list[Best | None]] = field(default_factory=dict)
+    stopping: bool = False
 
 
 OnProgress: TypeAlias = Callable[[TrainingProgress], None]
@@ -75,6 +80,53 @@ class Trained:
     def times(self) -> dict[str, Any]:
         """The entries of a run's result about its training."""
         return {"epochs": self.epochs, "seconds": self.seconds, "training_seconds": self.training_seconds}
+
+
+class TrainingStopped(KeyboardInterrupt):
+    """A training that Ctrl-C has stopped.
+
+    Attributes:
+        saved: Number of epochs that the saved state has completed.
+
+    Example:
+        >>> print(TrainingStopped(saved=12, epochs=100))
+        epoch 12 of 100 is saved; `resume=True` continues with epoch 13
+    """
+
+    def __init__(self, saved: int, epochs: int, finished: bool = False) -> None:
+        self.saved = saved
+        reached = f"epoch {saved} of {epochs} is saved" if saved else "no epoch is saved yet"
+        going_on = "ranks the test triples" if finished else f"continues with epoch {saved + 1}"
+        super().__init__(f"{reached}; `resume=True` {going_on}")
+
+
+class Interruption:
+    """Ctrl-C during a training: the first one asks it to stop after the epoch, the second one stops it at once.
+
+    Attributes:
+        asked: Whether Ctrl-C was pressed.
+    """
+
+    def __init__(self) -> None:
+        self.asked = False
+
+    @contextmanager
+    def watched(self) -> Iterator[None]:
+        """Context in which Ctrl-C is handled; elsewhere, and if the program handles it itself, nothing changes."""
+        ours = threading.current_thread() is threading.main_thread()
+        if not ours or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+            yield
+            return
+        signal.signal(signal.SIGINT, self._ask)
+        try:
+            yield
+        finally:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+
+    def _ask(self, number: int, frame: FrameType | None) -> None:
+        if self.asked:
+            raise KeyboardInterrupt
+        self.asked = True
 
 
 _OUT_OF_MEMORY = (
@@ -152,12 +204,14 @@ def train(
     storage: RunStorage,
     resources: TrainingResources | None = None,
     progress: OnProgress | None = None,
+    interruption: Interruption | None = None,
 ) -> Trained:
     """Train a model, and store the best checkpoint of every selection metric and run.
 
     If the storage has a state, the training continues from it, with the same result as without the interruption.
 
     Raises:
+        TrainingStopped: The interruption asked for it; the epoch is stored. Or it was interrupted at once.
         UsageError: The settings are invalid.
         DataError: The graph has no training triples, the training diverges, or memory is short.
 
@@ -176,7 +230,15 @@ def train(
     resources = (resources or TrainingResources()).resolved()
     threads = Resources(threads=resources.threads).workers
     with _threads(threads), matmul_precision(settings.precision), memory_advice(settings):
-        return _Training(settings, graph, storage, resources, progress or (lambda _: None)).run()
+        training = _Training(settings, graph, storage, resources, progress or (lambda _: None))
+        if interruption is None:
+            return training.run(Interruption())
+        try:
+            return training.run(interruption)
+        except TrainingStopped:
+            raise
+        except KeyboardInterrupt:
+            raise training.stopped() from None
 
 
 class _Training:
@@ -201,23 +263,29 @@ class _Training:
         self.rows: list[dict[str, Any]] = []
         self.steps = 0
         self.began, self.training_seconds = time.monotonic(), 0.0
-        self._state_took, self._state_at = 0.0, -math.inf
+        self._state_took, self._state_at, self._saved = 0.0, -math.inf, 0
 
-    def run(self) -> Trained:
+    def run(self, interruption: Interruption) -> Trained:
         self._resume()
         if not self.progress.epoch:
             self._save_snapshot()
         while not self.over:
             start, preparing = time.monotonic(), not self.learner.ready
-            self._epoch()
+            self._epoch(interruption)
             self.training_seconds += time.monotonic() - start
             due = self.progress.epoch % self.settings.validate_every == 0
             if self.learner.ready and (due or self.progress.epoch == self.settings.epochs):
                 self._validate()
             self._save_snapshot()
-            self._save_state(due or preparing)
+            self._save_state(due or preparing, at_once=interruption.asked)
+            if interruption.asked:
+                raise self.stopped()
         best = {name: [one for one in runs if one is not None] for name, runs in self.selection.best.items()}
         return Trained(best, self.progress.epoch, self.seconds, self.training_seconds, self.rows)
+
+    def stopped(self) -> TrainingStopped:
+        finished = self.over and self._saved == self.progress.epoch
+        return TrainingStopped(self._saved, self.settings.epochs, finished)
 
     @property
     def over(self) -> bool:
@@ -240,18 +308,19 @@ class _Training:
             problems = error.problems if isinstance(error, DataError) else [f"{type(error).__name__}: {error}"]
             title = "the state of this run does not fit its settings"
             raise DataError(title, problems, "replace the run with `force=True`") from error
-        self.progress.epoch, self.progress.best = progress["epoch"], self.selection.best
+        self._saved = self.progress.epoch = progress["epoch"]
+        self.progress.best = self.selection.best
         self.rows = progress["rows"]
         self.steps = progress.get("steps", progress["epoch"] * self.learner.steps)  # missing in old states
         self.began, self.training_seconds = time.monotonic() - progress["seconds"], progress["training_seconds"]
 
-    def _epoch(self) -> None:
+    def _epoch(self, interruption: Interruption) -> None:
         self.progress.phase, self.progress.step = "training", 0
         start = time.monotonic()
 
         def step(taken: int, phase: str) -> None:
             self.progress.step += taken
-            self.progress.phase = phase
+            self.progress.phase, self.progress.stopping = phase, interruption.asked
             self.report(self.progress)
 
         losses = self.learner.epoch(self.progress.epoch, step).tolist()
@@ -323,9 +392,10 @@ class _Training:
             for run, seed in enumerate(self.settings.seeds):
                 self.storage.save_snapshot(epoch, seed, self.learner.weights(run), {"epoch": epoch})
 
-    def _save_state(self, due: bool) -> None:
+    def _save_state(self, due: bool, at_once: bool) -> None:
         now = time.monotonic()
-        if not self.over and not (due and now - self._state_at >= self._state_took / _STATE_SHARE):
+        seldom = now - self._state_at >= self._state_took / _STATE_SHARE
+        if not (self.over or at_once or (due and seldom)):
             return
         progress = {
             "epoch": self.progress.epoch,
@@ -336,7 +406,7 @@ class _Training:
             "training_seconds": self.training_seconds,
         }
         self.storage.save_state(self.learner.state(), progress)
-        self._state_at = time.monotonic()
+        self._saved, self._state_at = self.progress.epoch, time.monotonic()
         self._state_took = self._state_at - now
 
 

@@ -19,9 +19,10 @@ from kgprobe.errors import DataError, UsageError
 from kgprobe.graph import KnowledgeGraph
 from kgprobe.predict import Dot, Model, Opening, open_model, rank
 from kgprobe.predict.adapters.embedding_files import write_embeddings
+from kgprobe.predict.adapters.list_matching import ListOptions, Unlisted
 from kgprobe.predict.adapters.opening import ADAPTERS, FunctionScorer, model_of
 from kgprobe.predict.adapters.pykeen_folder import save_for_ranking
-from kgprobe.predict.adapters.top_k import TopKLists, Unlisted
+from kgprobe.predict.adapters.top_k import TopKLists
 from kgprobe.predict.baselines import BASELINES, RandomScores
 from kgprobe.predict.queries import RankedTriples
 from kgprobe.predict.scorers import EmbeddingScorer, Scorer
@@ -248,7 +249,7 @@ def test_the_seed_is_that_of_the_random_baseline() -> None:
 def test_what_lists_leave_out_is_passed_on(tmp_path: Path) -> None:
     path = _lists(tmp_path / "mine.jsonl")
     for how in Unlisted:
-        model = open_model(path, Opening(SMALL_GRAPH, OPENING.ranked, unlisted=how))
+        model = open_model(path, Opening(SMALL_GRAPH, OPENING.ranked, lists=ListOptions(how)))
         assert isinstance(model.scorer, TopKLists)
         assert model.scorer.unlisted is how
         assert model.settings["unlisted"] == str(how)

@@ -12,10 +12,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kgprobe.errors import DataError, UsageError
+from kgprobe.errors import DataError
 from kgprobe.graph import KnowledgeGraph
-from kgprobe.predict.adapters.top_k import ListRanks, SideLists, TopKLists, Unlisted, rank_lists
-from kgprobe.predict.adapters.top_k_files import open_top_k
+from kgprobe.predict.adapters.list_matching import ListOptions, Unlisted
+from kgprobe.predict.adapters.top_k import ListRanks, SideLists, TopKLists, rank_lists
+from kgprobe.predict.adapters.top_k_files import lists_of, open_top_k
 from kgprobe.predict.scorers import Side
 from kgprobe.ranks import Ranks, validate
 
@@ -229,7 +230,44 @@ def test_of_many_queries_without_a_list_the_first_are_named(write: Write) -> Non
     assert problem.endswith("(4, 0, ?), ...")
 
 
-def test_what_the_unlisted_can_be_is_said(write: Write, people: KnowledgeGraph) -> None:
-    with pytest.raises(UsageError, match="cannot be 'worst'") as caught:
-        open_top_k(write([entry("tail", 0, 0, [])]), people, "worst")
-    assert "unknown, tied" in str(caught.value)
+def without_unknown(
+    answers: list[int | str], candidates: set[int], target: int, unknown: str
+) -> list[tuple[int, float]]:
+    """A list in which unlisted wrong candidates take the places of unknown answers, as long as there are any."""
+    spare = sorted(candidates - {target} - {answer for answer in answers if isinstance(answer, int)})
+    found: list[tuple[int, float]] = []
+    for place, answer in enumerate(dict.fromkeys(answers)):
+        if isinstance(answer, int):
+            found.append((answer, -place))
+        elif unknown == "keep-as-wrong" and spare:
+            found.append((spare.pop(), -place))
+    return found
+
+
+@settings(max_examples=150)
+@given(graphs(), st.data(), st.sampled_from(["drop", "keep-as-wrong"]), st.sampled_from(["unknown", "tied"]))
+def test_unknown_answers_are_left_out_or_take_the_place_of_wrong_ones(graph, data, unknown, unlisted):
+    graph = replace(graph, splits={"train": graph.triples("train"), "test": graph.triples("test")[:1]})
+    answer = st.one_of(st.integers(0, ENTITIES - 1), st.sampled_from(["Atlantis", "El Dorado", "Utopia", ""]))
+    (h, r, t), known = graph.triples("test")[0].tolist(), {tuple(triple) for triple in graph.triples().tolist()}
+    lists = {query: data.draw(st.lists(answer, max_size=12)) for query in queries_of(graph)}
+    options = ListOptions.of(unlisted, unknown, duplicates="first")
+    opened_lists = lists_of([entry(*query, answers) for query, answers in lists.items()], graph, options)
+    found = rank_lists(opened_lists, graph.triples("test"), SIDES, graph.known_answers())
+    wanted = []
+    for side in SIDES:
+        given_, target = (h, t) if side == "tail" else (t, h)
+        triples = {e: (h, r, e) if side == "tail" else (e, r, t) for e in range(ENTITIES)}
+        candidates = {e for e, triple in triples.items() if e == target or triple not in known}
+        plain = without_unknown(lists[side, given_, r], candidates, target, unknown)
+        wanted += brute_force(graph, {(side, given_, r): plain}, side, True, unlisted)
+    np.testing.assert_array_equal(columns(found), wanted)
+    assert (found.rank <= found.candidates).all()
+
+
+def test_unknown_answers_of_equal_scores_tie_with_the_target() -> None:
+    graph = KnowledgeGraph.from_triples(test=[[0, 0, 1]], num_entities=9)
+    answers = [["El Dorado", 3], [1, 2], ["Atlantis", 2], [4, 2], ["Utopia", 1]]
+    options = ListOptions.of(unknown="keep-as-wrong")
+    found = rank_lists(lists_of([entry("tail", 0, 0, answers)], graph, options), graph.triples("test"), ["tail"], None)
+    assert columns(found)[0, :3].tolist() == [3.0, 2.0, 9.0]

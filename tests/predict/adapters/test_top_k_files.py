@@ -6,57 +6,14 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from kgprobe.errors import DataError
 from kgprobe.graph import KnowledgeGraph
-from kgprobe.graph.names import Names
-from kgprobe.predict.adapters.top_k_files import Ids, LineError, open_top_k, parse_line
-
-
-def test_numbers_are_ids_and_texts_are_names() -> None:
-    ids = Ids(Names.build("entity", 4, pa.array(["3", "Ada", None, "x"])))
-    assert ids.of([3, "3", "Ada", "2", 0]) == [3, 0, 1, 2, 0]
-
-
-def test_without_labels_a_text_is_an_id() -> None:
-    assert Ids(Names.build("entity", 12, None)).of(["11", 11, "0"]) == [11, 11, 0]
-
-
-@pytest.mark.parametrize(
-    ("names", "problem"),
-    [
-        ([4], "4 is outside the entity ids 0..3"),
-        ([-1], "-1 is outside the entity ids 0..3"),
-        (["Adda"], "'Adda' is no known entity (nearest: 'Ada')"),
-        (["Zzzz"], "'Zzzz' is no known entity"),
-        (["Eve"], "'Eve' is the name of more than one entity"),
-        (
-            [9, "Ada", 8, 7, 6],
-            ", ".join(f"{name} is outside the entity ids 0..3" for name in (9, 8, 7)) + " and 1 more",
-        ),
-    ],
-)
-def test_what_is_unknown_is_named(names: list[str | int], problem: str) -> None:
-    ids = Ids(Names.build("entity", 4, pa.array(["Ada", "Bob", "Eve", "Eve"])))
-    with pytest.raises(LineError) as caught:
-        ids.of(names)
-    assert str(caught.value) == problem
-
-
-def test_nearest_names_are_not_looked_for_without_end() -> None:
-    ids = Ids(Names.build("entity", 2, pa.array(["Ada", "Bob"])))
-    said = []
-    for _ in range(30):
-        with pytest.raises(LineError) as caught:
-            ids.of(["Adda"])
-        said.append(str(caught.value))
-    assert "nearest" in said[0]
-    assert "nearest" not in said[-1]
-
+from kgprobe.predict.adapters.list_matching import LineError
+from kgprobe.predict.adapters.top_k_files import open_top_k, parse_line
 
 QUERY = {"head": "a", "relation": "r"}
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
@@ -14,12 +14,13 @@ from kgprobe.bounded_files import parse_json
 from kgprobe.errors import DataError, UsageError, nearest
 from kgprobe.graph import KnowledgeGraph
 from kgprobe.predict.adapters.embedding_files import is_embeddings, open_embeddings
+from kgprobe.predict.adapters.list_matching import ListOptions
 from kgprobe.predict.adapters.pykeen_folder import is_saved_pykeen, open_pykeen
 from kgprobe.predict.adapters.pykeen_scorer import is_pykeen
 from kgprobe.predict.adapters.rotate_checkpoint import is_rotate_checkpoint, open_rotate_checkpoint
 from kgprobe.predict.adapters.score_files import is_scores, open_scores
-from kgprobe.predict.adapters.top_k import TopKLists, Unlisted
-from kgprobe.predict.adapters.top_k_files import open_top_k
+from kgprobe.predict.adapters.top_k import TopKLists
+from kgprobe.predict.adapters.top_k_files import lists_of, open_top_k
 from kgprobe.predict.array_files import list_arrays
 from kgprobe.predict.baselines import BASELINES
 from kgprobe.predict.queries import RankedTriples
@@ -57,8 +58,13 @@ class FunctionScorer:
         return self.function(side, given, relation)
 
 
-def model_of(given: Any, graph: KnowledgeGraph) -> Model:
+def model_of(given: Any, graph: KnowledgeGraph, lists: ListOptions | None = None) -> Model:
     """The model of a Python object: a scorer, a PyKEEN model, a function, or top-k lists.
+
+    Args:
+        given: The object.
+        graph: The graph.
+        lists: How top-k lists are read and ranked, if they are given as records.
 
     Example:
         >>> model_of(lambda side, given, relation: None, KnowledgeGraph.from_triples(test=[[0, 0, 1]])).name
@@ -66,8 +72,10 @@ def model_of(given: Any, graph: KnowledgeGraph) -> Model:
     """
     if isinstance(given, Model):
         return given
+    if isinstance(given, Sequence) and all(isinstance(record, Mapping) for record in given):
+        given = lists_of(given, graph, lists)
     if isinstance(given, TopKLists):
-        return Model("top-k lists", given)
+        return Model("top-k lists", given, {"unlisted": str(given.unlisted)})
     if isinstance(given, EmbeddingScorer | RelationEmbeddingScorer | Scorer):
         return Model(type(given).__name__, given)
     if is_pykeen(getattr(given, "model", given)):
@@ -101,7 +109,7 @@ class Opening:
         ranked: The ranked triples.
         seed: The seed of the random baseline.
         trust_pickle: Whether to load a pickled model, which can run any code.
-        unlisted: How top-k lists treat the candidates that they do not list.
+        lists: How top-k lists are read and ranked.
         other_test: Whether the test split may differ from the one of the graph that the model was trained on.
     """
 
@@ -109,7 +117,7 @@ class Opening:
     ranked: RankedTriples
     seed: int = 0
     trust_pickle: bool = False
-    unlisted: Unlisted = Unlisted.unknown
+    lists: ListOptions = field(default_factory=ListOptions)
     other_test: bool = False
 
 
@@ -129,8 +137,8 @@ class Adapter:
 
 
 def _top_k(path: Path, opening: Opening) -> Model:
-    lists = open_top_k(path, opening.graph, opening.unlisted)
-    return Model(path.name.split(".jsonl")[0], lists, {"unlisted": str(opening.unlisted)})
+    lists = open_top_k(path, opening.graph, opening.lists)
+    return Model(path.name.split(".jsonl")[0], lists, {"unlisted": str(lists.unlisted)})
 
 
 def is_trained(path: Path) -> bool:

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
-from kgprobe.arrays import Floats, Ints, find, pair_keys
-from kgprobe.errors import DataError, UsageError
+from kgprobe.arrays import Flags, Floats, Ints, find, pair_keys
+from kgprobe.errors import DataError
 from kgprobe.graph import KnowledgeGraph
 from kgprobe.graph.knowledge_graph import KnownAnswers
+from kgprobe.predict.adapters.list_matching import Unlisted
 from kgprobe.predict.scorers import Side
 from kgprobe.predict.tasks import Counts
+from kgprobe.ranks import ListsInfo
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,7 +25,7 @@ class SideLists:
     Attributes:
         keys: ``given * num_relations + relation`` of the queries, distinct and sorted.
         offsets: ``entities[offsets[i]:offsets[i + 1]]`` is the list of query i, best first.
-        entities: The predictions.
+        entities: The predictions; -1 for a wrong answer that is no entity of the graph.
         ties: The start of each run of predictions with equal scores, and finally the number of predictions.
 
     Example:
@@ -58,17 +58,6 @@ class SideLists:
         return len(self.keys)
 
 
-class Unlisted(StrEnum):
-    """How candidates that a list leaves out are ranked: unknown, or all with the same score."""
-
-    unknown = "unknown"
-    tied = "tied"
-
-    @classmethod
-    def _missing_(cls, value: object) -> Unlisted:
-        raise UsageError(f"unlisted candidates cannot be '{value}'", [f"they can be {', '.join(cls)}"])
-
-
 @dataclass(frozen=True, eq=False)
 class TopKLists:
     """The top-k predictions of a system for queries of a graph.
@@ -79,12 +68,14 @@ class TopKLists:
         sides: The lists of the queries for each side.
         unlisted: How candidates that a list leaves out are ranked: "unknown" makes the rank of a target among them an
             interval, "tied" ranks all of them as ties after the list.
+        info: How the answers were matched to entities.
     """
 
     path: Path
     graph: KnowledgeGraph
     sides: Mapping[Side, SideLists]
     unlisted: Unlisted = Unlisted.unknown
+    info: ListsInfo | None = None
 
     def __len__(self) -> int:
         """Number of queries that have a list."""
@@ -177,11 +168,11 @@ def _refuse_missing(lists: TopKLists, asked: Sequence[_Asked]) -> None:
 
 def _rank(asked: _Asked, known: KnownAnswers | None, unlisted: Unlisted) -> tuple[Floats, Ints, Ints, Floats]:
     """Rank, ties, candidates and worst rank of the targets of one side."""
-    greater, equal, beyond = _count(asked, known)
     head, relation, tail = asked.triples.T
-    others = np.full(len(greater), asked.graph.num_entities - 1)
+    others = np.full(len(head), asked.graph.num_entities - 1)
     if known is not None:
         others -= known.others(head, relation, tail, asked.side == "tail")
+    greater, equal, beyond = _count(asked, known, others)
     behind = beyond & (others > greater)  # if the target alone is unlisted, its rank is known
     if unlisted is Unlisted.tied:
         equal = np.where(behind, others - greater, equal)
@@ -190,27 +181,40 @@ def _rank(asked: _Asked, known: KnownAnswers | None, unlisted: Unlisted) -> tupl
     return counts.rank, counts.equal, counts.candidates, np.where(is_interval, counts.candidates, np.nan)
 
 
-def _count(asked: _Asked, known: KnownAnswers | None) -> tuple[Ints, Ints, NDArray[np.bool_]]:
-    """The numbers of candidates before and tied with each target in its list, and whether it is not listed."""
+def _count(asked: _Asked, known: KnownAnswers | None, others: Ints) -> tuple[Ints, Ints, Flags]:
+    """The numbers of candidates before and tied with each target in its list, and whether it is not listed.
+
+    A wrong answer that is no entity takes the place of one of the candidates that the list leaves out. So it counts as
+    long as there are any, and no rank is larger than the number of candidates.
+    """
     lists = asked.lists
     row = np.repeat(np.arange(len(lists)), np.diff(lists.offsets))
     answers = None if known is None else known.tails if asked.side == "tail" else known.heads
-    kept = np.ones(len(row), dtype=bool) if answers is None else ~answers.contains(lists.keys[row], lists.entities)
-    before = np.concatenate([[0], np.cumsum(kept)])
-    place = _positions(pair_keys(row, lists.entities, asked.graph.num_entities), asked)
+    is_entity = lists.entities >= 0
+    kept = is_entity.copy()
+    if answers is not None:
+        kept[is_entity] = ~answers.contains(lists.keys[row[is_entity]], lists.entities[is_entity])
+    place = _positions(row, asked)
     beyond = place < 0
+    start, end = lists.offsets[asked.row], lists.offsets[asked.row + 1]
     # An unlisted target comes after the last run of equal scores, in a run of its own.
-    first = lists.offsets[asked.row + 1].copy()
-    last, own = first.copy(), np.zeros(len(first), dtype=bool)
+    first, last, own = end.copy(), end.copy(), np.zeros(len(end), dtype=bool)
     run = np.searchsorted(lists.ties, place[~beyond], side="right") - 1
     first[~beyond], last[~beyond], own[~beyond] = lists.ties[run], lists.ties[run + 1], kept[place[~beyond]]
-    return before[first] - before[lists.offsets[asked.row]], before[last] - before[first] - own, beyond
+    before, wrong_before = (np.concatenate([[0], np.cumsum(flags)]) for flags in (kept, ~is_entity))
+    left_out = others - (before[end] - before[start] - own)
+    wrong = np.minimum(wrong_before[first] - wrong_before[start], left_out)
+    wrong_tied = np.minimum(wrong_before[last] - wrong_before[first], left_out - wrong)
+    greater, equal = before[first] - before[start], before[last] - before[first] - own
+    return greater + wrong, equal + wrong_tied, beyond
 
 
-def _positions(members: Ints, asked: _Asked) -> Ints:
+def _positions(row: Ints, asked: _Asked) -> Ints:
     """The position of each target among the predictions of all lists, -1 if its list does not have it."""
+    size = asked.graph.num_entities + 1
+    members = pair_keys(row, asked.lists.entities + 1, size)  # 0 is a wrong answer that is no entity
     order = np.argsort(members)
-    found = find(members[order], pair_keys(asked.row, asked.target, asked.graph.num_entities))
+    found = find(members[order], pair_keys(asked.row, asked.target + 1, size))
     positions = np.full(len(found), -1, dtype=np.int64)
     positions[found >= 0] = order[found[found >= 0]]
     return positions

@@ -1,44 +1,34 @@
-"""Read files of top-k lists: JSON Lines with one query per line."""
+"""Read top-k lists: JSON Lines with one query per line, or records in Python."""
 
 from __future__ import annotations
 
-import difflib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property
+from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
-from typing import Any, TypeAlias, cast
+from typing import Any, cast
 
 import numpy as np
 
 from kgprobe.arrays import Ints
 from kgprobe.bounded_files import UNREADABLE, bounded_lines, disguise, open_bytes
-from kgprobe.errors import DataError
+from kgprobe.errors import DataError, shown
 from kgprobe.graph import KnowledgeGraph
-from kgprobe.graph.names import Names
 from kgprobe.graph.text_files import Complaints
-from kgprobe.predict.adapters.top_k import SideLists, TopKLists, Unlisted
+from kgprobe.predict.adapters.list_matching import Answers, Ids, LineError, ListOptions, Name
+from kgprobe.predict.adapters.top_k import SideLists, TopKLists
 from kgprobe.predict.scorers import SIDES, Side
 from kgprobe.ranks.schema import SIDE_NAMES
 
-Name: TypeAlias = str | int
-
 _SPELLINGS = {
-    "head": ("head", "gold_head"),
-    "relation": ("relation", "gold_relation", "gold_predicate"),
-    "tail": ("tail", "gold_tail"),
+    "head": ("head", "subject", "gold_head"),
+    "relation": ("relation", "predicate", "gold_relation", "gold_predicate"),
+    "tail": ("tail", "object", "gold_tail"),
     "side": ("side", "predict"),
-    "predictions": ("predictions",),
+    "predictions": ("predictions", "answers"),
 }
-"""The names of each field; the later ones are those of KGxBoard."""
-
-_FEW = 2000
-"""The nearest name is suggested only among this many, where the search is fast."""
-
-_SHOWN = 3
-_SUGGESTIONS = 20
+"""The names of each field; those that begin with gold are of KGxBoard."""
 
 _FORMAT = (
     'each line is a query with its predictions, best first: {"head": "a", "relation": "r", "predictions": ["b", "c"]}; '
@@ -46,24 +36,24 @@ _FORMAT = (
 )
 
 
-class LineError(ValueError):
-    """A problem with a line."""
+_UNKNOWN = (
+    "`unknown='drop'` leaves unknown answers out, `unknown='keep-as-wrong'` counts them as wrong answers; "
+    "`duplicates='first'` counts repeated answers once; names of a graph help to match answers"
+)
 
 
-def open_top_k(
-    path: str | PathLike[str], graph: KnowledgeGraph, unlisted: Unlisted | str = Unlisted.unknown
-) -> TopKLists:
+def open_top_k(path: str | PathLike[str], graph: KnowledgeGraph, options: ListOptions | None = None) -> TopKLists:
     r"""Read top-k lists, one query per line.
 
     A line is a JSON object: ``relation``, ``predictions`` and either ``head`` (to predict the tail) or ``tail`` (to
     predict the head); or both and the predicted ``side``. Predictions are names, best first, or ``[name, score]``, or
-    ``{"entity": name, "score": score}``; predictions with equal scores tie. A text is a label of the graph (an id if
-    the graph has no labels), a number is an id. The file may be compressed (.gz).
+    ``{"entity": name, "score": score}``; predictions with equal scores tie. A text is matched to a label of the graph
+    (an id if the graph has no labels) or to a name; see `Ids`. A number is an id. The file may be compressed (.gz).
 
     Args:
         path: The file.
         graph: The graph.
-        unlisted: How candidates that a list leaves out are ranked; see `TopKLists`.
+        options: What becomes of answers that match no entity, and of candidates that a list leaves out.
 
     Raises:
         DataError: Some lines are not valid; all of them are named.
@@ -77,8 +67,8 @@ def open_top_k(
         >>> len(lists), lists.sides["tail"].entities.tolist()
         (1, [2, 1])
     """
-    file, unlisted = Path(path), Unlisted(unlisted)
-    collected = _Collected(Ids(graph.entity_index()), Ids(graph.relation_index()), graph.num_relations)
+    file = Path(path)
+    collected = _Collected(graph, options or ListOptions())
     complaints = Complaints(file.name)
     unreadable: list[str] = []
     try:
@@ -88,17 +78,33 @@ def open_top_k(
             for number, raw in enumerate(bounded_lines(lines), 1):
                 try:
                     if raw.strip():
-                        collected.add(number, _decoded(number, raw))
+                        collected.add(number, parse_line(_decoded(number, raw)))
                 except LineError as bad:
                     complaints.add(number, str(bad), raw.decode("utf-8", "backslashreplace").strip())
     except UNREADABLE as error:
         unreadable = [f"{file.name}: cannot be read ({error})"]
-    problems = complaints.lines() + unreadable
-    if not problems and not collected.seen:
-        problems = [f"{file.name}: empty"]
-    if problems:
-        raise DataError(f"{file}: these lists cannot be used", problems, _FORMAT)
-    return TopKLists(file, graph, {side: collected.lists(side) for side in SIDES}, unlisted)
+    return collected.lists(file, complaints.lines() + unreadable)
+
+
+def lists_of(records: Sequence[Any], graph: KnowledgeGraph, options: ListOptions | None = None) -> TopKLists:
+    """Top-k lists from Python: one dictionary per query, with the fields of a line of `open_top_k`.
+
+    Raises:
+        DataError: Some records are not valid; all of them are named.
+
+    Example:
+        >>> graph = KnowledgeGraph.from_triples(entity_labels=["Ada", "Bob", "Cy"], relation_labels=["knows"])
+        >>> record = {"head": "Ada", "relation": "knows", "answers": ["cy", "Zoe", "Bob"]}
+        >>> lists_of([record], graph, ListOptions.of(unknown="drop")).sides["tail"].entities.tolist()
+        [2, 1]
+    """
+    collected, complaints = _Collected(graph, options or ListOptions()), Complaints("records")
+    for number, record in enumerate(records, 1):
+        try:
+            collected.add(number, _parsed(record))
+        except LineError as bad:
+            complaints.add(number, str(bad), shown(record))
+    return collected.lists(Path("records"), complaints.lines())
 
 
 def _decoded(number: int, raw: bytes) -> str:
@@ -108,80 +114,44 @@ def _decoded(number: int, raw: bytes) -> str:
         raise LineError(f"not UTF-8 (byte {error.start + 1} is 0x{raw[error.start]:02x})") from None
 
 
-@dataclass
 class _Collected:
     """The lists that have been read so far, by query: the number of the line, the predictions, and their levels."""
 
-    entities: Ids
-    relations: Ids
-    num_relations: int
-    seen: dict[tuple[Side, int], tuple[int, Ints, Ints]] = field(default_factory=dict)
+    def __init__(self, graph: KnowledgeGraph, options: ListOptions) -> None:
+        self._graph, self._options = graph, options
+        self._entities = Ids(graph.entity_index(), graph.entity_names)
+        self._relations = Ids(graph.relation_index(), graph.relation_names)
+        answers = Ids(graph.entity_index(), graph.entity_names, options.nearest) if options.nearest else self._entities
+        self._answers = Answers(answers, options)
+        self._seen: dict[tuple[Side, int], tuple[int, Ints, Ints]] = {}
+        self._unmatched = False
 
-    def add(self, number: int, text: str) -> None:
-        line = parse_line(text)
-        given, *_ = self.entities.of([line.given, *([] if line.target is None else [line.target])])
-        (relation,) = self.relations.of([line.relation])
-        ids = np.array(self.entities.of(line.predictions), dtype=np.int64)
-        if len(set(ids.tolist())) < len(ids):
-            place = next(place for place in range(len(ids)) if ids[place] in ids[:place])
-            raise LineError(f"{line.predictions[place]!r} is predicted twice")
-        query = line.side, given * self.num_relations + relation
-        first, predictions, levels = self.seen.setdefault(query, (number, ids, line.levels))
-        if not (np.array_equal(predictions, ids) and np.array_equal(levels, line.levels)):
+    def add(self, number: int, line: TopKLine) -> None:
+        given, *_ = self._entities.of([line.given, *([] if line.target is None else [line.target])])
+        (relation,) = self._relations.of([line.relation])
+        try:
+            ids, levels = self._answers.match(line.predictions, line.levels)
+        except LineError:
+            self._unmatched = True
+            raise
+        query = line.side, given * self._graph.num_relations + relation
+        first, *before = self._seen.setdefault(query, (number, ids, levels))
+        if not all(np.array_equal(one, other) for one, other in zip(before, (ids, levels), strict=True)):
             raise LineError(f"line {first} has a different list for the same query")
 
-    def lists(self, side: Side) -> SideLists:
-        own = [(key, *entry[1:]) for (asked, key), entry in self.seen.items() if asked == side]
+    def lists(self, path: Path, problems: list[str]) -> TopKLists:
+        """All lists, if there are no problems."""
+        if not problems and not self._seen:
+            problems = [f"{path.name}: empty"]
+        if problems:
+            raise DataError(f"{path}: these lists cannot be used", problems, _UNKNOWN if self._unmatched else _FORMAT)
+        sides = {side: self._side(side) for side in SIDES}
+        return TopKLists(path, self._graph, sides, self._options.unlisted, self._answers.info())
+
+    def _side(self, side: Side) -> SideLists:
+        own = [(key, *entry[1:]) for (asked, key), entry in self._seen.items() if asked == side]
         keys, predictions, levels = zip(*own, strict=True) if own else ((), (), ())
         return SideLists.build(keys, predictions, levels)
-
-
-class Ids:
-    """Looks up the ids of entities or relations.
-
-    Args:
-        names: The names in id order.
-    """
-
-    def __init__(self, names: Names) -> None:
-        self._names, self._size = names, len(names.names)
-        self._suggestions = 0
-
-    def of(self, names: Sequence[Name]) -> list[int]:
-        """The id of each name.
-
-        Raises:
-            LineError: Some names are unknown or ambiguous.
-        """
-        ids = [self._id(name) for name in names]
-        if -1 in ids:
-            unknown = [name for name, found in zip(names, ids, strict=True) if found < 0]
-            more = f" and {len(unknown) - _SHOWN:,} more" if len(unknown) > _SHOWN else ""
-            raise LineError(", ".join(self._problem(name) for name in unknown[:_SHOWN]) + more)
-        return ids
-
-    def _id(self, name: Name) -> int:
-        if isinstance(name, int):
-            return name if 0 <= name < self._size else -1
-        return self._by_name.get(name, -1)
-
-    @cached_property
-    def _by_name(self) -> dict[str, int]:
-        """The id of each name, -1 if it is ambiguous."""
-        texts = self._names.names
-        return dict(zip(texts.to_pylist(), self._names.ids(texts).tolist(), strict=True))
-
-    def _problem(self, name: Name) -> str:
-        if isinstance(name, int):
-            return f"{_short(name)} is outside the {self._names.kind} ids 0..{self._size - 1}"
-        return f"{self._names.problem(name)}{self._nearest(name)}"
-
-    def _nearest(self, name: str) -> str:
-        if self._size > _FEW or self._suggestions == _SUGGESTIONS or name in self._by_name:
-            return ""
-        self._suggestions += 1
-        near = difflib.get_close_matches(name, self._by_name, n=1)
-        return f" (nearest: {near[0]!r})" if near else ""
 
 
 @dataclass(frozen=True, eq=False)
@@ -222,7 +192,11 @@ def parse_line(text: str) -> TopKLine:
         raise LineError(f"not JSON ({error.msg}, column {error.colno})") from None
     except (ValueError, RecursionError):
         raise LineError("not readable as JSON (a number too long, or nested too deeply)") from None
-    if not isinstance(entry, dict):
+    return _parsed(entry)
+
+
+def _parsed(entry: Any) -> TopKLine:
+    if not isinstance(entry, Mapping):
         raise LineError("not a JSON object")
     fields = {name: _field(entry, name) for name in _SPELLINGS}
     side = _side(fields)
