@@ -1,7 +1,7 @@
 """Diagnoses of imported files that cannot be right as they stand: which reading would make all of their rows right.
 
-A diagnosis is tried only if a file is refused, or if most of its triples are not in the graph. It is offered only if all
-rows fit under it, so a file that is sound is never diagnosed.
+A diagnosis is tried only if a file is refused, or if most of its triples are not in the graph. It is offered only if
+all rows fit under it, so a file that is sound is never diagnosed.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Evidence:
         return {problem.partition(": ")[0] for problem in checker.problems(lambda: [table])}
 
     def fits(self, **columns: Floats) -> bool:
-        """Whether the file breaks fewer rules with these columns, and none that it does not break as it stands."""
+        """Whether the file breaks fewer rules with these columns, and none about ranks, ties and candidates."""
         if any(np.isnan(values).any() for values in columns.values()):
             return False
         table = self.draft.table()
@@ -74,7 +74,8 @@ class Evidence:
                 return False
             column = pa.array(values.astype(np.int64) if whole else values, kind)
             table = table.set_column(table.column_names.index(name), name, column)
-        return self._broken(table) < self.broken
+        still = self._broken(table)
+        return still < self.broken and not any(word in rule for rule in still for word in ("rank", "ties", "candidate"))
 
     @cached_property
     def ids(self) -> Mapping[str, pa.Array] | None:
