@@ -57,6 +57,8 @@ def test_a_table_with_its_graph() -> None:
     assert said.splitlines() == [
         "out/r.parquet: 2 rows, seeds 3, candidates: entities minus known answers of train, test",
         "  not recorded: ties",
+        "  assumed: the known answers of the graph were filtered (the file has no candidate counts)",
+        "  assumed: the ranks are mean ranks of their tie groups (ties are not recorded)",
     ]
 
 

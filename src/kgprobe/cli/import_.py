@@ -15,7 +15,10 @@ from kgprobe.files import overwritten, require_writable
 
 def import_ranks(
     format: Annotated[  # noqa: A002
-        str, typer.Argument(metavar="FORMAT", help="probe-json, csv, tsv or parquet.")
+        str,
+        typer.Argument(
+            metavar="FORMAT", help="csv, tsv, parquet, json, jsonl, probe-json, or auto: by name and content."
+        ),
     ],
     files: Annotated[list[Path], typer.Argument(metavar="FILE", help="One file, or one per training run.")],
     output: Annotated[Path, typer.Option("--output", "-o", metavar="OUT", help="Rank file to write.")],
@@ -29,46 +32,65 @@ def import_ranks(
     labels: Annotated[
         bool, typer.Option("--labels", help="Heads, relations and tails are labels, even if they look like ids.")
     ] = False,
+    zero_based: Annotated[bool, typer.Option("--zero-based", help="The ranks count from 0.")] = False,
+    optimistic: Annotated[
+        bool,
+        typer.Option(
+            "--optimistic", help="The ranks are the best of their tie groups; a column of ties converts them."
+        ),
+    ] = False,
+    pessimistic: Annotated[
+        bool, typer.Option("--pessimistic", help="The ranks are the worst of their tie groups.")
+    ] = False,
+    inverse_relations: Annotated[
+        bool,
+        typer.Option("--inverse-relations", help="Relation ids beyond those of the graph are inverse: head queries."),
+    ] = False,
     model: Annotated[str | None, typer.Option(metavar="NAME", help="Model name for reports.")] = None,
     split: Annotated[str | None, typer.Option("--split", metavar="SPLIT", help="Split that was ranked.")] = None,
     seed: Annotated[int | None, typer.Option(metavar="N", help="Training seed of a single file.")] = None,
 ) -> None:
     """Convert ranks written by another program to a rank file.
 
-    Columns are recognised by their usual names, or named with --map. Instead of rank and ties, a file may have
+    Columns are recognised by their usual names, or named with --map. A row is a query, or a triple with head_rank and
+    tail_rank. Instead of rank and ties, a file may have
     optimistic and pessimistic, or greater and equal. Instead of candidates, it may have filtered (with --entities or
     --graph), or neither (with --graph, whose known answers count as filtered, or with --raw). Sides may be head/tail,
     h/t, s/o, subject/object, lhs/rhs or head-batch/tail-batch.
     """
+    from kgprobe.cli.main import with_options
     from kgprobe.ranks.importers.drafts import ImportOptions
     from kgprobe.ranks.importers.rank_tables import import_ranks, request_problems
 
     columns, problems = _mapping(map or [])
     problems += overwritten([output], [*files, *graph_inputs(graph)])
+    if optimistic and pessimistic:
+        problems.append("--optimistic and --pessimistic exclude each other")
+    options = {
+        "num_entities": entities,
+        "columns": columns,
+        "raw": raw,
+        "labels": labels,
+        "zero_based": zero_based,
+        "tie": "optimistic" if optimistic else "pessimistic" if pessimistic else "mean",
+        "inverse_relations": inverse_relations,
+        "model": model,
+        "split": split,
+        "seed": seed,
+    }
     if problems:
-        options = ImportOptions(None, entities, columns, raw, labels, model, split, seed)
-        problems += request_problems(files, format, options, has_graph=graph is not None)
+        problems += request_problems(files, format, ImportOptions(**options), has_graph=graph is not None)
         raise UsageError("invalid arguments", problems, "see 'kgprobe import --help'")
     require_writable(output)
-    ranks = import_ranks(
-        files,
-        format,
-        graph=graph,
-        num_entities=entities,
-        columns=columns,
-        raw=raw,
-        labels=labels,
-        model=model,
-        split=split,
-        seed=seed,
-    )
+    ranks = import_ranks(files, format, graph=graph, **options)
     ranks.write(output)
     seeds = "" if ranks.seed is None else f", seeds {', '.join(str(x) for x in sorted(set(ranks.seed.tolist())))}"
     rows = "1 row" if len(ranks) == 1 else f"{len(ranks):,} rows"
     candidates, imported = ranks.info.candidates, ranks.info.imported
     note(f"{output}: {rows}{seeds}, candidates: {candidates.counted if candidates else 'not recorded'}")
-    for line in imported.notes if imported else ():
-        note(f"  {line.replace('`labels=True`', '--labels')}")
+    if imported is not None:
+        for line in (*imported.notes, *(f"assumed: {one.meaning}" for one in imported.assumed)):
+            note(f"  {with_options(line, ['import'])}")
 
 
 def _mapping(texts: Sequence[str]) -> tuple[dict[str, str], list[str]]:

@@ -217,6 +217,9 @@ def with_options(message: str, arguments: Sequence[str]) -> str:
 
     def option(match: re.Match[str]) -> str:
         name, value = match[1], (match[2] or "True").strip("\"'")
+        # A value may be an option of its own: `tie='optimistic'` is --optimistic.
+        if name not in options and value in options:
+            return str(options[value])
         written = options.get(name) or options.get(_OPTION_OF.get(name))
         if written is None:
             return match[0]

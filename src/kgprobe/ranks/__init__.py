@@ -1,6 +1,7 @@
 """Rank tables: schema, validation, Parquet files, importers."""
 
 from kgprobe.ranks.metadata import (
+    Assumption,
     Basis,
     CandidatesInfo,
     CheckpointInfo,
@@ -9,12 +10,14 @@ from kgprobe.ranks.metadata import (
     RanksInfo,
     TrainingInfo,
     UnmatchedAnswer,
+    Verification,
     WorldInfo,
 )
 from kgprobe.ranks.rank_files import End, RankFile, RanksLike, open_ranks, read_ranks, refuse_intervals, validate
 from kgprobe.ranks.table import Ranks, concatenate, merge_seeds
 
 __all__ = [
+    "Assumption",
     "Basis",
     "CandidatesInfo",
     "CheckpointInfo",
@@ -27,6 +30,7 @@ __all__ = [
     "RanksLike",
     "TrainingInfo",
     "UnmatchedAnswer",
+    "Verification",
     "WorldInfo",
     "concatenate",
     "merge_seeds",

@@ -62,6 +62,50 @@ class CandidatesInfo:
         return self.name if self.hash is None else f"{self.name} (SHA-256 {self.hash[:12]})"
 
 
+class Assumption(StrEnum):
+    """What an import took for granted: the imported file does not show it, and no check can verify it.
+
+    Example:
+        >>> Assumption.filtered.meaning
+        'the known answers of the graph were filtered (the file has no candidate counts)'
+    """
+
+    filtered = "filtered"
+    unfiltered = "unfiltered"
+    mean_ranks = "mean_ranks"
+    optimistic_ranks = "optimistic_ranks"
+    pessimistic_ranks = "pessimistic_ranks"
+    zero_based = "zero_based"
+    inverse_relations = "inverse_relations"
+
+    @property
+    def meaning(self) -> str:
+        """The assumption in words."""
+        return _ASSUMED[self]
+
+
+_ASSUMED = {
+    Assumption.filtered: "the known answers of the graph were filtered (the file has no candidate counts)",
+    Assumption.unfiltered: "the ranks are unfiltered, so that all entities are candidates",
+    Assumption.mean_ranks: "the ranks are mean ranks of their tie groups (ties are not recorded)",
+    Assumption.optimistic_ranks: "the ranks of the file are optimistic: the best of their tie groups",
+    Assumption.pessimistic_ranks: "the ranks of the file are pessimistic: the worst of their tie groups",
+    Assumption.zero_based: "the ranks of the file count from 0",
+    Assumption.inverse_relations: "relation ids beyond those of the graph are inverse relations, so head queries",
+}
+
+
+class Verification(StrEnum):
+    """What an import verified on all rows of the imported files."""
+
+    triples = "triples"
+    """Every ranked triple is in the graph."""
+    split = "split"
+    """Every ranked triple is in the split that is recorded."""
+    candidates = "candidates"
+    """The candidate counts of the file are those that filtering by all splits of the graph leaves."""
+
+
 @dataclass(frozen=True)
 class ImportInfo:
     """How imported ranks were read.
@@ -71,12 +115,16 @@ class ImportInfo:
         format: Their formats.
         popularity: Where the popularity of the targets comes from.
         notes: What the user should know about how the files were read.
+        assumed: What was taken for granted.
+        verified: What was verified.
     """
 
     source: tuple[str, ...]
     format: str
     popularity: str | None = None
     notes: tuple[str, ...] = ()
+    assumed: tuple[Assumption, ...] = ()
+    verified: tuple[Verification, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -18,10 +18,9 @@ from kgprobe.ranks.importers.column_mapping import (
     label_name,
     mapping_problems,
     read_candidates,
-    read_side,
-    read_triples,
 )
 from kgprobe.ranks.importers.drafts import Draft, ImportOptions
+from kgprobe.ranks.importers.triple_columns import read_side, read_triples
 from kgprobe.ranks.metadata import Basis, CandidatesInfo
 from kgprobe.ranks.schema import COLUMNS, SIDE_NAMES
 
@@ -292,7 +291,7 @@ def _ranks_of(**columns: list[Any]) -> tuple[dict[str, list[Any]], Draft]:
     recipe = _choose(*columns)
     assert recipe is not None
     draft = Draft(Path("x.csv"))
-    found = apply_recipe(draft, {name: pa.array(values) for name, values in columns.items()}, recipe)
+    found = apply_recipe(draft, {name: pa.array(values) for name, values in columns.items()}, recipe, ImportOptions())
     return {name: column.to_pylist() for name, column in found.items()}, draft
 
 
@@ -309,6 +308,10 @@ def test_all_recipes_say_what_counting_says(scores: list[list[int]]) -> None:
     assert _ranks_of(optimistic=best, pessimistic=worst)[0] == expected
     assert _ranks_of(optimistic=list(map(str, best)), pessimistic=list(map(str, worst)))[0] == expected
     assert _ranks_of(rank=rank, ties=equal)[0] == expected
+    assert _ranks_of(optimistic=best, ties=equal)[0] == expected
+    assert _ranks_of(optimistic=best, equal=equal)[0] == expected
+    assert _ranks_of(pessimistic=worst, ties=equal)[0] == expected
+    assert _ranks_of(pessimistic=worst, equal=equal)[0] == expected
     assert _ranks_of(rank=rank)[0] == {"rank": rank}
 
 
@@ -320,7 +323,7 @@ def test_more_information_is_preferred_unless_the_user_names_a_column() -> None:
     assert _choose("rank", "optimistic") == ("rank",)
 
 
-@pytest.mark.parametrize("columns", [(), ("ties",), ("greater",), ("equal",), ("optimistic",), ("pessimistic", "ties")])
+@pytest.mark.parametrize("columns", [(), ("ties",), ("greater",), ("equal",), ("optimistic",), ("pessimistic",)])
 def test_half_a_recipe_is_none(columns: tuple[str, ...]) -> None:
     assert _choose(*columns) is None
 

@@ -8,7 +8,8 @@ import pytest
 from kgprobe.errors import DataError, UsageError
 from kgprobe.graph import KnowledgeGraph
 from kgprobe.ranks import Basis, CandidatesInfo, ImportInfo
-from kgprobe.ranks.importers.drafts import Draft, ImportOptions, finish_import, seeds_of
+from kgprobe.ranks.importers.drafts import Draft, ImportOptions
+from kgprobe.ranks.importers.final_tables import finish_import, seeds_of
 from kgprobe.ranks.schema import entity_rules
 
 

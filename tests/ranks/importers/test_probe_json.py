@@ -269,6 +269,6 @@ def test_structure_and_values_of_all_files_are_judged_at_once(tmp_path: Path) ->
 def test_what_is_not_json_is_named_with_its_place(path: Path, content: bytes, said: str) -> None:
     path.write_bytes(content)
     with pytest.raises(DataError) as caught:
-        import_ranks(path, num_entities=9)
+        import_ranks(path, "probe-json", num_entities=9)
     assert str(caught.value).startswith(f"{path}: cannot be imported")
     assert said in caught.value.problems[0]

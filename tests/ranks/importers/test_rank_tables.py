@@ -19,6 +19,8 @@ CONTENT = {
     "csv": "h,r,t,side,rank,filtered\n0,0,1,tail,1,0\n",
     "tsv": "h\tr\tt\tside\trank\tfiltered\n0\t0\t1\ttail\t1\t0\n",
     "parquet": "",
+    "json": json.dumps([{"h": 0, "r": 0, "t": 1, "side": "tail", "rank": 1, "filtered": 0}]),
+    "jsonl": json.dumps({"h": 0, "r": 0, "t": 1, "side": "tail", "rank": 1, "filtered": 0}) + "\n",
 }
 
 
@@ -64,7 +66,7 @@ def test_files_of_different_formats_are_seeds_of_one_table(tmp_path: Path) -> No
 
 def test_contradictions_are_all_said_at_once(graph: KnowledgeGraph) -> None:
     with pytest.raises(UsageError) as caught:
-        import_ranks(["a.json", "b.json"], graph=graph, num_entities=0, raw=True, split="tests", seed=1)
+        import_ranks(["a.json", "b.json"], "probe-json", graph=graph, num_entities=0, raw=True, split="tests", seed=1)
     assert caught.value.problems == [
         "`raw` does not apply to probe-json",
         "both `graph` and `num_entities` are given: leave out one",
@@ -245,7 +247,7 @@ def test_missing_columns_are_all_named_with_what_was_looked_for(path: Path) -> N
         "no column for tail (tried: tail, t, object, obj, o, tail_id, tail_label)",
         "no column for side (tried: side, predicted, predicted_side, direction, target_side, mode)",
         "no column for rank (tried: rank, mean_rank, realistic_rank, realistic, filtered_rank), "
-        "and no optimistic and pessimistic, or greater and equal",
+        "and no optimistic and pessimistic, or greater and equal, or head_rank and tail_rank",
         "the columns found are: a, b",
     ]
 

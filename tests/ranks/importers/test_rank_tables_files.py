@@ -9,7 +9,7 @@ from kgprobe import resources
 from kgprobe.errors import DataError, UsageError
 from kgprobe.ranks.importers import FORMATS, import_ranks
 from kgprobe.ranks.importers.drafts import Draft
-from kgprobe.ranks.importers.rank_tables import format_of, read_table
+from kgprobe.ranks.importers.table_files import format_of, read_table
 
 
 def _read(path: Path, format: str) -> tuple[dict[str, list[str]] | None, list[str]]:  # noqa: A002
@@ -103,26 +103,41 @@ def test_parquet_keeps_its_types(tmp_path: Path) -> None:
         ("a.csv", "csv"),
         ("a.CSV.gz", "csv"),
         ("a.tsv", "tsv"),
-        ("a.b.txt", "tsv"),
         ("a.parquet", "parquet"),
         ("a.pq", "parquet"),
-        ("a.json.gz", "probe-json"),
+        ("a.jsonl.gz", "jsonl"),
+        ("a.ndjson", "jsonl"),
     ],
 )
 def test_the_format_is_in_the_name(name: str, format: str) -> None:  # noqa: A002
     assert format_of(Path(name)) == format
 
 
+@pytest.mark.parametrize(
+    ("content", "format"),
+    [
+        (b"h,r,t\n", "csv"),
+        (b"h;r;t\n", "csv"),
+        (b"h\tr\tt\n", "tsv"),
+        (b"\xef\xbb\xbf [\n [[0, 0, 1]", "probe-json"),
+        (b'[{"h": 0}]', "json"),
+        (b'{"h": {"0": 1}}', "json"),
+        (b"PAR1", "parquet"),
+    ],
+)
+def test_the_content_tells_where_the_name_does_not(tmp_path: Path, content: bytes, format: str) -> None:  # noqa: A002
+    for name in ("ranks.txt", "ranks", "ranks.dat"):
+        (tmp_path / name).write_bytes(content)
+        assert format_of(tmp_path / name) == format
+    if format.endswith("json"):
+        (tmp_path / "ranks.json.gz").write_bytes(gzip.compress(content))
+        assert format_of(tmp_path / "ranks.json.gz") == format
+
+
 def test_unknown_formats_get_the_known_ones(tmp_path: Path) -> None:
-    for name in ("ranks.xlsx", "ranks", "ranks.gz"):
-        assert format_of(Path(name)) is None
-        with pytest.raises(UsageError) as caught:
-            import_ranks(tmp_path / name)
-        (problem,) = caught.value.problems
-        assert problem.startswith(f"{name}: the format is not clear from the name; give `format`: probe-json (")
-        assert all(name in problem for name in FORMATS)
-    with pytest.raises(UsageError, match="unknown format 'cssv'; nearest: csv, tsv"):
+    with pytest.raises(UsageError, match="unknown format 'cssv'; nearest: csv, tsv") as caught:
         import_ranks(tmp_path / "ranks.csv", "cssv")
+    assert all(name in caught.value.problems[0] for name in FORMATS)
 
 
 def test_all_files_that_cannot_be_read_are_named(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """Import of ranks that other programs have written."""
 
-from kgprobe.ranks.importers.rank_tables import FORMATS, import_ranks
+from kgprobe.ranks.importers.rank_tables import import_ranks
+from kgprobe.ranks.importers.table_files import FORMATS
 
 __all__ = ["FORMATS", "import_ranks"]

@@ -1,10 +1,10 @@
-"""Which columns of a foreign table hold the triple, the side, the rank, the ties and the number of candidates."""
+"""Which columns of a foreign table hold the triple, the side, the rank, the ties and the candidates; wide tables."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,16 +13,8 @@ import pyarrow.compute as pc
 
 from kgprobe.arrays import Floats
 from kgprobe.errors import nearest
-from kgprobe.ranks.importers.drafts import (
-    Draft,
-    ImportOptions,
-    all_integers,
-    blank_to_null,
-    flags,
-    is_text,
-    read_numbers,
-)
-from kgprobe.ranks.metadata import Basis, CandidatesInfo
+from kgprobe.ranks.importers.drafts import Draft, ImportOptions, flags, read_numbers
+from kgprobe.ranks.metadata import Assumption, Basis, CandidatesInfo
 from kgprobe.ranks.schema import COLUMNS, SIDE_NAMES
 
 if TYPE_CHECKING:
@@ -55,6 +47,13 @@ that scored ``greater`` than the target and ``equal`` to it, in place of rank an
 were ``filtered``, in place of candidates.
 """
 
+_OF_QUERIES = ("rank", "ties", "worst_rank", "candidates", "optimistic", "pessimistic", "greater", "equal", "filtered")
+"""Columns that a wide table has for each side."""
+
+_SIDES = ("head", "tail")
+WIDE = {f"{side}_{column}": (side, column) for side in _SIDES for column in _OF_QUERIES}
+"""Side and canonical column of each column of a wide table, which has both queries of a triple in a row."""
+
 
 @dataclass(frozen=True)
 class Naming:
@@ -80,7 +79,9 @@ def mapping_problems(mapping: Mapping[str, str]) -> list[str]:
     """
     sources = list(mapping.values())
     problems = [
-        f"{name!r} is not a column of a rank table{nearest(name, SYNONYMS)}" for name in mapping if name not in SYNONYMS
+        f"{name!r} is not a column of a rank table{nearest(name, (*SYNONYMS, *WIDE))}"
+        for name in mapping
+        if name not in SYNONYMS and name not in WIDE
     ]
     return problems + [
         f"column {source!r} is named for several columns: {', '.join(c for c, s in mapping.items() if s == source)}"
@@ -103,7 +104,7 @@ def find_columns(names: Sequence[str], mapping: Mapping[str, str]) -> Naming:
         else:
             problems.append(f"there is no column {source!r} to take as {column}{nearest(source, names)}")
     problems += [f"column {name!r} occurs twice" for name, often in Counter(names).items() if often > 1]
-    free = {name: name.lower().replace("-", "_").replace(" ", "_") for name in names if name not in mapping.values()}
+    free = {name: _normalised(name) for name in names if name not in mapping.values()}
     for column, synonyms in SYNONYMS.items():
         if column in mapping:
             continue
@@ -116,16 +117,99 @@ def find_columns(names: Sequence[str], mapping: Mapping[str, str]) -> Naming:
     return Naming(found, frozenset(mapping), problems)
 
 
-def missing_columns(naming: Naming, names: Sequence[str]) -> list[str]:
+def _normalised(name: str) -> str:
+    return name.lower().replace("-", "_").replace(" ", "_")
+
+
+def wide_columns(names: Sequence[str], mapping: Mapping[str, str]) -> dict[str, str]:
+    """The columns of a wide table by their names in `WIDE`; empty for a table with one query per row.
+
+    A table is wide if it has ranks of a side (``head_rank``, ``rank_tail``, ``lhs_rank``, ...) and no column of sides.
+
+    Example:
+        >>> wide_columns(["h", "r", "t", "rank_subject", "Tail Rank"], {})
+        {'head_rank': 'rank_subject', 'tail_rank': 'Tail Rank'}
+        >>> wide_columns(["h", "r", "t", "side", "rank", "head_rank"], {})
+        {}
+    """
+    chosen = {name: source for name, source in mapping.items() if name in WIDE and source in names}
+    free = [name for name in names if name not in mapping.values()]
+    if not chosen and ("side" in mapping or "side" in find_columns(names, {}).found):
+        return {}
+    found = {}
+    for wide, (side, column) in WIDE.items():
+        words = [word for word, meant in SIDE_NAMES.items() if meant == side]
+        quantities = (column, *SYNONYMS[column])
+        usual = {f"{w}_{q}" for w in words for q in quantities} | {f"{q}_{w}" for w in words for q in quantities}
+        own = [name for name in free if _normalised(name) in usual]
+        if wide in chosen or own:
+            found[wide] = chosen.get(wide) or own[0]
+    ranked = {column for _, column in map(WIDE.__getitem__, found)} & {name for recipe in RECIPES for name in recipe}
+    return found if ranked else {}
+
+
+def to_long(table: pa.Table, wide: Mapping[str, str]) -> pa.Table:
+    """A wide table with one query per row: the head and the tail query of its first row, then those of its second.
+
+    Example:
+        >>> table = pa.table({"h": [7, 8], "tr": [1, 2], "hr": [3, 4]})
+        >>> to_long(table, {"head_rank": "hr", "tail_rank": "tr"}).to_pydict()
+        {'h': [7, 7, 8, 8], 'side': ['head', 'tail', 'head', 'tail'], 'rank': [3, 1, 4, 2]}
+    """
+    sides = [side for side in _SIDES if any(WIDE[name][0] == side for name in wide)]
+    own = dict.fromkeys(WIDE[name][1] for name in wide)
+    taken = {*own, "side"}
+    shared = [(i, name) for i, name in enumerate(table.column_names) if name not in wide.values()]
+    names = [label_name(name) if name in taken else name for _, name in shared]
+    parts = []
+    for side in sides:
+        columns = [table.column(i) for i, _ in shared] + [pa.repeat(side, table.num_rows)]
+        for column in own:
+            source = wide.get(f"{side}_{column}")
+            columns.append(pa.nulls(table.num_rows) if source is None else table.column(source))
+        parts.append(pa.table(columns, names=[*names, "side", *own]))
+    rows = np.arange(len(sides) * table.num_rows).reshape(len(sides), -1).T.ravel()
+    # Columns may occur twice, so the parts are joined by position.
+    joined = [
+        pa.concat_tables([pa.table({"x": part.column(i)}) for part in parts], promote_options="permissive").column("x")
+        for i in range(parts[0].num_columns)
+    ]
+    return pa.table(joined, names=parts[0].column_names).take(pa.array(rows))
+
+
+def with_tie(naming: Naming, tie: str) -> Naming:
+    """The columns with that of the ranks taken for optimistic or pessimistic ranks, as the user says.
+
+    Example:
+        >>> with_tie(Naming({"rank": "position"}), "optimistic").found
+        {'optimistic': 'position'}
+    """
+    if tie == "mean" or "rank" not in naming.found:
+        return naming
+    if tie in naming.found:
+        both = f"{naming.found['rank']!r} and {naming.found[tie]!r}"
+        return replace(naming, problems=[*naming.problems, f"{both} may both be {tie}: choose one with `columns`"])
+    found = {tie if column == "rank" else column: source for column, source in naming.found.items()}
+    return replace(naming, found=found, chosen=naming.chosen | ({tie} if "rank" in naming.chosen else set()))
+
+
+def missing_columns(naming: Naming, names: Sequence[str], required: Sequence[str], tie: str) -> list[str]:
     """The required columns that were not found, and the names that were tried.
 
     A column that the user named has its own message if it does not exist.
     """
-    absent = [n for n in ("head", "relation", "tail", "side") if n not in naming.found and n not in naming.chosen]
+    absent = [name for name in required if name not in naming.found and name not in naming.chosen]
     problems = [_not_found(name) for name in absent]
-    chosen = naming.chosen & {"rank", "optimistic", "pessimistic", "greater", "equal"}
-    if choose_recipe(naming) is None and not chosen:
-        problems.append(f"{_not_found('rank')}, and no optimistic and pessimistic, or greater and equal")
+    sought = naming.chosen - naming.found.keys()
+    if choose_recipe(naming, tie) is None and not sought & {"rank", "optimistic", "pessimistic", "greater", "equal"}:
+        problems.append(
+            f"{_not_found('rank')}, and no optimistic and pessimistic, or greater and equal, or head_rank and tail_rank"
+        )
+        problems += [
+            f"column {naming.found[kind]!r} has {kind} ranks: `tie='{kind}'` keeps them, if their ties are unknown"
+            for kind in ("optimistic", "pessimistic")
+            if kind in naming.found
+        ]
     if problems:
         doubt = ": is `format` correct?" if len(names) == 1 else ""
         problems.append(f"the columns found are: {', '.join(names) or 'none'}{doubt}")
@@ -154,6 +238,14 @@ def _from_counts(greater: Floats, equal: Floats) -> tuple[Floats, Floats]:
     return 1 + greater + equal / 2, equal
 
 
+def _from_best(best: Floats, ties: Floats) -> tuple[Floats, Floats]:
+    return best + np.nan_to_num(ties) / 2, ties
+
+
+def _from_worst(worst: Floats, ties: Floats) -> tuple[Floats, Floats]:
+    return worst - np.nan_to_num(ties) / 2, ties
+
+
 RECIPES: dict[tuple[str, ...], Callable[..., tuple[Floats, Floats | None]]] = {
     ("optimistic", "pessimistic"): _from_bounds,
     ("greater", "equal"): _from_counts,
@@ -161,37 +253,54 @@ RECIPES: dict[tuple[str, ...], Callable[..., tuple[Floats, Floats | None]]] = {
     ("optimistic", "worst_rank"): _from_bounds,
     ("rank", "ties"): lambda rank, ties: (rank, ties),
     ("rank",): lambda rank: (rank, None),
+    ("optimistic", "ties"): _from_best,
+    ("optimistic", "equal"): _from_best,
+    ("pessimistic", "ties"): _from_worst,
+    ("pessimistic", "equal"): _from_worst,
+    ("optimistic",): lambda best: (best, None),
+    ("pessimistic",): lambda worst: (worst, None),
 }
 """Columns that give the rank and the ties (None: not recorded), in order of preference."""
 
 
 _MOST_TIES = 2.0**53
+_WHOLE = ("greater", "equal", "ties", "seed", "candidates", "filtered")
+_RANKS = ("rank", "optimistic", "pessimistic", "worst_rank")
 
 
-def choose_recipe(naming: Naming) -> tuple[str, ...] | None:
-    """The first recipe whose columns were all found; recipes with a column that the user named come first."""
-    preferred = sorted(RECIPES, key=lambda sources: not naming.chosen.intersection(sources))
+def choose_recipe(naming: Naming, tie: str = "mean") -> tuple[str, ...] | None:
+    """The first recipe whose columns were all found; recipes with a column that the user named come first.
+
+    Optimistic or pessimistic ranks without ties are taken only if the user says so.
+    """
+    allowed = [sources for sources in RECIPES if sources[0] in ("rank", tie) or len(sources) > 1]
+    preferred = sorted(allowed, key=lambda sources: not naming.chosen.intersection(sources))
     return next((sources for sources in preferred if naming.found.keys() >= set(sources)), None)
 
 
-def apply_recipe(draft: Draft, columns: Columns, sources: tuple[str, ...]) -> dict[str, pa.Array]:
+def read_quantity(draft: Draft, name: str, column: pa.Array, options: ImportOptions, *, nullable: bool) -> pa.Array:
+    """A column of numbers; ranks that count from 0 are made to count from 1."""
+    numbers = read_numbers(draft, name, column, whole=name in _WHOLE, nullable=nullable)
+    return pc.add(numbers, 1) if options.zero_based and name in _RANKS else numbers
+
+
+def apply_recipe(
+    draft: Draft, columns: Columns, sources: tuple[str, ...], options: ImportOptions
+) -> dict[str, pa.Array]:
     """Rank, and ties if they are recorded.
 
     Example:
         >>> from pathlib import Path
         >>> columns = {"greater": pa.array([0, 4]), "equal": pa.array([1, 0])}
-        >>> found = apply_recipe(Draft(Path("ranks.csv")), columns, ("greater", "equal"))
+        >>> found = apply_recipe(Draft(Path("ranks.csv")), columns, ("greater", "equal"), ImportOptions())
         >>> found["rank"].to_pylist(), found["ties"].to_pylist()
         ([1.5, 5.0], [1, 0])
     """
-    arrays = {
-        name: read_numbers(
-            draft, name, columns[name], whole=name in ("greater", "equal", "ties"), nullable=name == "ties"
-        )
-        for name in sources
-    }
+    arrays = {name: read_quantity(draft, name, columns[name], options, nullable=name == "ties") for name in sources}
+    if options.zero_based and not set(sources) & set(_RANKS):
+        draft.require(f"`zero_based=True` is about ranks, but they come from {' and '.join(sources)}: leave it out")
     numbers = [np.asarray(array.to_numpy(zero_copy_only=False), dtype=np.float64) for array in arrays.values()]
-    needed = ("rank",) if "rank" in sources else sources
+    needed = sources[:1] if sources[-1] == "ties" and sources[0] != "greater" else sources
     if draft.malformed.intersection(needed):
         draft.malformed.add("rank")
     with np.errstate(over="ignore"):  # ranks that large are refused
@@ -199,6 +308,7 @@ def apply_recipe(draft: Draft, columns: Columns, sources: tuple[str, ...]) -> di
     # Null where a number is missing. A NaN in the file stays NaN and is refused later.
     missing = np.any([flags(arrays[name].is_null()) for name in needed], axis=0)
     found = {"rank": pa.array(rank, mask=np.isnan(rank) & missing)}
+    draft.assumed += _assumed(sources, ties, options)
     if ties is None:
         return found
     fractional, absurd = np.floor(ties) != ties, np.abs(ties) >= _MOST_TIES
@@ -211,6 +321,18 @@ def apply_recipe(draft: Draft, columns: Columns, sources: tuple[str, ...]) -> di
     return found
 
 
+def _assumed(sources: tuple[str, ...], ties: Floats | None, options: ImportOptions) -> list[Assumption]:
+    """What is taken for granted about ranks that come from these columns."""
+    assumed = [Assumption.zero_based] if options.zero_based else []
+    if "pessimistic" not in sources and "worst_rank" not in sources and "optimistic" in sources:
+        assumed.append(Assumption.optimistic_ranks)
+    elif "optimistic" not in sources and "pessimistic" in sources:
+        assumed.append(Assumption.pessimistic_ranks)
+    elif ties is None or np.isnan(ties).any():
+        assumed.append(Assumption.mean_ranks)
+    return assumed
+
+
 def agrees(draft: Draft, name: str, column: pa.Array, derived: pa.Array | None) -> bool:
     """Whether a column that the recipe did not use equals what was derived; a difference is noted."""
     if derived is None:
@@ -220,88 +342,6 @@ def agrees(draft: Draft, name: str, column: pa.Array, derived: pa.Array | None) 
     if differing:
         draft.notes.append(f"column {name!r} differs in {differing:,} rows; kept as {label_name(name)!r}")
     return not differing
-
-
-def read_side(draft: Draft, column: pa.Array) -> pa.Array:
-    """The predicted side as "head" or "tail".
-
-    Example:
-        >>> from pathlib import Path
-        >>> read_side(Draft(Path("ranks.csv")), pa.array(["h", "Object", "tail-batch"])).to_pylist()
-        ['head', 'tail', 'tail']
-    """
-    text = blank_to_null(column.cast(pa.string()))
-    known = pc.index_in(pc.utf8_lower(text), pa.array(list(SIDE_NAMES)))
-    unknown = pc.and_(known.is_null(), text.is_valid())
-    names = _listed(text.filter(unknown))
-    draft.refuse(f"the side is {names}, expected one of {', '.join(SIDE_NAMES)}", unknown, "side")
-    return pa.array(list(SIDE_NAMES.values())).take(known)
-
-
-def read_triples(draft: Draft, columns: Columns, graph: KnowledgeGraph | None, *, labels: bool) -> dict[str, pa.Array]:
-    """The ids of heads, relations and tails, which may be given as ids or as labels of the graph.
-
-    Args:
-        draft: Collects problems.
-        columns: The three columns of the file.
-        graph: The graph that has the labels.
-        labels: Whether they are labels even if they look like ids.
-    """
-    found: dict[str, pa.Array] = {}
-    for names, kind, known, size in (
-        (("head", "tail"), "entity", graph.entity_labels if graph else None, graph.num_entities if graph else None),
-        (("relation",), "relation", graph.relation_labels if graph else None, graph.num_relations if graph else None),
-    ):
-        own = {name: columns[name].cast(pa.string()) if labels else columns[name] for name in names}
-        # Head and tail are read alike: entities are not ids on one side and labels on the other.
-        texts = [blank_to_null(column.cast(pa.string())) for column in own.values() if is_text(column)]
-        if not texts or not (labels or _are_labels(draft, " and ".join(names), texts, known, size)):
-            found |= {n: read_numbers(draft, n, column, whole=True, nullable=False) for n, column in own.items()}
-        elif known is None:
-            example = next((text.drop_null()[0].as_py() for text in texts if len(text.drop_null())), "")
-            why = f"{graph.name} has no such labels" if graph else "give the `graph` that has them"
-            draft.require(f"labels in {' and '.join(names)}, for example {example!r}: {why}", *names)
-        else:
-            found |= {name: _look_up(draft, name, column, kind, known) for name, column in own.items()}
-    return found
-
-
-def _are_labels(draft: Draft, names: str, texts: list[pa.Array], known: pa.Array | None, size: int | None) -> bool:
-    if not all_integers(*texts):
-        return True
-    distinct = pc.unique(pa.concat_arrays(texts)).drop_null()
-    if known is None or size is None or not pc.all(pc.is_in(distinct, known)).as_py():
-        return False
-    # Integers that are also labels may be either.
-    ids, positions = distinct.cast(pa.float64()).cast(pa.int64()), pc.index_in(distinct, known).cast(pa.int64())
-    if ids.equals(positions):
-        return False
-    outside = bool(pc.any(pc.greater_equal(ids, size)).as_py())
-    draft.notes.append(
-        f"{names} were read as labels: they are not ids of the graph"
-        if outside
-        else f"{names} were read as ids, though they are also labels; `labels=True` reads them as labels"
-    )
-    return outside
-
-
-def _look_up(draft: Draft, name: str, column: pa.Array, kind: str, known: pa.Array) -> pa.Array:
-    text, known = blank_to_null(column.cast(pa.string())), known.cast(pa.string())
-    ids = pc.index_in(text, known)
-    counts = pc.value_counts(known.drop_null())
-    shared = counts.field(0).filter(pc.greater(counts.field(1), 1))
-    for problem, wrong in (
-        (f"{name} is not a known {kind}", pc.and_(ids.is_null(), text.is_valid())),
-        (f"{name} is a label of several ids", pc.is_in(text, shared)),
-    ):
-        draft.refuse(f"{problem}: {_listed(text.filter(wrong))}", wrong, name)
-    return ids.cast(pa.int64())
-
-
-def _listed(values: pa.Array, most: int = 20) -> str:
-    distinct = pc.unique(values).to_pylist()
-    more = f" and {len(distinct) - most:,} more" if len(distinct) > most else ""
-    return ", ".join(map(repr, distinct[:most])) + more
 
 
 def read_candidates(draft: Draft, columns: Columns, triples: Columns, side: pa.Array, options: ImportOptions) -> str:
@@ -320,7 +360,7 @@ def read_candidates(draft: Draft, columns: Columns, triples: Columns, side: pa.A
     if options.raw and source:
         draft.require(f"`raw=True` means unfiltered, but there is a column of {source}: leave out one", "candidates")
     elif source == "candidates" or (source and size is not None):
-        numbers = read_numbers(draft, source, columns[source], whole=True, nullable=False)
+        numbers = read_quantity(draft, source, columns[source], options, nullable=False)
         if source in draft.malformed:
             draft.malformed.add("candidates")
         draft.columns["candidates"] = numbers if source == "candidates" else pc.subtract(size, numbers)
@@ -329,10 +369,12 @@ def read_candidates(draft: Draft, columns: Columns, triples: Columns, side: pa.A
     elif options.raw and size is not None:
         draft.columns["candidates"] = pa.array(np.full(draft.rows, size))
         draft.candidates, draft.filtered = CandidatesInfo(Basis.assumed, counted="all entities (raw)"), ()
+        draft.assumed.append(Assumption.unfiltered)
     elif not options.raw and not source and graph is not None and graph.has_train:
         draft.columns["candidates"] = _remaining(draft, triples, side, graph)
         counted = f"entities minus known answers of {', '.join(graph.splits)}"
         draft.candidates = CandidatesInfo(Basis.assumed, counted=counted)
+        draft.assumed.append(Assumption.filtered)
         draft.filtered = tuple(graph.splits)
     elif source or options.raw:
         what = "the number of filtered entities is known" if source else "`raw=True` means unfiltered"

@@ -1,8 +1,7 @@
-"""An imported file on its way to a rank table: its columns, its problems, numbers read from text, the final table."""
+"""An imported file on its way to a rank table: its columns and problems, and numbers read from text."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,11 +12,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kgprobe.arrays import Flags
-from kgprobe.errors import DataError, UsageError
-from kgprobe.ranks.metadata import Basis, CandidatesInfo, ImportInfo, RanksInfo
+from kgprobe.ranks.metadata import Assumption, Basis, CandidatesInfo
 from kgprobe.ranks.schema import (
     COLUMNS,
-    POPULARITY,
     REQUIRED,
     ROWS_NAMED,
     Checker,
@@ -27,7 +24,6 @@ from kgprobe.ranks.schema import (
     entity_rules,
     graph_rules,
 )
-from kgprobe.ranks.table import Ranks, concatenate, merge_seeds
 
 if TYPE_CHECKING:
     from kgprobe.graph import KnowledgeGraph
@@ -47,6 +43,9 @@ class ImportOptions:
     columns: Mapping[str, str] = field(default_factory=dict)
     raw: bool = False
     labels: bool = False
+    zero_based: bool = False
+    tie: str = "mean"
+    inverse_relations: bool = False
     model: str | None = None
     split: str | None = None
     seed: int | None = None
@@ -56,6 +55,13 @@ class ImportOptions:
         """The number of entities, if it is known."""
         return self.num_entities if self.graph is None else self.graph.num_entities
 
+    @property
+    def rules(self) -> tuple[Rule, ...]:
+        """The rules of a rank table that follow from the graph or the number of entities."""
+        if self.graph is not None:
+            return graph_rules(self.graph)
+        return () if self.num_entities is None else entity_rules(self.num_entities)
+
 
 @dataclass
 class Draft:
@@ -64,10 +70,13 @@ class Draft:
     Attributes:
         path: The file.
         format: Its format.
-        rows: Number of rows.
+        rows: Number of rows; a row with the ranks of both sides counts as two.
+        wide: Whether its rows have the ranks of both sides.
         columns: Columns of a rank table under their canonical names, then label columns.
         candidates: Where the candidate counts come from.
         filtered: Splits that are assumed to be filtered.
+        assumed: What was taken for granted to read the file.
+        triples: The columns of the triples as they are in the file.
         popularity: Origin of the popularity if no graph gives it; None if there is none.
         problems: Errors in the file.
         needs: Arguments that the user must add or drop.
@@ -84,9 +93,12 @@ class Draft:
     path: Path
     format: str = ""
     rows: int = 0
+    wide: bool = False
     columns: dict[str, pa.Array] = field(default_factory=dict)
     candidates: CandidatesInfo = field(default_factory=lambda: CandidatesInfo(Basis.recorded))
     filtered: tuple[str, ...] | None = None
+    assumed: list[Assumption] = field(default_factory=list)
+    triples: Mapping[str, pa.Array] = field(default_factory=dict)
     popularity: str | None = None
     problems: list[str] = field(default_factory=list)
     needs: list[str] = field(default_factory=list)
@@ -258,98 +270,3 @@ def _number_type(columns: list[pa.Array]) -> pa.DataType | None:
     except pa.ArrowInvalid:
         return None
     return pa.int64() if all_integers(distinct) and largest < 2**53 else pa.float64()
-
-
-def finish_import(drafts: Sequence[Draft], options: ImportOptions) -> Ranks:
-    """One rank table of all files, or an error with every problem of every file."""
-    _refuse(drafts, options)
-    graph = options.graph
-    filtered = drafts[0].filtered if len({draft.filtered for draft in drafts}) == 1 else None
-    info = RanksInfo(
-        model=options.model,
-        graph=graph.name if graph else None,
-        graph_hash=graph.content_hash if graph else None,
-        split=options.split,
-        filtered=filtered,
-        candidates=_joint_candidates(drafts),
-    )
-    ranks = _join([Ranks(draft.table(), info, validate=False) for draft in drafts], drafts, options.seed)
-    notes = _prefixed(drafts, [draft.notes for draft in drafts])
-    popularity = next((draft.popularity for draft in drafts if draft.popularity), None)
-    if graph is not None and (graph.train_counts is not None or len(graph.triples("train"))):
-        ranks, popularity = ranks.with_popularity(graph.popularity), "graph"
-    elif graph is not None:
-        notes.append(f"{graph.name} has no training triples, so it gives no popularity")
-    imported = ImportInfo(
-        source=tuple(draft.path.name for draft in drafts),
-        format=", ".join(dict.fromkeys(draft.format for draft in drafts)),
-        popularity=popularity,
-        notes=(*notes, *_null_notes(ranks)),
-    )
-    return ranks.with_info(imported=imported)
-
-
-def _joint_candidates(drafts: Sequence[Draft]) -> CandidatesInfo:
-    """Where the counts of all files come from: assumed, if those of any file are."""
-    infos = [draft.candidates for draft in drafts]
-    basis = Basis.assumed if any(info.basis is Basis.assumed for info in infos) else Basis.recorded
-    return CandidatesInfo(basis, counted="; ".join(dict.fromkeys(info.counted for info in infos if info.counted)))
-
-
-def seeds_of(paths: Sequence[Path]) -> list[int]:
-    """The number at the end of each file name, if every name has a different one; otherwise 1, 2, 3, ...
-
-    Example:
-        >>> seeds_of([Path("RotatE_umls_2.json"), Path("RotatE_umls_7.json.gz")])
-        [2, 7]
-        >>> seeds_of([Path("a.csv"), Path("b_2.csv")])
-        [1, 2]
-    """
-    matches = [re.search(r"_(\d{1,18})$", path.name.split(".")[0]) for path in paths]
-    numbers = [int(match[1]) for match in matches if match]
-    return numbers if len(set(numbers)) == len(paths) else list(range(1, len(paths) + 1))
-
-
-def _join(tables: list[Ranks], drafts: Sequence[Draft], seed: int | None) -> Ranks:
-    if "seed" in drafts[0].columns:
-        return concatenate(tables) if len(tables) > 1 else tables[0]
-    if len(tables) > 1:
-        return merge_seeds(dict(zip(seeds_of([draft.path for draft in drafts]), tables, strict=True)))
-    return tables[0] if seed is None else merge_seeds({seed: tables[0]})
-
-
-def _refuse(drafts: Sequence[Draft], options: ImportOptions) -> None:
-    rules: tuple[Rule, ...] = ()
-    if options.graph is not None:
-        rules = graph_rules(options.graph)
-    elif options.num_entities is not None:
-        rules = entity_rules(options.num_entities)
-    data = _prefixed(drafts, [draft.all_problems(rules) for draft in drafts])
-    usage = _prefixed(drafts, [draft.needs for draft in drafts])
-    seeded = [draft for draft in drafts if "seed" in draft.columns]
-    if seeded and options.seed is not None:
-        usage.append(f"`seed` is given, but {seeded[0].path.name} has a seed column")
-    if seeded and len(seeded) < len(drafts):
-        unseeded = ", ".join(draft.path.name for draft in drafts if "seed" not in draft.columns)
-        data.append(f"some files have a seed column, others do not: {unseeded}")
-    title = f"{drafts[0].path}: cannot be imported" if len(drafts) == 1 else "these files cannot be imported"
-    if data:
-        counting = "rows count from 1, without the header; " if any(draft.rows for draft in drafts) else ""
-        raise DataError(title, data + usage, f"{counting}correct the file, or name its columns with `columns`")
-    if usage:
-        raise UsageError(title, usage)
-
-
-def _prefixed(drafts: Sequence[Draft], lines: Sequence[list[str]]) -> list[str]:
-    """All lines; those of several files begin with the file name."""
-    several = len(drafts) > 1
-    return [f"{d.path.name}: {line}" if several else line for d, own in zip(drafts, lines, strict=True) for line in own]
-
-
-def _null_notes(ranks: Ranks) -> list[str]:
-    absent = [name for name in ("ties", *POPULARITY) if name not in ranks.column_names]
-    notes = [f"not recorded: {', '.join(absent)}"] if absent else []
-    if ranks.has_intervals:
-        notes.append(f"{ranks.intervals.sum():,} of {len(ranks):,} ranks are intervals, from rank to worst_rank")
-    nulls = {name: ranks.column(name).null_count for name in ranks.column_names if name != "worst_rank"}
-    return notes + [f"{name} is null in {count:,} of {len(ranks):,} rows" for name, count in nulls.items() if count]
