@@ -171,6 +171,7 @@ def test_settings_are_remembered():
         "pairs": "all",
         "tie": "optimistic",
         "seed": 8,
+        "allow_different_candidates": False,
     }
 
 

@@ -233,6 +233,8 @@ class About:
         notes: Additional notes, one sentence each.
         benches: Open-world benchmarks by name.
         reasons: Explanations of rule-based models.
+        allow_different_candidates: Whether differences between models with different candidate sets can be
+            significant.
     """
 
     title: str = "kgprobe report"
@@ -246,6 +248,7 @@ class About:
     notes: Sequence[str] = ()
     benches: Mapping[str, Bench] = field(default_factory=dict)
     reasons: Sequence[Reasons] = ()
+    allow_different_candidates: bool = False
 
 
 @dataclass(frozen=True)
