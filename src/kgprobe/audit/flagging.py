@@ -96,26 +96,27 @@ def _excluded(models: Collection[str], flags: Mapping[str, Flag], fewest: int = 
 
 
 def flags_of(findings: Iterable[Finding], *, common: bool = False) -> dict[str, Flag]:
-    """The errors and warnings about each model; errors that a comparison corrects count as warnings.
+    """The errors and warnings about each model.
 
-    A comparison with a graph uses the popularity of the graph, and one of common queries leaves out all others.
+    Left out are warnings about the queries, since they are about the split and not about a file, and, where only
+    common queries are used, errors about them. Wrong popularity counts as a warning: that of the graph is used instead.
 
     Example:
         >>> found = [Finding(("a", "b"), "candidates", "They differ.", "error"), Finding(("b",), "ties", "", "note")]
         >>> flags_of(found)["b"]
         Flag(model='b', reasons=('They differ',), error=True)
     """
-    corrected = {"popularity", *(("queries", "sides") if common else ())}
     about: dict[str, list[Finding]] = {}
     for finding in findings:
-        if finding.unclean and not (finding.kind == "queries" and finding.severity is Severity.warning):
-            for model in finding.models:  # a warning about queries is about the split, not about a file
+        of_queries = finding.kind in ("queries", "sides")
+        if finding.unclean and not (of_queries and (common or finding.severity is Severity.warning)):
+            for model in finding.models:
                 about.setdefault(model, []).append(finding)
     return {
         model: Flag(
             model,
             tuple(finding.summary for finding in own),
-            any(finding.severity is Severity.error and finding.kind not in corrected for finding in own),
+            any(finding.severity is Severity.error and finding.kind != "popularity" for finding in own),
         )
         for model, own in about.items()
     }
