@@ -34,8 +34,7 @@ def model(seed: int, worse: float = 0.0, runs: int = 1, rows: int = 240) -> Rank
         "relation_popularity": 0.1 * (1 + triples % 4),
     }
     tables = {
-        run: Ranks.from_columns(**one, rank=np.minimum(rng.geometric(1 / (4 + worse), rows), 60))
-        for run in range(runs)
+        run: Ranks.from_columns(**one, rank=np.minimum(rng.geometric(1 / (4 + worse), rows), 60)) for run in range(runs)
     }
     return tables[0] if runs == 1 else kp.merge_seeds(tables)
 

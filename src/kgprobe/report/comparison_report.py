@@ -118,6 +118,7 @@ def _page(report: Report, path: Path) -> None:
         files=report.files,
         findings=report.findings,
         comparison=report.comparison,
+        allow_different_candidates=report.comparison.settings.allow_different_candidates,
     )
     write_page(path, report.lineup, about)
 
