@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from kgprobe.aggregate import parse_groupings
-from kgprobe.arrays import Ints, codes_of, distinct, natural
+from kgprobe.arrays import Floats, Ints, codes_of, distinct, natural
 from kgprobe.errors import DataError, UsageError
 from kgprobe.graph import GraphLike, KnowledgeGraph, as_graph
 from kgprobe.ranks import RankFile, Ranks, refuse_intervals, validate
@@ -186,9 +186,9 @@ class Lineup:
         return _clusters(self.first, _SHARED[by])
 
 
-def _distinct_counts(runs: Sequence[Ranks]) -> list[Ints]:
+def _distinct_counts(runs: Sequence[Ranks]) -> list[Floats]:
     """The candidate counts of the queries; several where training runs differ."""
-    found: list[Ints] = []
+    found: list[Floats] = []
     for run in runs:
         if not any(np.array_equal(run.candidates, known) for known in found):
             found.append(run.candidates)

@@ -369,7 +369,7 @@ def _model(lineup: Lineup, name: str, about: About, weighted: bool) -> dict[str,
 def _flag(lineup: Lineup, name: str, about: About) -> dict[str, Any] | None:
     """What the audit has against a model: the most severe reason in one sentence, and whether it is an error."""
     flag = flags_of(about.findings, common=any(lineup.left_out.values())).get(name)
-    return flag and {"error": flag.error, "reason": flag.reasons[0]}
+    return None if flag is None else {"error": flag.error, "reason": flag.reasons[0]}
 
 
 def _untested(lineup: Lineup, name: str) -> list[int]:
