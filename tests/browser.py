@@ -164,6 +164,7 @@ def made_tables(graph: kp.KnowledgeGraph | None = None) -> dict[str, kp.Ranks]:
 def write(path: Path, tables: dict[str, kp.Ranks], graph: kp.KnowledgeGraph | None, **about: Any) -> Path:
     """A page of these tables, with a few metrics compared."""
     lineup = line_up(tables, graph=graph)
-    compared = compare_models(lineup, ["MRR", "Hits@3"], replicates=200, permutations=200)
-    write_page(path, lineup, About(graph=graph, comparison=compared, **about))
+    allowed = {"allow_different_candidates": about.pop("allow_different_candidates", True)}
+    compared = compare_models(lineup, ["MRR", "Hits@3"], replicates=200, permutations=200, **allowed)
+    write_page(path, lineup, About(graph=graph, comparison=compared, **allowed, **about))
     return path

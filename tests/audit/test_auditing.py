@@ -1,4 +1,3 @@
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import kgprobe as kp
-from kgprobe.audit import Finding, auditing, check
+from kgprobe.audit import Finding, check
 from kgprobe.audit.auditing import broken_rules, unreadable
-from kgprobe.audit.view import prepare
 from kgprobe.errors import DataError
 from planting import honest, only, planted, silent, unclean
 from support import tables
@@ -73,11 +71,10 @@ def test_a_broken_file_does_not_stop_the_others(on_nations, nations, tmp_path: P
     assert found == {(("cut",), "unreadable"), (("low",), "rules"), (("odd",), "candidates")}
 
 
-def test_a_sample_is_looked_at_where_files_are_large(on_umls, umls, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_sample_is_looked_at_where_files_are_large(on_umls, umls) -> None:
     files = {name: silent(ranks) for name, ranks in on_umls.items()}
     files["odd"] = silent(kp.rank("entity-frequency", umls, filter="train"))
-    monkeypatch.setattr(auditing, "prepare", partial(prepare, most_rows=6528))
-    found = check(files, umls)
+    found = check(files, umls, most_rows=6528)
     assert [finding.models for finding in found if finding.unclean] == [("odd",)]
     sample = next(finding for finding in found if finding.kind == "sample")
     assert "the other checks used one in 5 queries" in sample.message

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+import kgprobe as kp
 from clustered import SMOOTH, lineup, mean_family, model
 from kgprobe.comparison import estimator_families, line_up, model_comparison, resampling, results
 from kgprobe.comparison.estimator_families import estimator_family
@@ -171,6 +172,7 @@ def test_settings_are_remembered():
         "pairs": "all",
         "tie": "optimistic",
         "seed": 8,
+        "allow_different_candidates": False,
     }
 
 
@@ -500,3 +502,54 @@ def test_progress_counts_up_to_the_announced_total(monkeypatch):
     done = []
     compare_models(given, METRICS, by=["relation"], progress=done.append, **FEW)
     assert sum(done) == model_comparison.draws_of(given, 3, 3, 800) == 3 * 800 + 3 * 2 * 30
+
+
+def with_other_candidates(given, *models):
+    """The same line-up, in which some models have one candidate more in the first seven queries."""
+    more = np.arange(len(given)) < 7
+    runs = {
+        name: tuple(with_columns(run, candidates=run.candidates + more) for run in own) if name in models else own
+        for name, own in given.runs.items()
+    }
+    return dataclasses.replace(given, runs=runs)
+
+
+def test_models_with_other_candidates_are_not_tested_and_the_others_are_as_before():
+    plain = lineup(120, 4)
+    one, two, three, odd = plain.models
+    given = with_other_candidates(plain, odd)
+    assert given.candidate_differences == {(one, odd): 7, (two, odd): 7, (three, odd): 7}
+    found = compare_models(given, "MRR", **FEW)
+    kept = dataclasses.replace(plain, runs={name: plain.runs[name] for name in (one, two, three)})
+    alone = {(d.first, d.second): d for d in compare_models(kept, "MRR", **FEW).differences}
+    assert found.tests == len(alone) == 3
+    assert len(found.differences) == 6
+    for d in found.differences:
+        if d.second == odd:
+            assert (d.tested, d.reason) == (False, "candidate sets differ in 7 queries")
+            assert np.isnan([d.p, d.holm, d.bh, d.interval.low, d.interval.high]).all()
+            values = {e.model: e.value for e in found.estimates}
+            assert d.value == pytest.approx(values[d.first] - values[d.second], abs=1e-15)
+        else:
+            same = alone[d.first, d.second]
+            assert (d.tested, d.p, d.holm, d.bh) == (True, same.p, same.holm, same.bh)
+    allowed = compare_models(given, "MRR", allow_different_candidates=True, **FEW)
+    assert all(d.tested and 0 < d.p <= 1 for d in allowed.differences)
+
+
+def test_of_the_others_the_best_is_tested_too_where_the_best_has_other_candidates():
+    plain = lineup(120, 4)
+    values = {model: kp.evaluate(plain.runs[model][0], "MRR")["MRR"] for model in plain.models}
+    best, second, *rest = sorted(values, key=lambda model: -values[model])
+    found = compare_models(with_other_candidates(plain, best), "MRR", pairs="best", **FEW)
+    assert {(d.first, d.second) for d in found.differences if not d.tested} == {(best, m) for m in (second, *rest)}
+    assert {(d.first, d.second) for d in found.differences if d.tested} == {(second, model) for model in rest}
+
+
+def test_a_run_with_other_candidates_counts():
+    given = lineup(60, 2, runs=2)
+    one, other = given.models
+    changed = with_columns(given.runs[other][1], candidates=given.runs[other][1].candidates + 1)
+    odd = dataclasses.replace(given, runs={**given.runs, other: (given.runs[other][0], changed)})
+    assert given.candidate_differences == {}
+    assert odd.candidate_differences == {(one, other): len(given)}

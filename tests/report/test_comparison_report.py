@@ -34,8 +34,7 @@ def model(seed: int, worse: float = 0.0, runs: int = 1, rows: int = 240) -> Rank
         "relation_popularity": 0.1 * (1 + triples % 4),
     }
     tables = {
-        run: Ranks.from_columns(**one, rank=np.minimum(1 + rng.geometric(1 / (3 + worse), rows), 60))
-        for run in range(runs)
+        run: Ranks.from_columns(**one, rank=np.minimum(rng.geometric(1 / (4 + worse), rows), 60)) for run in range(runs)
     }
     return tables[0] if runs == 1 else kp.merge_seeds(tables)
 
@@ -73,6 +72,7 @@ def test_rows_are_flat_and_of_two_kinds(report: Report) -> None:
     assert set(rows[0]) == {
         "kind", "ranks", "model", "metric", "value", "low", "high", "level", "method", "trusted", "remark", "std",
         "seeds", "queries", "clusters", "effective", "place", "within_noise", "beats", "reason",
+        "flagged", "objections",
     }  # fmt: skip
     assert {"first", "second", "metric", "value", "low", "high", "p", "p_holm", "p_bh"} <= rows[-1].keys()
 
@@ -211,12 +211,17 @@ def test_few_runs_and_other_candidates_are_remarked_on() -> None:
     one, other = model(1, runs=3), with_columns(model(2, runs=3), candidates=np.full(720, 70))
     found = compare({"one": one, "other": other}, "MRR", replicates=100)
     assert found.remarks == [
-        "Candidate sets differ between models in 240 queries. Run `kgprobe check` before comparing them.",
+        "`kgprobe check` objects to one: other has more candidates than one (10 more in every query): fewer triples "
+        "were filtered.",
+        "`kgprobe check` objects to other: other has more candidates than one (10 more in every query): fewer triples "
+        "were filtered.",
+        "other is not tested against one, because candidate sets differ in 240 queries.",
         "With 3 training runs of a model, only large differences are significant with random seeds; fixed seeds "
         "compare these runs alone.",
     ]
     assert all(remark in " ".join(str(found).split()) for remark in found.remarks)
-    assert compare({"one": one, "copy": one}, "MRR", seeds="fixed", replicates=100, permutations=20).remarks == []
+    third = model(3, runs=3)
+    assert compare({"one": one, "third": third}, "MRR", seeds="fixed", replicates=100, permutations=20).remarks == []
 
 
 def test_default_metrics_weigh_by_popularity_where_it_is_known() -> None:
@@ -238,9 +243,12 @@ def test_default_metrics_weigh_by_popularity_where_it_is_known() -> None:
     assert [row["metric"] for row in by_default] == names[1]
 
 
-def test_findings_of_the_audit_are_there_where_there_is_something_to_hold_a_file_against(report: Report) -> None:
-    assert isinstance(report.findings, list)
-    assert compare({"only": model(1)}, "MRR", replicates=100).findings == []
+def test_findings_of_the_audit_are_there_for_one_file_too(report: Report) -> None:
+    assert report.findings == []
+    late = with_columns(model(1), rank=1 + model(1).rank.clip(max=59))
+    found = compare({"only": late}, "MRR", replicates=100)
+    assert [finding.kind for finding in found.findings] == ["rank values"]
+    assert found.to_rows()[0]["flagged"] is True
 
 
 def test_relations_have_names_where_the_graph_has_them(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from kgprobe.audit.query_sets import check_misplaced, check_queries
 from kgprobe.audit.rank_values import check_rank_values, check_ties
 from kgprobe.audit.recorded_popularity import check_popularity
 from kgprobe.audit.training_runs import check_seeds
-from kgprobe.audit.view import Audit, Finding, Severity, Source, View, gravest_first, prepare
+from kgprobe.audit.view import MOST_ROWS, Audit, Finding, Severity, Source, View, gravest_first, prepare
 from kgprobe.comparison.lineup import NamedRanks, open_models
 from kgprobe.errors import DataError
 from kgprobe.graph import GraphLike, KnowledgeGraph, as_graph
@@ -161,12 +161,13 @@ CHECKS: tuple[Check, ...] = (
 OWN_CHECKS: tuple[Check, ...] = (check_metadata, check_rank_values, check_seeds, check_ties)
 
 
-def check(ranks: NamedRanks, graph: GraphLike | None = None) -> Audit:
+def check(ranks: NamedRanks, graph: GraphLike | None = None, *, most_rows: int = MOST_ROWS) -> Audit:
     """Check that rank files are valid and comparable; return the findings, most severe first.
 
     Args:
         ranks: The ranks of each model as tables, files or paths: by name, or in a list.
         graph: The graph that was ranked; with it, many more problems can be found.
+        most_rows: If there are more rows in all, every check but that of validity uses a sample of the queries.
 
     Returns:
         The findings. A file without errors and warnings is clean.
@@ -189,18 +190,18 @@ def check(ranks: NamedRanks, graph: GraphLike | None = None) -> Audit:
         broken[model] = []  # the finding about its candidate counts explains these problems
     valid = {model: source for model, source in files.items() if not broken[model]}
     findings = [finding for own in broken.values() for finding in own]
-    return Audit(gravest_first([*findings, *(_checked(valid, graph) if valid else ())]))
+    return Audit(gravest_first([*findings, *(_checked(valid, graph, most_rows) if valid else ())]))
 
 
-def _checked(valid: Mapping[str, Source], graph: KnowledgeGraph | None) -> Iterator[Finding]:
-    view = prepare(valid, graph)
+def _checked(valid: Mapping[str, Source], graph: KnowledgeGraph | None, most_rows: int) -> Iterator[Finding]:
+    view = prepare(valid, graph, most_rows)
     misplaced = {finding.models[0]: finding for finding in check_misplaced(view)}
     for model, finding in misplaced.items():
-        alone = prepare({model: valid[model]}, graph)
+        alone = prepare({model: valid[model]}, graph, most_rows)
         yield finding
         yield from (further for check in OWN_CHECKS for further in check(alone))
     if misplaced:
-        view = prepare({model: source for model, source in valid.items() if model not in misplaced}, graph)
+        view = prepare({model: source for model, source in valid.items() if model not in misplaced}, graph, most_rows)
     if view.runs:
         yield from (finding for check in CHECKS for finding in check(view))
         if view.one_in > 1:

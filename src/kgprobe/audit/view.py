@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -17,6 +18,8 @@ from kgprobe.graph import KnowledgeGraph
 from kgprobe.ranks import RankFile, Ranks, RanksInfo
 from kgprobe.ranks.schema import query_hashes
 from kgprobe.tables import Table, arrow_table
+
+_LONG = 160  # characters of a summary
 
 
 class Severity(StrEnum):
@@ -60,6 +63,18 @@ class Finding:
     def unclean(self) -> bool:
         """Whether a file with this finding does not count as clean."""
         return self.severity is not Severity.note
+
+    @property
+    def summary(self) -> str:
+        """The first sentence of the message without its full stop; if it is long, without the evidence at its end.
+
+        Example:
+            >>> Finding(("mine",), "candidates", "Unfiltered: 1 of 2 rows differ. Rank again.", "error").summary
+            'Unfiltered: 1 of 2 rows differ'
+        """
+        first = re.split(r"\. (?=[A-Z])", self.message, maxsplit=1)[0].rstrip(".")
+        what, _, _ = first.partition(": ")
+        return what if len(first) > _LONG and what.count("(") == what.count(")") else first
 
 
 class Audit(Table, list[Finding]):
@@ -113,7 +128,7 @@ def gravest_first(findings: Iterable[Finding]) -> list[Finding]:
 Source = Ranks | RankFile
 
 # Beyond this many rows in all, the same queries of every file are looked at as a sample: some 500 MB.
-_MOST_ROWS = 3_000_000
+MOST_ROWS = 3_000_000
 _QUERY = ("head", "relation", "tail", "side")
 _NUMBERS = ("rank", "candidates", "ties", "entity_popularity", "relation_popularity")
 
@@ -212,7 +227,7 @@ class View:
         return f"relation {relation}" if self.graph is None else self.graph.relation_name([relation])[0]
 
 
-def prepare(sources: Mapping[str, Source], graph: KnowledgeGraph | None, most_rows: int = _MOST_ROWS) -> View:
+def prepare(sources: Mapping[str, Source], graph: KnowledgeGraph | None, most_rows: int = MOST_ROWS) -> View:
     """Align the runs of valid rank files on their queries; above ``most_rows`` rows, on a sample of the queries.
 
     Example:

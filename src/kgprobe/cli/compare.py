@@ -55,6 +55,8 @@ def compare(
         ),
     ] = False,
     common: console.CommonOption = False,
+    exclude_flagged: console.ExcludeFlaggedOption = False,
+    allow_different_candidates: console.DifferentCandidatesOption = False,
     tie: console.TieOption = Tie.mean,
     seed: console.DrawOption = 0,
     format: console.FormatOption = console.Format.table,  # noqa: A002
@@ -97,6 +99,8 @@ def compare(
             correction=correction,
             tie=tie,
             common=common,
+            exclude_flagged=exclude_flagged,
+            allow_different_candidates=allow_different_candidates,
             seed=seed,
             progress=lambda share: progress(100 * share),
         )
@@ -114,6 +118,7 @@ def compare(
     if output is not None or format.is_data:  # other tables have these remarks among their notes
         for remark in report.remarks:
             console.note(remark)
+    console.audit_hints(report.lineup, allow_different_candidates)
 
 
 def _print(report: Report, format: console.Format, pairs: bool, latex: str) -> None:  # noqa: A002
@@ -136,8 +141,7 @@ def _pairs(report: Report) -> list[Record]:
     """Differences without the columns that are constant or explained in the notes."""
     hidden = {"kind", "level", "method", "remark", "reason"}
     rows = [row for row in report.to_rows() if row["kind"] == "difference"]
-    if all(row["trusted"] for row in rows):
-        hidden.add("trusted")
+    hidden |= {name for name in ("trusted", "tested") if all(row[name] for row in rows)}
     return [{key: value for key, value in row.items() if key not in hidden} for row in rows]
 
 
@@ -155,7 +159,8 @@ def _leads(report: Report) -> Iterator[str]:
             asked = ", ".join(filter(None, [str(difference.metric), group_text(tuple(difference.group.items()))]))
             *others, last = [model for model in order if standings[model].place == 1]
             if others:
-                yield f"{asked}: {', '.join(others)} and {last} share the first place"
+                first = ", ".join(map(report.lineup.named, others))
+                yield f"{asked}: {first} and {report.lineup.named(last)} share the first place"
             else:
                 yield f"{asked}: {_lead(report, difference, order[0])}"
 
@@ -164,13 +169,16 @@ def _lead(report: Report, difference: Difference, best: str) -> str:
     from kgprobe.report.comparison_table import CORRECTIONS, is_significant
 
     second = difference.second if best == difference.first else difference.first
+    leads = f"{report.lineup.named(best)} leads {second}"
     sign = 1 if (best == difference.first) == difference.metric.higher_is_better else -1
+    if not difference.tested:
+        return f"{leads} by {as_text(sign * difference.value)}: not tested, because {difference.reason}"
     low, high = sorted(sign * limit for limit in (difference.interval.low, difference.interval.high))
     level = report.comparison.settings.level
     verdict = "significant" if is_significant(difference, report.correction, level) else "not significant"
-    tests = counted(len(report.comparison.differences), "pair")
+    tests = counted(report.comparison.tests, "pair")
     return (
-        f"{best} leads {second} by {as_text(sign * difference.value)} [{as_text(low)}, {as_text(high)}], "
+        f"{leads} by {as_text(sign * difference.value)} [{as_text(low)}, {as_text(high)}], "
         f"p = {as_text(getattr(difference, report.correction))}: "
         f"{verdict} ({100 * level:g} %, {CORRECTIONS[report.correction]} over {tests})"
     )

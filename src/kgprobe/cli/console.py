@@ -24,6 +24,7 @@ from kgprobe.report.markup_tables import markdown
 from kgprobe.resources import Progress
 
 if TYPE_CHECKING:
+    from kgprobe.comparison import Lineup
     from kgprobe.graph import KnowledgeGraph
     from kgprobe.ranks import RankFile, Ranks
 
@@ -96,6 +97,17 @@ SeedsOption = Annotated[
 
 CommonOption = Annotated[
     bool, typer.Option("--common", help="Use only the queries that all models have, instead of an error.")
+]
+
+ExcludeFlaggedOption = Annotated[
+    bool, typer.Option("--exclude-flagged", help="Leave out rank files that 'kgprobe check' has errors for.")
+]
+
+DifferentCandidatesOption = Annotated[
+    bool,
+    typer.Option(
+        "--allow-different-candidates", help="Also test models against each other whose candidate sets differ."
+    ),
 ]
 
 MOST_DRAWS = 10_000_000
@@ -284,6 +296,14 @@ def note(text: str) -> None:
         print(wrapped(line, shutil.get_terminal_size().columns) if sys.stderr.isatty() else line, file=sys.stderr)
     except OSError:
         discard(sys.stderr)
+
+
+def audit_hints(lineup: Lineup, allow_different_candidates: bool) -> None:
+    """Notes on the options for models that the audit objects to, and for different candidate sets."""
+    if lineup.flagged:
+        note(f"--exclude-flagged leaves out {', '.join(lineup.flagged)}.")
+    if lineup.candidate_differences and not allow_different_candidates:
+        note("--allow-different-candidates tests models with different candidate sets against each other.")
 
 
 def discard(stream: TextIO) -> None:

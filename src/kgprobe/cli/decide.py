@@ -30,6 +30,8 @@ def decide(
     cluster: console.ClusterOption = console.Cluster.triple,
     seeds: console.SeedsOption = None,
     common: console.CommonOption = False,
+    exclude_flagged: console.ExcludeFlaggedOption = False,
+    allow_different_candidates: console.DifferentCandidatesOption = False,
     replicates: Annotated[
         int | None,
         typer.Option(
@@ -47,7 +49,7 @@ def decide(
     A high alpha rewards sharp predictions, where only the top of the ranking counts; a high beta gives more weight to
     rare entities and relations. Models without a significant difference are named together.
     """
-    from kgprobe.comparison.lineup import line_up
+    from kgprobe.audit import audited
     from kgprobe.comparison.model_comparison import draws_of
     from kgprobe.comparison.results import remarks
     from kgprobe.decision import decide as decide_at
@@ -57,8 +59,9 @@ def decide(
     alphas, betas = console.parse_axis("alpha", alpha), console.parse_axis("beta", beta)
     knowledge = console.load(graph)
     tables, _ = console.read_models(ranks, knowledge)
-    lineup = line_up(tables, graph=knowledge, common=common)
-    limits = remarks(lineup, seeds or lineup.usual_seeds, [PROBE()])
+    lineup = audited(tables, graph=knowledge, common=common, exclude_flagged=exclude_flagged).lineup
+    allowed = allow_different_candidates
+    limits = remarks(lineup, seeds or lineup.usual_seeds, [PROBE()], allow_different_candidates=allowed)
     if len(alphas) == len(betas) == 1:
         draws = _REPLICATES if replicates is None else replicates
         with console.counting("deciding", draws_of(lineup, 1, 1, 2 * draws), "draws") as progress:
@@ -73,17 +76,28 @@ def decide(
                 replicates=draws,
                 permutations=draws,
                 seed=seed,
+                allow_different_candidates=allowed,
                 progress=progress,
             )
         _print_decision(decision, format)
     else:
         draws = _REPLICATES_OF_MAP if replicates is None else replicates
         plane = decision_map(
-            lineup, alphas, betas, cluster=cluster, level=level, seeds=seeds, tie=tie, replicates=draws, seed=seed
+            lineup,
+            alphas,
+            betas,
+            cluster=cluster,
+            level=level,
+            seeds=seeds,
+            tie=tie,
+            replicates=draws,
+            seed=seed,
+            allow_different_candidates=allowed,
         )
         _print_map(plane, format)
     for remark in limits:
         console.note(remark)
+    console.audit_hints(lineup, allowed)
 
 
 def _print_decision(decision: Decision, format: console.Format) -> None:  # noqa: A002
@@ -105,6 +119,9 @@ def _shortened(rows: Sequence[Record]) -> list[Record]:
         "seeds": all(row["seeds"] == 1 for row in rows),
         "queries": all(row["queries"] == round(row["effective"]) for row in rows),
         "trusted": all(row["trusted"] for row in rows),
+        "tested": all(row["tested"] for row in rows),
+        "flagged": not any(row["flagged"] for row in rows),
+        "objections": True,
     }
     return _for_people([{**row, "effective": round(row["effective"])} for row in console.without(rows, hidden)])
 
@@ -127,7 +144,8 @@ def _print_map(plane: DecisionMap, format: console.Format) -> None:  # noqa: A00
         return
     console.print_rows(_places(plane), format)
     print()
-    console.print_rows(_for_people(models), format)
+    hidden = {"flagged": not plane.lineup.flagged, "objections": True}
+    console.print_rows(_for_people(console.without(models, hidden)), format)
     if crossings:
         print()
         console.print_rows(_across(crossings), format)
@@ -142,7 +160,7 @@ def _places(plane: DecisionMap) -> list[Record]:
         return str(places[at]) if best[at] == worst[at] else f"{places[at]} [{best[at]}-{worst[at]}]"
 
     return [
-        {"alpha": f"{alpha:g}", "model": model}
+        {"alpha": f"{alpha:g}", "model": f"{model} *" if model in plane.lineup.flagged else model}
         | {f"beta={beta:g}": cell(m, i, j) for j, beta in enumerate(plane.betas.tolist())}
         for i, alpha in enumerate(plane.alphas.tolist())
         for m, model in enumerate(plane.models)
@@ -150,6 +168,8 @@ def _places(plane: DecisionMap) -> list[Record]:
 
 
 def _models(plane: DecisionMap) -> list[Record]:
+    from kgprobe.comparison.lineup import flag_columns
+
     won, significantly = plane.share(), plane.share(beyond_noise=True)
     best, possible = plane.pareto(), plane.pareto(beyond_noise=True)
     return [
@@ -159,6 +179,7 @@ def _models(plane: DecisionMap) -> list[Record]:
             "wins_beyond_noise": significantly[model],
             "pareto": model in best,
             "pareto_within_noise": model in possible,
+            **flag_columns(plane.lineup.flags.get(model)),
         }
         for model in plane.models
     ]

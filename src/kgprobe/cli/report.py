@@ -14,10 +14,13 @@ import typer
 from kgprobe.cli.console import (
     MOST_DRAWS,
     CommonOption,
+    DifferentCandidatesOption,
+    ExcludeFlaggedOption,
     GraphOption,
     NamesOption,
     RanksArgument,
     announcing,
+    audit_hints,
     counting,
     graph_inputs,
     load,
@@ -70,6 +73,8 @@ def report(
         ),
     ] = None,
     common: CommonOption = False,
+    exclude_flagged: ExcludeFlaggedOption = False,
+    allow_different_candidates: DifferentCandidatesOption = False,
     level: Annotated[float, typer.Option(help="Confidence level of intervals and tests.")] = 0.95,
     replicates: Annotated[
         int | None,
@@ -101,8 +106,7 @@ def report(
     The page has sliders for alpha and beta, a decision map, confidence intervals, rank histograms, groups, all
     queries, significance tests, the findings of the audit, and the evaluation protocol.
     """
-    from kgprobe.audit import check
-    from kgprobe.comparison.lineup import line_up
+    from kgprobe.audit import audited
     from kgprobe.metrics import parse_all
     from kgprobe.report.comparison_report import Report, require_writing
     from kgprobe.report.page.page_file import write_page
@@ -117,8 +121,9 @@ def report(
     metrics = parse_all(metric) if metric else None
     knowledge = load(graph, names)
     tables, files = read_models(ranks, knowledge)
-    lineup = line_up(tables, graph=knowledge, common=common)
-    reasons = _reasons(rules or [], tables, lineup, knowledge)
+    found = audited(tables, graph=knowledge, common=common, exclude_flagged=exclude_flagged)
+    lineup, allowed = found.lineup, allow_different_candidates
+    reasons = _reasons(rules or [], found.tables, lineup, knowledge)
     skipped = is_page and len(lineup) > _MOST_QUERIES and metrics is None and replicates is None
     about = About(
         title=title,
@@ -127,8 +132,9 @@ def report(
         level=level,
         graph=knowledge,
         files=files,
-        comparison=None if skipped else _compare(lineup, metrics, level, replicates),
-        findings=check(tables, knowledge),
+        comparison=None if skipped else _compare(lineup, metrics, level, replicates, allowed),
+        findings=found.findings,
+        allow_different_candidates=allowed,
         notes=[_SKIPPED] if skipped else [],
         benches=_benches(open_world or []),
         reasons=reasons,
@@ -137,13 +143,14 @@ def report(
         remarks = write_page(output, lineup, about)
     else:
         assert about.comparison is not None
-        table = Report(about.comparison, lineup, tables, knowledge, files=files)
+        table = Report(about.comparison, lineup, found.tables, knowledge, files=files, findings=found.findings)
         table.write(output)
         remarks = table.remarks
     for remark in remarks:
         note(remark)
     if unclean := sum(finding.unclean for finding in about.findings):
         note(f"The audit has {counted(unclean, 'finding')}. Run `kgprobe check` for details.")
+    audit_hints(lineup, allowed)
     print(output)
 
 
@@ -177,7 +184,9 @@ def _reasons(
         ]
 
 
-def _compare(lineup: Lineup, asked: list[Metric] | None, level: float, replicates: int | None) -> Comparison:
+def _compare(
+    lineup: Lineup, asked: list[Metric] | None, level: float, replicates: int | None, allow_different_candidates: bool
+) -> Comparison:
     from kgprobe.comparison.model_comparison import compare_models, draws_of
     from kgprobe.report.comparison_report import default_metrics
 
@@ -198,6 +207,7 @@ def _compare(lineup: Lineup, asked: list[Metric] | None, level: float, replicate
             replicates=draws,
             permutations=permutations,
             pairs="all" if few else "best",
+            allow_different_candidates=allow_different_candidates,
             progress=progress,
         )
 

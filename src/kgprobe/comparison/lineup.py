@@ -5,14 +5,16 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import combinations
 from os import PathLike
 from typing import Any, TypeVar
 
 import numpy as np
 
 from kgprobe.aggregate import parse_groupings
-from kgprobe.arrays import Ints, codes_of, distinct, natural
+from kgprobe.arrays import Floats, Ints, codes_of, distinct, natural
 from kgprobe.errors import DataError, UsageError
 from kgprobe.graph import GraphLike, KnowledgeGraph, as_graph
 from kgprobe.ranks import RankFile, Ranks, RanksLike, open_ranks, refuse_intervals, validate
@@ -71,12 +73,51 @@ class Clusters:
 
 
 @dataclass(frozen=True)
+class Flag:
+    """What the audit has against the rank file of a model.
+
+    Attributes:
+        model: The model.
+        reasons: One sentence for each finding, without its full stop; the most severe first.
+        error: Whether a finding is an error, which makes numbers wrong or incomparable; else they are warnings.
+
+    Example:
+        >>> print(Flag("mine", ("Filtered by train only", "No rank is better than 2"), error=True))
+        `kgprobe check` objects to mine: Filtered by train only; No rank is better than 2.
+    """
+
+    model: str
+    reasons: tuple[str, ...]
+    error: bool
+
+    @property
+    def in_brackets(self) -> str:
+        """The most severe reason, to stand behind the name of the model."""
+        return f"(but `kgprobe check` {'objects' if self.error else 'warns'}: {self.reasons[0]})"
+
+    @property
+    def text(self) -> str:
+        """All reasons."""
+        return "; ".join(self.reasons)
+
+    def __str__(self) -> str:
+        return f"`kgprobe check` {'objects to' if self.error else 'warns about'} {self.model}: {self.text}."
+
+
+def flag_columns(flag: Flag | None) -> dict[str, Any]:
+    """The columns of a row about a model: whether the audit has an error for its file, and all that it has found."""
+    return {"flagged": flag is not None and flag.error, "objections": None if flag is None else flag.text}
+
+
+@dataclass(frozen=True)
 class Lineup:
     """The ranks of several models on the same queries, in the same order of rows.
 
     Attributes:
         runs: For every model one table for each seed, in ascending order of the seeds.
         left_out: For every model, the number of its queries that were left out because not all models have them.
+        flags: What the audit has against models, by model; empty where there was no audit.
+        excluded: The same for models that were left out because of it.
 
     Example:
         >>> def ranks(*rank):
@@ -92,6 +133,8 @@ class Lineup:
 
     runs: RunTables
     left_out: Mapping[str, int]
+    flags: Mapping[str, Flag] = field(default_factory=dict)
+    excluded: Mapping[str, Flag] = field(default_factory=dict)
 
     @property
     def models(self) -> tuple[str, ...]:
@@ -113,6 +156,26 @@ class Lineup:
         """The default for ``seeds``: ``random``, or ``fixed`` where a model has a single run."""
         return "fixed" if self.single_runs else "random"
 
+    @property
+    def flagged(self) -> tuple[str, ...]:
+        """The models with an error of the audit."""
+        return tuple(model for model in self.models if model in self.flags and self.flags[model].error)
+
+    @cached_property
+    def candidate_differences(self) -> dict[tuple[str, str], int]:
+        """For every two models with different candidate sets, the number of queries whose candidate counts differ."""
+        counts = {model: _distinct_counts(own) for model, own in self.runs.items()}
+        found = {}
+        for one, other in combinations(self.models, 2):
+            pairs = [(a, b) for a in counts[one] for b in counts[other] if a is not b]
+            if differing := int(np.any([a != b for a, b in pairs], axis=0).sum()):
+                found[one, other] = differing
+        return found
+
+    def named(self, model: str) -> str:
+        """The name of a model, with what the audit has against it."""
+        return f"{model} {self.flags[model].in_brackets}" if model in self.flags else model
+
     def __len__(self) -> int:
         return len(self.first)
 
@@ -121,6 +184,15 @@ class Lineup:
         if by not in _SHARED:
             raise UsageError(f"unknown cluster '{by}'", [f"it can be {', '.join(_SHARED)}"])
         return _clusters(self.first, _SHARED[by])
+
+
+def _distinct_counts(runs: Sequence[Ranks]) -> list[Floats]:
+    """The candidate counts of the queries; several where training runs differ."""
+    found: list[Floats] = []
+    for run in runs:
+        if not any(np.array_equal(run.candidates, known) for known in found):
+            found.append(run.candidates)
+    return found
 
 
 def _clusters(ranks: Ranks, names: Sequence[str]) -> Clusters:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from numbers import Integral, Real
 from typing import Any
 
@@ -23,7 +23,7 @@ from kgprobe.comparison.intervals import (
     bootstrap_interval,
 )
 from kgprobe.comparison.lineup import Clusters, Group, GroupCells, Lineup, grouped
-from kgprobe.comparison.permutation_tests import Pair, permutation_tests
+from kgprobe.comparison.permutation_tests import PAIRS, Pair, different_candidates, permutation_tests
 from kgprobe.comparison.resampling import MOST_UNITS, random_groups
 from kgprobe.comparison.results import (
     Comparison,
@@ -32,6 +32,7 @@ from kgprobe.comparison.results import (
     Estimate,
     benjamini_hochberg,
     holm,
+    sets_differ,
 )
 from kgprobe.errors import DataError, UsageError
 from kgprobe.metrics import Metric, parse_all
@@ -73,13 +74,15 @@ class Hypotheses:
     Attributes:
         metric: The metric.
         family: The models.
-        pairs: The pairs, by the positions of the models.
+        pairs: The pairs to test, by the positions of the models.
+        untested: Pairs with different candidate sets, with the number of queries in which these differ.
         unmerged: What was computed from all clusters, where the family has groups of clusters instead.
     """
 
     metric: Metric
     family: EstimatorFamily
     pairs: tuple[Pair, ...]
+    untested: Mapping[Pair, int] = field(default_factory=dict)
     unmerged: Precision | None = None
 
     def merged(self, settings: ComparisonSettings) -> Hypotheses:
@@ -284,6 +287,7 @@ def compare_models(
     pairs: str = "all",
     tie: Tie | str = Tie.mean,
     seed: int = 0,
+    allow_different_candidates: bool = False,
     progress: Progress | None = None,
 ) -> Comparison:
     """Confidence intervals of every metric of every model and of their differences, with p-values.
@@ -302,6 +306,7 @@ def compare_models(
         pairs: ``all`` pairs of models, or the ``best`` of each metric against every other.
         tie: How ties are scored.
         seed: The seed of the random generator.
+        allow_different_candidates: Also test models against each other whose candidate sets differ.
         progress: Called with the number of new bootstrap draws and permutations; scores of many queries count as draws,
             see `draws_of`.
 
@@ -321,7 +326,15 @@ def compare_models(
     """
     parsed = parse_all(metrics)
     settings = ComparisonSettings(
-        cluster, level, replicates, permutations, seeds or lineup.usual_seeds, pairs, Tie(tie), seed
+        cluster,
+        level,
+        replicates,
+        permutations,
+        seeds or lineup.usual_seeds,
+        pairs,
+        Tie(tie),
+        seed,
+        allow_different_candidates,
     )
     _check(settings, lineup, parsed)
     cells = grouped(lineup, by, lineup.clusters(cluster))
@@ -333,7 +346,8 @@ def compare_models(
         for question, answer in zip(asked, answers, strict=True):
             split = len(lineup.models)
             estimates += _estimates(lineup.models, question, answer.intervals[:split], group)
-            differences += _differences(lineup.models, question, answer.intervals[split:], answer.p, group.name)
+            tested = _differences(lineup.models, question, answer.intervals[split:], answer.p, group.name)
+            differences += [*tested, *_not_tested(lineup.models, question, level, group.name)]
     if all(math.isnan(estimate.value) for estimate in estimates):
         problems = dict.fromkeys(f"{one.metric} of {one.model} is undefined: {one.reason}" for one in estimates)
         raise DataError("no metric has a value", problems)
@@ -367,29 +381,24 @@ def _hypotheses(
         if progress is not None and _scored(lineup):
             progress(_scored(lineup))
     families = [estimator_family(own) for own in zip(*by_model, strict=True)]
-    return [Hypotheses(metric, family, _PAIRS[settings.pairs](metric, family)).merged(settings) for family in families]
+    different = {} if settings.allow_different_candidates else different_candidates(lineup)
+    made = []
+    for family in families:
+        pairs = PAIRS[settings.pairs](family.estimate * (1 if metric.higher_is_better else -1), different)
+        untested = {pair: different[pair] for pair in pairs if pair in different}
+        tested = tuple(pair for pair in pairs if pair not in different)
+        made.append(Hypotheses(metric, family, tested, untested).merged(settings))
+    return made
 
 
-def _all_pairs(metric: Metric, models: EstimatorFamily) -> tuple[Pair, ...]:
-    size = len(models.estimators)
-    return tuple((i, j) for i in range(size) for j in range(i + 1, size))
-
-
-def _best_pairs(metric: Metric, models: EstimatorFamily) -> tuple[Pair, ...]:
-    values = models.estimate * (1 if metric.higher_is_better else -1)
-    best = int(np.argmax(np.where(np.isnan(values), -np.inf, values)))
-    return tuple((best, i) for i in range(len(values)) if i != best)
-
-
-_PAIRS = {"all": _all_pairs, "best": _best_pairs}
 _SEEDS = {"fixed": about_these_runs, "random": about_the_method}
 
 
 def _check(settings: ComparisonSettings, lineup: Lineup, metrics: Sequence[Metric]) -> None:
     counts = {"replicates": (settings.replicates, 100), "permutations": (settings.permutations, 1)}
     problems = [] if metrics else ["metrics is empty"]
-    if settings.pairs not in _PAIRS:
-        problems.append(f"pairs can be {' or '.join(_PAIRS)}, not '{settings.pairs}'")
+    if settings.pairs not in PAIRS:
+        problems.append(f"pairs can be {' or '.join(PAIRS)}, not '{settings.pairs}'")
     problems += wrong_settings(lineup, seeds=settings.seeds, level=settings.level, seed=settings.seed, **counts)
     if problems:
         raise UsageError("invalid arguments of the comparison", problems)
@@ -426,6 +435,18 @@ def _differences(
             Difference(models[i], models[j], question.metric, value, interval, float(p), group=group, reason=reason)
         )
     return made
+
+
+def _not_tested(
+    models: Sequence[str], question: Hypotheses, level: float, group: dict[str, Any]
+) -> Iterator[Difference]:
+    """The differences between models with different candidate sets, without intervals and p-values."""
+    values = question.family.estimate
+    for (i, j), count in question.untested.items():
+        reason = sets_differ(count)
+        interval = Interval(math.nan, math.nan, level, "none", trusted=False, remark=reason)
+        difference = Difference(models[i], models[j], question.metric, float(values[i] - values[j]), interval, math.nan)
+        yield replace(difference, group=group, reason=reason, tested=False)
 
 
 def _adjusted(differences: list[Difference]) -> list[Difference]:

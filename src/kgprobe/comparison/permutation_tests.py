@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 import numpy as np
 
 from kgprobe.arrays import Floats
 from kgprobe.comparison.estimator_families import EstimatorFamily, SmoothFamily
 from kgprobe.comparison.estimators import DistributionPart, Estimator
+from kgprobe.comparison.lineup import Lineup
 from kgprobe.comparison.resampling import (
     ColumnSums,
     DrawFunction,
@@ -29,6 +30,32 @@ from kgprobe.resources import Progress
 
 Pair = tuple[int, int]
 """The positions of two models."""
+
+
+def different_candidates(lineup: Lineup) -> dict[Pair, int]:
+    """The pairs of models with different candidate sets, in both orders, with the number of queries that differ."""
+    at = {model: i for i, model in enumerate(lineup.models)}
+    found = {(at[one], at[other]): count for (one, other), count in lineup.candidate_differences.items()}
+    return found | {(j, i): count for (i, j), count in found.items()}
+
+
+def _all_pairs(values: Floats, different: Collection[Pair]) -> tuple[Pair, ...]:
+    return tuple((i, j) for i in range(len(values)) for j in range(i + 1, len(values)))
+
+
+def _best_pairs(values: Floats, different: Collection[Pair]) -> tuple[Pair, ...]:
+    """The best model and each other; then the same among those whose candidates differ from those of the best."""
+    ranked = np.argsort(-np.where(np.isnan(values), -np.inf, values), kind="stable").tolist()
+    pairs: list[Pair] = []
+    while ranked:
+        best, *others = ranked
+        pairs += [(best, i) for i in sorted(others)]
+        ranked = [i for i in others if (best, i) in different]
+    return tuple(pairs)
+
+
+PAIRS = {"all": _all_pairs, "best": _best_pairs}
+"""The pairs of models to compare, from their values (higher is better) and the pairs that cannot be tested."""
 
 _ROUNDING = 1e-12
 """Smaller differences, relative to the values, are rounding errors of the sums."""

@@ -35,6 +35,7 @@ class ComparisonSettings:
     pairs: str = "all"
     tie: Tie = Tie.mean
     seed: int = 0
+    allow_different_candidates: bool = False
 
 
 @dataclass(frozen=True)
@@ -83,6 +84,7 @@ class Difference:
         bh: The p-value adjusted by Benjamini and Hochberg.
         group: The group's name by column.
         reason: Why the value or the p-value is not a finite number; None where both are.
+        tested: Whether the models were tested against each other; False where their candidate sets differ.
     """
 
     first: str
@@ -95,6 +97,7 @@ class Difference:
     bh: float = math.nan
     group: dict[str, Any] = field(default_factory=dict)
     reason: str | None = None
+    tested: bool = True
 
 
 @dataclass(frozen=True)
@@ -110,6 +113,11 @@ class Comparison:
     estimates: list[Estimate]
     differences: list[Difference]
     settings: ComparisonSettings
+
+    @property
+    def tests(self) -> int:
+        """The number of differences that were tested."""
+        return sum(difference.tested for difference in self.differences)
 
     @property
     def remarks(self) -> list[str]:
@@ -128,12 +136,12 @@ class Comparison:
         ]
 
     def _coarse(self) -> Iterator[str]:
-        smallest = len(self.differences) / (self.settings.permutations + 1)
+        smallest = self.tests / (self.settings.permutations + 1)
         if self.settings.seeds == "random" or smallest <= _SMALL:
             return
-        enough = math.ceil(len(self.differences) / _SMALL)
+        enough = math.ceil(self.tests / _SMALL)
         yield (
-            f"With {len(self.differences):,} differences and {self.settings.permutations:,} permutations, no p-value "
+            f"With {self.tests:,} differences and {self.settings.permutations:,} permutations, no p-value "
             f"adjusted by Holm can be below {min(smallest, 1):.2g}; {enough:,} permutations would allow {_SMALL:g}."
         )
 
@@ -174,13 +182,29 @@ def benjamini_hochberg(p: ArrayLike) -> Floats:
     return adjusted
 
 
-def remarks(lineup: Lineup, seeds: str, metrics: Iterable[Metric] = ()) -> list[str]:
+def sets_differ(count: int) -> str:
+    """Why two models are not tested against each other.
+
+    Args:
+        count: The number of queries whose candidate counts differ.
+
+    Example:
+        >>> sets_differ(1_169)
+        'candidate sets differ in 1,169 queries'
+    """
+    return f"candidate sets differ in {_queries(count)}"
+
+
+def remarks(
+    lineup: Lineup, seeds: str, metrics: Iterable[Metric] = (), *, allow_different_candidates: bool = False
+) -> list[str]:
     """Limits of what a comparison of these models can say, one sentence each.
 
     Args:
         lineup: The models.
         seeds: Whether training runs are ``random`` or ``fixed``.
         metrics: The metrics, for remarks on the queries that they leave out.
+        allow_different_candidates: Whether models with different candidate sets are tested against each other.
 
     Example:
         >>> from kgprobe.comparison.lineup import line_up
@@ -190,9 +214,16 @@ def remarks(lineup: Lineup, seeds: str, metrics: Iterable[Metric] = ()) -> list[
         ...         head=[0], relation=[0], tail=[1], side=["tail"], rank=[1], candidates=[candidates]
         ...     )
         >>> remarks(line_up({"one": ranks(9), "other": ranks(5)}), seeds="fixed")
-        ['Candidate sets differ between models in 1 query. Run `kgprobe check` before comparing them.']
+        ['other is not tested against one, because candidate sets differ in 1 query.']
     """
-    return [*_left_out(lineup), *_too_few_candidates(lineup, metrics), *_candidates(lineup), *_runs(lineup, seeds)]
+    return [
+        *map(str, lineup.flags.values()),
+        *(f"{model} is left out. {flag}" for model, flag in lineup.excluded.items()),
+        *_left_out(lineup),
+        *_too_few_candidates(lineup, metrics),
+        *_candidates(lineup, allow_different_candidates),
+        *_runs(lineup, seeds),
+    ]
 
 
 def _left_out(lineup: Lineup) -> Iterator[str]:
@@ -212,12 +243,20 @@ def _too_few_candidates(lineup: Lineup, metrics: Iterable[Metric]) -> Iterator[s
             yield f"{which} leave out {_queries(most)} with {own[0].left_out}."
 
 
-def _candidates(lineup: Lineup) -> Iterator[str]:
-    differing = np.zeros(len(lineup), dtype=bool)
-    for own in lineup.runs.values():
-        differing |= own[0].candidates != lineup.first.candidates
-    if count := int(differing.sum()):
-        yield f"Candidate sets differ between models in {_queries(count)}. Run `kgprobe check` before comparing them."
+def _candidates(lineup: Lineup, allowed: bool) -> Iterator[str]:
+    """Which models are not tested against each other: one sentence for the model of most pairs, and so on."""
+    left = dict(lineup.candidate_differences)
+    if left and allowed:
+        count = _queries(max(left.values()))
+        yield f"Models are tested against each other although their candidate sets differ in up to {count}."
+        return
+    while left:
+        odd = max(reversed(lineup.models), key=lambda model: sum(model in pair for pair in left))
+        own = [pair for pair in left if odd in pair]
+        others = [pair[odd == pair[0]] for pair in own]
+        every = 1 < len(others) == len(lineup.models) - 1
+        whom = "any other model" if every else " and ".join(filter(None, [", ".join(others[:-1]), others[-1]]))
+        yield f"{odd} is not tested against {whom}, because {sets_differ(max(left.pop(pair) for pair in own))}."
 
 
 def _runs(lineup: Lineup, seeds: str) -> Iterator[str]:

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from kgprobe.aggregate import Tie
 from kgprobe.aggregate.surfaces import PAPER_ALPHAS, PAPER_BETAS
+from kgprobe.audit.flagging import audited_lineup
 from kgprobe.comparison.intervals import Interval
-from kgprobe.comparison.lineup import Lineup, Models, line_up
+from kgprobe.comparison.lineup import Flag, Lineup, Models, flag_columns
 from kgprobe.comparison.model_comparison import compare_models
 from kgprobe.comparison.results import ComparisonSettings, Difference, Estimate
 from kgprobe.decision.influence import ScoreLine, roots, samples
@@ -96,7 +97,7 @@ class Standing:
         estimate: Its score with an interval.
         behind: The lead of the winner over it, with an interval and p-values; None for the winner.
         within_noise: Whether it is the winner or not significantly worse: the p-value of the difference, by Holm over
-            all pairs of models, is above 1 - level.
+            all pairs of models, is above 1 - level, or there is no test.
     """
 
     place: int
@@ -107,6 +108,11 @@ class Standing:
     @property
     def model(self) -> str:
         return self.estimate.model
+
+    @property
+    def tested(self) -> bool:
+        """Whether it was tested against the winner; False where their candidate sets differ."""
+        return self.behind is None or self.behind.tested
 
     @property
     def distance(self) -> str:
@@ -123,7 +129,7 @@ class Standing:
         """Why a number of its row is missing; None where none is."""
         if self.behind is None:
             return self.estimate.interval.reason or "the winner has no lead over itself"
-        return self.estimate.interval.reason or self.behind.reason or self.behind.interval.reason
+        return self.behind.reason or self.estimate.interval.reason or self.behind.interval.reason
 
 
 @dataclass(frozen=True)
@@ -136,6 +142,7 @@ class Decision(Table):
         standings: The models, best first.
         reaches: The intervals of alpha and beta in which the winner stays ahead; none for a single model.
         settings: The settings of the comparison.
+        flags: What the audit has against models, by model.
     """
 
     alpha: float
@@ -143,6 +150,7 @@ class Decision(Table):
     standings: tuple[Standing, ...]
     reaches: tuple[Reach, ...]
     settings: ComparisonSettings
+    flags: Mapping[str, Flag] = field(default_factory=dict)
 
     @property
     def winner(self) -> str:
@@ -186,28 +194,46 @@ class Decision(Table):
     def _answer(self) -> str:
         point = f"For alpha {self.alpha:g} and beta {self.beta:g}"
         first = self.standings[0].estimate
-        score = f"PROBE {first.value:.4f}"
+        winner, score = self._named(self.winner), f"PROBE {first.value:.4f}"
         if len(self.standings) == 1:
-            return f"{point}, {self.winner} has {score}{_between(first.interval)}; there is no other model to pick."
+            return f"{point}, {winner} has {score}{_between(first.interval)}; there is no other model to pick."
+        if not all(standing.tested for standing in self.standings):
+            return f"{point}, {winner} has the highest score, {score}, but {self._without_test()}"
         close = [standing for standing in self.standings[1:] if standing.within_noise]
         if len(close) == len(self.standings) - 1 > 1:
             return (
-                f"{point}, any model may be the best: {self.winner} has the highest score, {score}, "
+                f"{point}, any model may be the best: {winner} has the highest score, {score}, "
                 f"but none of the {len(close)} others is significantly worse."
             )
         if close:
-            behind = _listed([f"{s.model} ({s.distance})" for s in close], "and")
-            verb = "is" if len(close) == 1 else "are"
             return (
-                f"{point}, pick {_listed(self.choices, 'or')}: {self.winner} has the highest score, {score}, "
-                f"but {behind} {verb} not significantly worse."
+                f"{point}, pick {_listed([self._named(model) for model in self.choices], 'or')}: {self.winner} has the "
+                f"highest score, {score}, but {_not_worse(close)}."
             )
         lead = self.standings[1].behind
         assert lead is not None
         return (
-            f"{point}, pick {self.winner}: its {score} is significantly higher than that of every other model; "
+            f"{point}, pick {winner}: its {score} is significantly higher than that of every other model; "
             f"{lead.second} comes next, {lead.value:.4f} behind{_between(lead.interval)}."
         )
+
+    def _without_test(self) -> str:
+        """Which models the winner is not tested against, and how those stand that it is tested against."""
+        others = self.standings[1:]
+        missing = [standing for standing in others if not standing.tested]
+        every = len(missing) == len(others) > 1
+        whom = "any other model" if every else _listed([self._named(standing.model) for standing in missing], "and")
+        untested = f"it is not tested against {whom}, because {missing[0].reason}"
+        tested = [standing for standing in others if standing.tested]
+        if not tested:
+            return f"{untested}."
+        close = [standing for standing in tested if standing.within_noise]
+        if close:
+            return f"{untested}; of the others, {_not_worse(close)}."
+        return f"{untested}; {'all others are' if len(tested) > 1 else f'{tested[0].model} is'} significantly worse."
+
+    def _named(self, model: str) -> str:
+        return f"{model} {self.flags[model].in_brackets}" if model in self.flags else model
 
     def to_rows(self) -> list[dict[str, Any]]:
         """A flat row for every model, best first; ``lead`` is the lead of the winner over the model."""
@@ -234,7 +260,9 @@ class Decision(Table):
                     "queries": estimate.queries,
                     "effective": estimate.effective,
                     "trusted": estimate.interval.trusted and standing.doubt is None,
+                    "tested": standing.tested,
                     "reason": standing.reason,
+                    **flag_columns(self.flags.get(standing.model)),
                 }
             )
         return rows
@@ -249,6 +277,11 @@ class Decision(Table):
 
     def _notes(self) -> list[str]:
         return [str(self)]
+
+
+def _not_worse(close: Sequence[Standing]) -> str:
+    behind = _listed([f"{standing.model} ({standing.distance})" for standing in close], "and")
+    return f"{behind} {'is' if len(close) == 1 else 'are'} not significantly worse"
 
 
 def _between(interval: Interval) -> str:
@@ -273,6 +306,8 @@ def decide(
     permutations: int = 10_000,
     seed: int = 0,
     graph: GraphLike | None = None,
+    exclude_flagged: bool = False,
+    allow_different_candidates: bool = False,
     progress: Progress | None = None,
 ) -> Decision:
     """Decide which model to pick at one (alpha, beta), and which others are not significantly worse.
@@ -293,6 +328,8 @@ def decide(
         permutations: The number of random swaps of two models for the p-values.
         seed: The seed of the random generator.
         graph: Gives the popularity of the targets, unless the models are a `Lineup`; without it, the tables' columns.
+        exclude_flagged: Leave out models whose rank file has an error in `kgprobe.check`.
+        allow_different_candidates: Also test models against each other whose candidate sets differ.
         progress: Called with the number of new bootstrap draws and permutations.
 
     Example:
@@ -309,7 +346,7 @@ def decide(
         even comes next, 0.3946 behind (95 % interval 0.3576 to 0.4294). sharp is ahead for alpha -0.116 to 1 (even
         below).
     """
-    lineup = line_up(ranks, graph=graph)
+    lineup = audited_lineup(ranks, graph=graph, exclude_flagged=exclude_flagged)
     metric = parse(f"PROBE(alpha={alpha},beta={beta})")
     found = compare_models(
         lineup,
@@ -321,6 +358,7 @@ def decide(
         seeds=seeds,
         tie=tie,
         seed=seed,
+        allow_different_candidates=allow_different_candidates,
         progress=progress,
     )
     if none := [f"{estimate.model}: {estimate.reason}" for estimate in found.estimates if estimate.reason]:
@@ -334,6 +372,7 @@ def decide(
         standings=tuple(_standing(estimate, ordered, ahead.get(estimate.model), level) for estimate in ordered),
         reaches=tuple(reach(lineup, ordered[0].model, axis, point, limits[axis], tie) for axis in _axes(lineup, point)),
         settings=found.settings,
+        flags=lineup.flags,
     )
 
 

@@ -13,9 +13,12 @@ from numpy.typing import ArrayLike
 from kgprobe.aggregate import Tie
 from kgprobe.aggregate.surfaces import PAPER_ALPHAS, PAPER_BETAS, grid_axis
 from kgprobe.arrays import Flags, Floats, Ints
+from kgprobe.audit.flagging import audited_lineup
 from kgprobe.comparison.intervals import FEWEST_QUERIES
-from kgprobe.comparison.lineup import Lineup, Models, line_up
+from kgprobe.comparison.lineup import Lineup, Models, flag_columns
 from kgprobe.comparison.model_comparison import wrong_settings
+from kgprobe.comparison.permutation_tests import different_candidates
+from kgprobe.comparison.results import sets_differ
 from kgprobe.decision.bands import SeedVariance, band_width, covariances, variances_of_differences, widened
 from kgprobe.decision.influence import Influences, ScoreLine, model_surface, roots, samples
 from kgprobe.errors import UsageError
@@ -44,6 +47,8 @@ class MapSettings:
         width: The width of the band, in standard errors.
         replicates: Number of bootstrap draws.
         seed: Seed of the random generator.
+        allow_different_candidates: Whether differences between models with different candidate sets can be
+            significant.
     """
 
     cluster: str
@@ -53,6 +58,7 @@ class MapSettings:
     width: float
     replicates: int
     seed: int
+    allow_different_candidates: bool = False
 
 
 @dataclass(frozen=True)
@@ -68,7 +74,7 @@ class DecisionMap(Table):
         errors: The standard error of the difference between every two models, [models, models, alphas, betas].
         bands: The smallest significant difference between every two models, [models, models, alphas, betas]:
             simultaneous for all pairs of models and the whole plane. Infinite where differences do not vary between
-            clusters, so that their variance is not known.
+            clusters, so that their variance is not known, and between models with different candidate sets.
         effective: The effective number of queries, [models, betas].
         settings: How the scores and the band were computed.
     """
@@ -228,9 +234,15 @@ class DecisionMap(Table):
                             ),
                             "effective": float(self.effective[m, j]),
                             "reason": self._reason(m, other, i, j),
+                            **flag_columns(self.lineup.flags.get(model)),
                         }
                     )
         return rows
+
+    @cached_property
+    def _untested(self) -> dict[tuple[int, int], int]:
+        """The pairs of models that are not tested, with the number of queries in which their candidate sets differ."""
+        return {} if self.settings.allow_different_candidates else different_candidates(self.lineup)
 
     def _reason(self, first: int, second: int, *point: int) -> str | None:
         """Why the error or the band of a difference is not a finite number; None where both are."""
@@ -238,6 +250,8 @@ class DecisionMap(Table):
             return "a single cluster of queries has no variance"
         if math.isfinite(self.bands[first, second, *point]):
             return None
+        if (first, second) in self._untested:
+            return sets_differ(self._untested[first, second])
         return (
             "the difference is the same in every cluster, so its variance is not known" if first != second else _ALONE
         )
@@ -308,6 +322,8 @@ def decision_map(
     replicates: int = _REPLICATES,
     seed: int = 0,
     graph: GraphLike | None = None,
+    exclude_flagged: bool = False,
+    allow_different_candidates: bool = False,
 ) -> DecisionMap:
     """Evaluate every model at every point of a grid, with the significance of every difference.
 
@@ -327,6 +343,8 @@ def decision_map(
         replicates: The number of bootstrap draws for the width of the band.
         seed: The seed of the random generator.
         graph: Gives the popularity of the targets, unless the models are a `Lineup`; without it, the tables' columns.
+        exclude_flagged: Leave out models whose rank file has an error in `kgprobe.check`.
+        allow_different_candidates: Also test models against each other whose candidate sets differ.
 
     Example:
         >>> from kgprobe.comparison.lineup import line_up
@@ -343,7 +361,7 @@ def decision_map(
         >>> plane.beyond_noise[:, 0].tolist(), plane.crossing_alphas("sharp", "even", 0.0).round(3).tolist()
         ([True, True], [0.127])
     """
-    lineup = line_up(ranks, graph=graph)
+    lineup = audited_lineup(ranks, graph=graph, exclude_flagged=exclude_flagged)
     grid = _axis("alphas", alphas), _axis("betas", betas)
     seeds = seeds or lineup.usual_seeds
     if problems := list(wrong_settings(lineup, seeds=seeds, level=level, seed=seed, replicates=(replicates, 1))):
@@ -361,15 +379,19 @@ def decision_map(
     else:
         widths = np.full(variance.shape, width)
     errors = np.sqrt(variance)
+    bands = np.where(errors > 0, widths * errors, np.inf)  # without variance, nothing is significant
+    if not allow_different_candidates:
+        for pair in different_candidates(lineup):
+            bands[pair] = np.inf
     return DecisionMap(
         lineup,
         *grid,
         scores=np.stack([surface.mean for surface in found]),
         std=std,
         errors=errors,
-        bands=np.where(errors > 0, widths * errors, np.inf),  # without variance, nothing is significant
+        bands=bands,
         effective=np.stack([surface.effective for surface in found]),
-        settings=MapSettings(cluster, level, seeds, Tie(tie), width, replicates, seed),
+        settings=MapSettings(cluster, level, seeds, Tie(tie), width, replicates, seed, allow_different_candidates),
     )
 
 

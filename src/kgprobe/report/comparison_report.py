@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
 from functools import cached_property
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from kgprobe.aggregate import Tie
-from kgprobe.comparison.lineup import Lineup, NamedRanks, line_up, open_models, whole_tables
+from kgprobe.comparison.lineup import Flag, Lineup, NamedRanks, flag_columns, open_models
 from kgprobe.comparison.results import remarks
 from kgprobe.files import replacing, require_writable
 from kgprobe.graph import GraphLike, KnowledgeGraph, as_graph
@@ -45,7 +45,10 @@ Row = dict[str, Any]
 
 
 def estimate_row(
-    estimate: Estimate, standings: Mapping[Question, Mapping[str, Placing]], files: Mapping[str, str]
+    estimate: Estimate,
+    standings: Mapping[Question, Mapping[str, Placing]],
+    files: Mapping[str, str],
+    flags: Mapping[str, Flag],
 ) -> Row:
     """The row of a value with its interval and its place among the models."""
     placing = standings[question(estimate)][estimate.model]
@@ -66,6 +69,7 @@ def estimate_row(
         "within_noise": placing.within_noise,
         "beats": ", ".join(placing.beats),
         "reason": estimate.reason or estimate.interval.reason,
+        **flag_columns(flags.get(estimate.model)),
     }
 
 
@@ -82,6 +86,7 @@ def difference_row(difference: Difference) -> Row:
         "p": difference.p,
         "p_holm": difference.holm,
         "p_bh": difference.bh,
+        "tested": difference.tested,
         "reason": difference.reason or difference.interval.reason,
     }
 
@@ -116,6 +121,7 @@ def _page(report: Report, path: Path) -> None:
         files=report.files,
         findings=report.findings,
         comparison=report.comparison,
+        allow_different_candidates=report.comparison.settings.allow_different_candidates,
     )
     write_page(path, report.lineup, about)
 
@@ -146,6 +152,7 @@ class Report(Table):
         correction: The correction for multiple testing that sets the marks.
         files: The rank file of every model that has one.
         style: What tables show.
+        findings: The findings of the audit.
     """
 
     comparison: Comparison
@@ -155,15 +162,7 @@ class Report(Table):
     correction: str = "holm"
     files: Mapping[str, str] = field(default_factory=dict)
     style: Style = field(default_factory=Style)
-
-    @cached_property
-    def findings(self) -> list[Finding]:
-        """The findings of the audit; empty without a graph and a second model."""
-        if self.graph is None and len(self.tables) < 2:
-            return []
-        from kgprobe.audit import check
-
-        return check(self.tables, self.graph)
+    findings: Sequence[Finding] = ()
 
     @cached_property
     def standings(self) -> dict[Question, dict[str, Placing]]:
@@ -177,17 +176,20 @@ class Report(Table):
     @property
     def grid(self) -> Grid:
         """The table that the text formats render."""
-        return comparison_grid(self.comparison, self.correction, self.style, self.remarks)
+        return comparison_grid(self.comparison, self.correction, self.style, self.remarks, self.lineup.flagged)
 
     @property
     def remarks(self) -> list[str]:
         """Limits of the comparison, one sentence each."""
         metrics = dict.fromkeys(estimate.metric for estimate in self.comparison.estimates)
-        return [*remarks(self.lineup, self.comparison.settings.seeds, metrics), *self.comparison.grouping]
+        settings = self.comparison.settings
+        allowed = settings.allow_different_candidates
+        limits = remarks(self.lineup, settings.seeds, metrics, allow_different_candidates=allowed)
+        return [*limits, *self.comparison.grouping]
 
     def to_rows(self) -> list[dict[str, Any]]:
         """Flat rows: those of kind ``estimate``, then those of kind ``difference``."""
-        estimates = [estimate_row(e, self.standings, self.files) for e in self.comparison.estimates]
+        estimates = [estimate_row(e, self.standings, self.files, self.lineup.flags) for e in self.comparison.estimates]
         return estimates + [difference_row(difference) for difference in self.comparison.differences]
 
     def to_json(self) -> str:
@@ -241,6 +243,8 @@ def compare(
     pairs: str = "all",
     tie: Tie | str = Tie.mean,
     common: bool = False,
+    exclude_flagged: bool = False,
+    allow_different_candidates: bool = False,
     seed: int = 0,
     progress: Progress | None = None,
 ) -> Report:
@@ -261,6 +265,8 @@ def compare(
         pairs: Test ``all`` pairs of models, or only the ``best`` of each metric against the others.
         tie: How ties are scored.
         common: Use only the queries that all models have, instead of raising an error.
+        exclude_flagged: Leave out models whose rank file has an error in `kgprobe.check`.
+        allow_different_candidates: Also test models against each other whose candidate sets differ.
         seed: Seed of the random generator.
         progress: Called with the additional share of the work that is done.
 
@@ -274,6 +280,7 @@ def compare(
         >>> [(row["model"], row["value"], row["place"]) for row in report.to_rows() if row["kind"] == "estimate"]
         [('one', 0.6875, 1), ('other', 0.4236111111111111, 2)]
     """
+    from kgprobe.audit import audited
     from kgprobe.comparison.lineup import groups
     from kgprobe.comparison.model_comparison import compare_models, draws_of
 
@@ -281,8 +288,8 @@ def compare(
     parsed = None if metrics is None else parse_all(metrics)
     graph = as_graph(graph)
     opened = open_models(ranks)
-    whole = whole_tables(opened, graph)
-    lineup = line_up(whole, graph=graph, common=common)
+    found = audited(opened, graph=graph, common=common, exclude_flagged=exclude_flagged, fewest=2)
+    lineup = found.lineup
     by = by if isinstance(by, str) else list(by)
     asked = default_metrics(lineup) if parsed is None else parsed
     draws = draws_of(lineup, len(asked), len(groups(lineup, by)), replicates + permutations)
@@ -298,9 +305,18 @@ def compare(
         pairs=pairs,
         tie=tie,
         seed=seed,
+        allow_different_candidates=allow_different_candidates,
         progress=progress and (lambda done: progress(done / draws)),
     )
-    return Report(_labelled(comparison, graph), lineup, whole, graph, correction, files=_files(opened))
+    return Report(
+        _labelled(comparison, graph),
+        lineup,
+        found.tables,
+        graph,
+        correction,
+        files=_files(opened),
+        findings=found.findings,
+    )
 
 
 def _labelled(comparison: Comparison, graph: KnowledgeGraph | None) -> Comparison:

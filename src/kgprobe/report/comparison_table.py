@@ -33,11 +33,13 @@ class Placing:
         place: 1 for the best; models with equal values share a place; None where there is nothing to compare.
         within_noise: Whether it is not the best, but not significantly worse than the best.
         beats: The models that it is significantly better than.
+        untested: Whether it is not the best, and not tested against the best, because their candidate sets differ.
     """
 
     place: int | None
     within_noise: bool
     beats: tuple[str, ...]
+    untested: bool = False
 
 
 def question(result: Estimate | Difference) -> Question:
@@ -82,9 +84,12 @@ def _standing(
     place = places({estimate.model: estimate.value for estimate in estimates}, higher)
     better: set[tuple[str, str]] = set()
     undecided: set[tuple[str, str]] = set()
+    untested: set[tuple[str, str]] = set()
     for difference in differences:
         pair = (difference.first, difference.second)
-        if is_significant(difference, correction, level):
+        if not difference.tested:
+            untested |= {pair, pair[::-1]}
+        elif is_significant(difference, correction, level):
             better.add(pair if (difference.value > 0) == higher else pair[::-1])
         else:
             undecided |= {pair, pair[::-1]}
@@ -94,6 +99,7 @@ def _standing(
             place=place.get(estimate.model),
             within_noise=place.get(estimate.model, 1) > 1 and any((b, estimate.model) in undecided for b in best),
             beats=tuple(other.model for other in estimates if (estimate.model, other.model) in better),
+            untested=place.get(estimate.model, 1) > 1 and any((b, estimate.model) in untested for b in best),
         )
         for estimate in estimates
     }
@@ -138,7 +144,7 @@ def _letter(number: int) -> str:
 
 
 _GREEK = {"alpha": "\N{GREEK SMALL LETTER ALPHA}", "beta": "β", "eps": "ε"}
-WITHIN_NOISE, UNTRUSTED, LOWER = "†", "‡", "↓"
+WITHIN_NOISE, UNTRUSTED, UNTESTED, FLAGGED, LOWER = "†", "‡", "§", "*", "↓"
 
 
 def headings(metrics: Sequence[Metric]) -> list[tuple[str, str]]:
@@ -208,18 +214,23 @@ def notes(
     yield from _about_queries(comparison)
     if LOWER in marks:
         yield f"{LOWER} lower is better."
-    if comparison.differences:
+    if comparison.tests:
         within = f"{WITHIN_NOISE} not significantly worse than the best" if WITHIN_NOISE in marks else ""
         better = "superscript letters name the models that this one is significantly better than" if letters else ""
-        explained = "; ".join(filter(None, (within, better))) or _UNMARKED[behind]
+        unmarked = "Unmarked models are significantly worse than the best"
+        explained = "; ".join(filter(None, (within, better))) or (unmarked if UNTESTED in marks else _UNMARKED[behind])
         tests = _TESTS[settings.seeds].format(**vars(settings))
         yield (
             f"{explained[0].upper()}{explained[1:]} (p <= {1 - settings.level:.3g}, {tests},"
-            f" {CORRECTIONS[correction]} over {counted(len(comparison.differences), 'test')})."
+            f" {CORRECTIONS[correction]} over {counted(comparison.tests, 'test')})."
         )
+    if UNTESTED in marks:
+        yield f"{UNTESTED} not tested against the best, because their candidate sets differ."
     if intervals:
         how = _INTERVALS[settings.seeds].format(**vars(settings))
         yield f"In brackets: {100 * settings.level:.4g} % confidence intervals, {how}."
+    if FLAGGED in marks:
+        yield f"{FLAGGED} `kgprobe check` objects to the rank file, see below."
     if UNTRUSTED in marks:
         yield _about_trust(comparison)
     yield from _about_undefined(comparison)
@@ -304,13 +315,18 @@ class Style:
 
 
 def comparison_grid(
-    comparison: Comparison, correction: str, style: Style | None = None, remarks: Iterable[str] = ()
+    comparison: Comparison,
+    correction: str,
+    style: Style | None = None,
+    remarks: Iterable[str] = (),
+    flagged: Collection[str] = (),
 ) -> Grid:
-    """A comparison as a table."""
+    """A comparison as a table; models that the audit objects to are marked."""
     shown = style or Style()
-    columns, lines = _Layout(comparison, correction, shown).table()
+    columns, lines = _Layout(comparison, correction, shown, flagged).table()
     marks = {mark for line in lines for cell in line.cells for mark in cell.marks}
     behind = any((cell.place or 1) > 1 for line in lines for cell in line.cells)
+    marks |= {FLAGGED} if flagged else set()
     marks |= {LOWER for column in columns if any(LOWER in heading for heading in column.headings)}
     below = notes(comparison, correction, marks, behind=behind, intervals=shown.intervals, letters=shown.letters)
     return Grid(tuple(columns), tuple(lines), tuple(one_line(note) for note in (*below, *remarks)))
@@ -319,8 +335,9 @@ def comparison_grid(
 class _Layout:
     """The columns and rows of the table of a comparison."""
 
-    def __init__(self, comparison: Comparison, correction: str, style: Style) -> None:
+    def __init__(self, comparison: Comparison, correction: str, style: Style, flagged: Collection[str] = ()) -> None:
         estimates = comparison.estimates
+        self.flagged = flagged
         self.style = style
         self.standings = standings(comparison, correction=correction, level=comparison.settings.level)
         self.models = list(dict.fromkeys(estimate.model for estimate in estimates))
@@ -349,7 +366,8 @@ class _Layout:
         for model, *cells in zip(self.models, *numbers, strict=True):
             letter = [Cell(self.letter[model])] if self.style.letters else []
             opens = named and model == self.models[0]
-            lines.append(GridRow((*names, *letter, Cell(one_line(model)), *cells), opens))
+            name = one_line(model) + (f" {FLAGGED}" if model in self.flagged else "")
+            lines.append(GridRow((*names, *letter, Cell(name), *cells), opens))
         return lines
 
     def _numbers(self, metric: Metric, group: Group) -> list[Cell]:
@@ -363,7 +381,8 @@ class _Layout:
         interval = estimate.interval
         known = not (math.isnan(interval.low) or math.isnan(interval.high))
         limits = [_number(limit, digits) for limit in (interval.low, interval.high)]
-        marks = [WITHIN_NOISE] * placing.within_noise + [UNTRUSTED] * (not interval.trusted)
+        marks = [WITHIN_NOISE] * placing.within_noise + [UNTESTED] * placing.untested
+        marks += [UNTRUSTED] * (not interval.trusted)
         if self.style.letters:
             comma = "," if len(self.models) > _ALPHABET else ""
             marks.append(comma.join(self.letter[model] for model in placing.beats))

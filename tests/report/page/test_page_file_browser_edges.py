@@ -228,12 +228,28 @@ def test_warnings_of_the_audit_are_marked(window: Any, tmp_path: Path) -> None:
             model: model == "sharp" for model in rows
         }
         assert next(iter(rows)) == "sharp"
-        assert page.inner_text("#verdict").endswith("The audit has warnings for the file of sharp.")
+        assert ": sharp (but the audit warns: odd) " in page.inner_text("#verdict")
         marks = {
             tab: it.at(f"tab={tab}").inner_text(f"#panel-{tab}") for tab in ("map", "groups", "queries", "metrics")
         }
         assert {tab: "(audit)" in text for tab, text in marks.items()} == dict.fromkeys(marks, True)
         assert page.locator("#panel-queries thead th").filter(has_text="(audit)").count() == 1
+
+
+def test_models_with_other_candidates_are_not_tested(window: Any, tmp_path: Path) -> None:
+    tables = made_tables()
+    path = write(tmp_path / "other.html", tables, made_graph(), allow_different_candidates=False)
+    with opened(window, path) as it:
+        page = it.go()
+        best, *_ = it.scores()
+        other = [m for m in tables if len(np.setxor1d(tables[m].candidates, tables[best].candidates))]
+        assert other == ["plain"]
+        verdict = page.inner_text("#verdict")
+        assert verdict.endswith(f"It is not tested against {' and '.join(other)}, because candidate sets differ.")
+        rows = dict(zip(it.scores(), page.locator(".scores tbody tr").all_inner_texts(), strict=True))
+        assert [m for m, row in rows.items() if "not tested: other candidates" in row] == other
+        assert "candidate sets differ in" in it.at("tab=metrics").inner_text("#panel-metrics")
+        assert it.complaints == []
 
 
 def test_the_reason_not_to_trust_an_interval_is_the_true_one(window: Any, tmp_path: Path) -> None:

@@ -186,13 +186,13 @@ def test_a_surface_is_its_points(tmp_path: Path) -> None:
 def test_the_page_has_the_bands_of_the_decision_map(runs: tuple[int, ...], data: Path, tmp_path: Path) -> None:
     graph = kp.load_graph("wn18rr")
     lineup = line_up(published(data, runs), graph=graph)
-    plane = kp.decision_map(lineup)
+    plane = kp.decision_map(lineup, allow_different_candidates=True)
     shown = ask_lineup(
         tmp_path,
         lineup,
         f"const [A, B] = [{plane.alphas.tolist()}, {plane.betas.tolist()}];"
         "return A.map((a) => B.map((b) => differences(data, a, b)));",
-        About(graph=graph),
+        About(graph=graph, allow_different_candidates=True),
     )
     for a, row in enumerate(shown):
         for b, point in enumerate(row):
@@ -202,16 +202,22 @@ def test_the_page_has_the_bands_of_the_decision_map(runs: tuple[int, ...], data:
                     assert own["high"] == pytest.approx(wanted, abs=1e-5)
 
 
-def test_the_page_and_the_decision_map_call_the_same_leads_beyond_noise(data: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("allowed", [True, False], ids=["all tested", "equal candidates tested"])
+def test_the_page_and_the_decision_map_call_the_same_leads_beyond_noise(
+    data: Path, tmp_path: Path, allowed: bool
+) -> None:
     graph = kp.load_graph("wn18rr")
     lineup = line_up(published(data, (1, 2, 3)), graph=graph)
-    plane = kp.decision_map(lineup)
+    plane = kp.decision_map(lineup, allow_different_candidates=allowed)
     shown = ask_lineup(
-        tmp_path, lineup, f"return surface(data, {plane.alphas.tolist()}, {plane.betas.tolist()});", About(graph=graph)
+        tmp_path,
+        lineup,
+        f"return surface(data, {plane.alphas.tolist()}, {plane.betas.tolist()});",
+        About(graph=graph, allow_different_candidates=allowed),
     )
     assert shown["winner"] == plane.winner.tolist()
     assert np.array_equal(np.array(shown["beyond"]) == 1, plane.beyond_noise)
-    assert 0 < plane.beyond_noise.sum() < plane.beyond_noise.size
+    assert (0 < plane.beyond_noise.sum() < plane.beyond_noise.size) == allowed
 
 
 def test_the_histogram_counts_evaluated_ranks_in_the_bins_of_the_paper(tmp_path: Path) -> None:

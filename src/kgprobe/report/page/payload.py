@@ -13,8 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kgprobe.aggregate.weights import resolve_epsilon
+from kgprobe.audit import flags_of
 from kgprobe.comparison.intervals import FEWEST_QUERIES, FEWEST_VARYING
 from kgprobe.comparison.lineup import Lineup
+from kgprobe.comparison.permutation_tests import different_candidates
 from kgprobe.decision import map_band, widened
 from kgprobe.graph import KnowledgeGraph
 from kgprobe.ranks import Ranks
@@ -233,6 +235,8 @@ class About:
         notes: Additional notes, one sentence each.
         benches: Open-world benchmarks by name.
         reasons: Explanations of rule-based models.
+        allow_different_candidates: Whether differences between models with different candidate sets can be
+            significant.
     """
 
     title: str = "kgprobe report"
@@ -246,6 +250,7 @@ class About:
     notes: Sequence[str] = ()
     benches: Mapping[str, Bench] = field(default_factory=dict)
     reasons: Sequence[Reasons] = ()
+    allow_different_candidates: bool = False
 
 
 @dataclass(frozen=True)
@@ -356,7 +361,21 @@ def _model(lineup: Lineup, name: str, about: About, weighted: bool) -> dict[str,
         "epsilon": [_epsilon(own, column) for column in POPULARITY] if weighted else None,
         "singleCandidate": max(int((run.candidates == 1).sum()) for run in own),
         "notShared": lineup.left_out.get(name, 0),
+        "flag": _flag(lineup, name, about),
+        "untested": [] if about.allow_different_candidates else _untested(lineup, name),
     }
+
+
+def _flag(lineup: Lineup, name: str, about: About) -> dict[str, Any] | None:
+    """What the audit has against a model: the most severe reason in one sentence, and whether it is an error."""
+    flag = flags_of(about.findings, common=any(lineup.left_out.values())).get(name)
+    return None if flag is None else {"error": flag.error, "reason": flag.reasons[0]}
+
+
+def _untested(lineup: Lineup, name: str) -> list[int]:
+    """The positions of the models that have other candidate sets, and are therefore not tested against a model."""
+    at = lineup.models.index(name)
+    return [other for one, other in different_candidates(lineup) if one == at]
 
 
 def _epsilon(own: Sequence[Ranks], column: str) -> float:

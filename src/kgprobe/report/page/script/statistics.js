@@ -66,6 +66,9 @@ function differenceOf(data, models, model, other, alpha, beta) {
   const [own, against] = [models[model], models[other]];
   const value = own.value - against.value;
   if (model === other) return { value, low: value, high: value, trusted: true, beyond: false };
+  if (data.models[model].untested.includes(other)) { // their candidate sets differ
+    return { value, low: null, high: null, trusted: false, beyond: false, untested: true };
+  }
   const [pulls, less] = [model, other].map((one) => pullsOn(data, one, alpha, beta));
   const found = weighed(clustersOf(pulls, less), [], Math.max(own.value, against.value), data);
   const doubt = doubtOf(data, found, Math.min(own.effective, against.effective));

@@ -48,7 +48,7 @@ function estimateTable(data, estimates) {
 }
 
 function differenceTable(data) {
-  const below = (item) => make("small", { class: "range-text" }, item.value === null ? item.reason : spread(item));
+  const below = (item) => make("small", { class: "range-text" }, item.low === null ? item.reason : spread(item));
   const value = (item) => [item.value === null ? "none" : significantly(item.value), below(item)];
   const p = (name) => (item) => significant(item[name]);
   return createTable("Differences between models", [

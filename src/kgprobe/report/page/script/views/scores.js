@@ -121,7 +121,8 @@ function showDifference(behind, noise, result, difference) {
   const known = result.place !== null;
   behind.textContent = best && known ? "best" : signed(difference.value);
   behind.title = best || !known ? "" : `band ${rangeText(difference.low, difference.high)}`;
-  noise.textContent = best || !known ? "" : difference.beyond ? "significant" : "not significant";
+  const words = difference?.untested ? "not tested: other candidates" : "not significant";
+  noise.textContent = best || !known ? "" : difference.beyond ? "significant" : words;
   noise.classList.toggle("beyond", !best && difference.beyond);
 }
 
@@ -129,18 +130,24 @@ function showDifference(behind, noise, result, difference) {
 
 function verdict(data, values, order, against) {
   if (order[0].place === null) return ["Every query has a single candidate, so there are no scores."];
-  const first = order.filter((result) => result.place === 1).map((result) => data.models[result.model].name);
-  return [...comparison(data, values, order, against), ...first.flatMap((name) => caution(data, name))];
+  return [...comparison(data, values, order, against), ...untestedText(data, against)].flat(Infinity);
 }
 
-function caution(data, name) {
-  const severity = findingsOf(data, name, "error") ? "errors" : "warnings";
-  const marked = auditMark(data, name) !== "";
-  return marked ? [` The audit has ${severity} for the file of `, make("strong", {}, label(name)), "."] : [];
+// The name of a model, with what the audit has against its file.
+function cautiousName(data, index) {
+  const { name, flag } = data.models[index];
+  const caution = flag ? [` (but the audit ${flag.error ? "objects" : "warns"}: `, label(flag.reason), ")"] : [];
+  return [make("strong", {}, label(name)), ...caution];
+}
+
+function untestedText(data, against) {
+  const untested = against.filter((item) => item.untested);
+  const names = untested.map((item) => make("strong", {}, label(data.models[item.model].name)));
+  return names.length ? [" It is not tested against ", ...listed(names), ", because candidate sets differ."] : [];
 }
 
 function comparison(data, values, order, against) {
-  const name = (index) => make("strong", {}, label(data.models[index].name));
+  const name = (index) => cautiousName(data, index);
   const [best] = order;
   const opening = [`At ${pointText(values)}: `];
   if (order.length === 1 || order[1].place === null) {
@@ -150,7 +157,8 @@ function comparison(data, values, order, against) {
   if (joint.length > 1) {
     return [...opening, ...listed(joint.map((result) => name(result.model))), " share the first place."];
   }
-  const rivals = against.filter((item) => item.model !== best.model && Number.isFinite(item.value));
+  const rivals = against.filter((item) => item.model !== best.model && Number.isFinite(item.value) && !item.untested);
+  if (!rivals.length) return [...opening, name(best.model), " has the highest score."];
   const close = order.filter((result) => rivals.some((item) => item.model === result.model && !item.beyond));
   const lead = [...opening, name(best.model), " is best; its lead over "];
   if (!close.length) {
