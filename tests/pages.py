@@ -32,8 +32,8 @@ process.stdout.write(JSON.stringify(answer, plain));
 """
 
 _NAMES = (
-    "scores, differences, surface, histogram, breakdown, query, queryCount, reasonsAt, sortQueries, selected, rankMetrics, "
-    "bestFirst"
+    "scores, differences, surface, histogram, breakdown, query, queryCount, reasonsAt, sortQueries, selected, "
+    "rankMetrics, bestFirst"
 )
 
 

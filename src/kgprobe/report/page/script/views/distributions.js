@@ -25,7 +25,7 @@ function createHistogram(data, state) {
     const counted = pair.map((model) => histogram(chosen, model));
     const { bins } = counted[0];
     const plain = { showgrid: false, zeroline: false };
-    const ticks = { tickvals: bins.map((_, i) => i), ticktext: bins.map(plotText), range: [-0.5, bins.length - 0.5] };
+    const ticks = { tickvals: bins.map((_, i) => i), ticktext: bins.map((bin) => plotText(bin)), range: [-0.5, bins.length - 0.5] };
     const xaxis = axis("rank", { ...plain, ...ticks });
     const shifts = pair.length > 1 ? [-0.2, 0.2] : [0];
     const bars = pair.map((model, i) => histogramBars(data, model, counted[i], shifts[i]));
@@ -169,7 +169,8 @@ function groupColumns(data, open) {
   });
   const name = (row) => make("button", {
     type: "button", class: "go", onclick: () => open(row), title: row.words === row.label ? null : row.label,
-  }, label(row.words), unseen(": show its queries"));
+    "aria-label": `${row.words}: show its queries`,
+  }, label(row.words));
   return [
     { key: "label", title: "Group", header: true, cell: name },
     { key: "queries", title: "Queries", numeric: true, cell: (row) => whole(row.queries) },
