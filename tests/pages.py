@@ -31,7 +31,10 @@ const plain = (_, value) => (ArrayBuffer.isView(value) ? Array.from(value) : val
 process.stdout.write(JSON.stringify(answer, plain));
 """
 
-_NAMES = "scores, differences, surface, histogram, breakdown, query, queryCount, reasonsAt, sortQueries"
+_NAMES = (
+    "scores, differences, surface, histogram, breakdown, query, queryCount, reasonsAt, sortQueries, selected, "
+    "rankMetrics, bestFirst"
+)
 
 
 def ask(folder: Path, packed: bytes, body: str) -> Any:

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from datetime import date
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
@@ -114,20 +114,21 @@ def report(
 
     inputs = [*ranks, *graph_inputs(graph, names), *(rules or []), *rank_files_below(open_world or [])]
     refuse_overwriting([output], inputs)
+    folders = [*([Path(graph)] if graph else []), *(open_world or []), *(rules or [])]
     is_page = require_writing(output) == ".html"
-    for folders, what in ((open_world, "open-world results (--open-world)"), (rules, "rules (--rules)")):
-        if folders and not is_page:
+    for added, what in ((open_world, "open-world results (--open-world)"), (rules, "rules (--rules)")):
+        if added and not is_page:
             raise UsageError(f"only an HTML page can show {what}", remedy="choose a file name that ends in .html")
     metrics = parse_all(metric) if metric else None
     knowledge = load(graph, names)
-    tables, files = read_models(ranks, knowledge)
+    tables, files = _named_by_tail(*read_models(ranks, knowledge))
     found = audited(tables, graph=knowledge, common=common, exclude_flagged=exclude_flagged)
     lineup, allowed = found.lineup, allow_different_candidates
     reasons = _reasons(rules or [], found.tables, lineup, knowledge)
     skipped = is_page and len(lineup) > _MOST_QUERIES and metrics is None and replicates is None
     about = About(
         title=title,
-        command=shlex.join(["kgprobe", *sys.argv[1:]]),
+        command=shareable_command(sys.argv[1:], [*ranks, output, *folders]),
         written=date.today().isoformat(),
         level=level,
         graph=knowledge,
@@ -152,6 +153,53 @@ def report(
         note(f"The audit has {counted(unclean, 'finding')}. Run `kgprobe check` for details.")
     audit_hints(lineup, allowed)
     print(output)
+
+
+def shareable_command(arguments: Sequence[str], paths: Sequence[Path]) -> str:
+    """The command line with file names instead of paths: nobody else has these folders.
+
+    Example:
+        >>> shareable_command(
+        ...     ["report", "/home/ada/a.parquet", "-o/tmp/x.html", "--graph=/g/umls"],
+        ...     [Path("/tmp/x.html")],
+        ... )
+        'kgprobe report a.parquet -ox.html --graph=umls'
+    """
+    known = sorted({str(path) for path in paths}, key=len, reverse=True)
+    return shlex.join(["kgprobe", *(_without_folder(argument, known) for argument in arguments)])
+
+
+def _without_folder(argument: str, known: Sequence[str]) -> str:
+    option, equals, value = argument.partition("=") if argument.startswith("--") else ("", "", argument)
+    if Path(value).is_absolute() or str(Path(value)) in known:
+        return option + equals + Path(value).name
+    return next((argument.removesuffix(path) + Path(path).name for path in known if argument.endswith(path)), argument)
+
+
+_Table = TypeVar("_Table")
+
+
+def _named_by_tail(tables: Mapping[str, _Table], files: Mapping[str, str]) -> tuple[dict[str, _Table], dict[str, str]]:
+    """Models that are named by their path, because their names are equal, by the shortest end of it that differs."""
+    by_path = [name for name in tables if name == files[name]]
+    named = dict(zip(by_path, _tails(by_path), strict=True))
+    short = {name: named.get(name, name) for name in tables}
+    if len(set(short.values())) < len(short):
+        return dict(tables), dict(files)
+    return {short[name]: table for name, table in tables.items()}, {short[name]: files[name] for name in tables}
+
+
+def _tails(paths: Sequence[str]) -> list[str]:
+    """The shortest ends of the paths, of equally many parts, that differ from each other.
+
+    Example:
+        >>> _tails(["/runs/a/ranks.parquet", "/runs/b/ranks.parquet"])
+        ['a/ranks.parquet', 'b/ranks.parquet']
+    """
+    parts = [Path(path).parts for path in paths]
+    lengths = range(1, max(map(len, parts), default=1) + 1)
+    tails = ([str(Path(*own[-length:])) for own in parts] for length in lengths)
+    return next((found for found in tails if len(set(found)) == len(found)), list(paths))
 
 
 def _benches(folders: Sequence[Path]) -> dict[str, Bench]:

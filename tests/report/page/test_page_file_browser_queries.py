@@ -140,5 +140,5 @@ def test_groups_are_sorted_and_saved(it: Opened) -> None:
     want = sorted(((score.value, score.queries) for score in found), reverse=True)
     at = header.index("sharp")
     assert np.allclose([[float(row[at]), float(row[1])] for row in rows], want, atol=1e-9, rtol=0)
-    texts = page.locator("#panel-groups tbody tr th").all_inner_texts()
+    texts = page.locator("#panel-groups tbody tr th .label").all_inner_texts()
     assert texts == [row[0] for row in rows]

@@ -49,13 +49,15 @@ def test_published_ranks(window: Any, published: Path, wn18rr: dict[str, kp.Rank
         page.get_by_role("button", name="Like mean rank").click()
         it.settled()
         assert next(iter(it.scores())) == "HousE"
-        assert page.inner_text("#verdict").startswith(f"At alpha {MINUS}1, beta 0: HousE is best; its lead over ")
+        assert page.inner_text("#verdict").startswith(
+            f"At alpha {MINUS}1, beta 0: HousE has the highest score, but shares "
+        )
 
 
 def test_table_says_place_interval_and_noise(it: Opened) -> None:
     page = it.at("alpha=1&beta=0")
     rows = page.locator(".scores tbody tr")
-    assert [row.split()[:2] for row in rows.all_inner_texts()] == [["1", "gold"], ["2", "silver"], ["3", "bronze"]]
+    assert page.locator(".scores .place").all_inner_texts() == ["1\nfirst", "2", "3"]
     scores = it.scores()
     best = max(scores, key=lambda model: scores[model])
     assert "best" in rows.first.inner_text()
@@ -147,7 +149,16 @@ def test_the_verdict_says_what_the_table_says(it: Opened) -> None:
         rows = page.locator(".scores tbody tr").all_inner_texts()
         best, *others = it.scores()
         close = [model for model, row in zip(others, rows[1:], strict=True) if "not significant" in row]
-        lead = f"{' and '.join(close)} is not significant." if close else "both others is significant."
-        assert page.inner_text("#verdict").endswith(f": {best} is best; its lead over {lead}"), point
+        shared = f" has the highest score, but shares the first place with {' and '.join(close)}: its lead over "
+        lead = shared + f"{'it' if len(close) == 1 else 'them'} is not significant."
+        said = lead if close else " is best; its lead over both others is significant."
+        assert page.inner_text("#verdict").endswith(f": {best}{said}"), point
+        places = dict(zip(it.scores(), page.locator(".scores .place").all_inner_texts(), strict=True))
+        first = [model for model, place in places.items() if "first" in place]
+        assert first == [best, *close], point
+        assert {places[model].replace("\n", " ") for model in first} == {"1 shared first" if close else "1 first"}, (
+            point
+        )
+        assert page.locator(".scores .gold").count() == (not close), point
         seen.add(len(close))
     assert {0, 2} <= seen

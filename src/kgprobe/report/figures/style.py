@@ -77,7 +77,9 @@ _HATCHES = ("", "////", "....", "\\\\\\\\", "xxxx", "----", "++++")
 
 
 def looks(models: Sequence[str]) -> dict[str, Look]:
-    """A look for each model; the pair of colour and marker is unique for up to 56 models.
+    """A look for each model, in figures and on the report page.
+
+    After eight models the colours repeat, darker and lighter; 56 models differ in colour and marker together.
 
     Example:
         >>> looks(["RotatE", "HousE"])["HousE"]
@@ -85,13 +87,21 @@ def looks(models: Sequence[str]) -> dict[str, Look]:
     """
     return {
         model: Look(
-            _COLOURS[i % len(_COLOURS)],
+            _colour(i),
             _LINES[i % len(_LINES)],
             _MARKERS[i % len(_MARKERS)],
             _HATCHES[i % len(_HATCHES)],
         )
         for i, model in enumerate(models)
     }
+
+
+def _colour(index: int) -> str:
+    """The colour of a model; in later rounds it is mixed with black and white in turn."""
+    turn, place = divmod(index, len(_COLOURS))
+    share, towards = min(0.25 * ((turn + 1) // 2), 0.6), 0 if turn % 2 else 255
+    channels = [int(_COLOURS[place][at : at + 2], 16) for at in (1, 3, 5)]
+    return "#" + "".join(f"{round(own + (towards - own) * share):02X}" for own in channels)
 
 
 def plain(text: str, longest: int = 40) -> str:

@@ -193,6 +193,7 @@ def _cells(rank: NDArray[np.int32], stratum: NDArray[np.int32], counted: NDArray
     return HistogramCells(keys % width, keys // width, count)
 
 
+HITS = 10  # MRR and Hits@10 count queries with a single candidate too, which the cells leave out
 MOST_SAMPLED = 800_000  # ranks of all runs in the sample; the sliders stay responsive
 _SMALLER = (1, 4, 16, 64)
 
@@ -205,6 +206,7 @@ def compressed(
     found = histogram(lineup, epsilons)
     cells, error = cell_content(found), deviation(found, lineup, weighted)
     runs = len(found.cells)
+    tables = [run for own in lineup.runs.values() for run in own]
     for smaller in _SMALLER:
         sample = draw_sample(lineup, MOST_SAMPLED // runs // smaller)
         content = query_content(sample.of(lineup), graph, weighted) | Content(
@@ -216,8 +218,8 @@ def compressed(
             {"row": sample.rows},
             frozenset({"row"}),
         )
-        for run, own in zip(content.header["runs"], cells.header["cells"], strict=True):
-            run["cells"] = own
+        for run, own, table in zip(content.header["runs"], cells.header["cells"], tables, strict=True):
+            run |= {"cells": own, "metrics": [float(np.mean(1 / table.rank)), float(np.mean(table.rank <= HITS))]}
         yield content | Content(arrays=cells.arrays, steps=cells.steps)
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from kgprobe.comparison.lineup import Lineup
 from kgprobe.openworld.consistency import ranking
+from kgprobe.report.figures.style import looks
 from kgprobe.report.page.page_queries import draw_sample
 from kgprobe.resources import Progress
 
@@ -41,6 +42,7 @@ def estimate_entry(estimate: Estimate) -> dict[str, Any]:
     return {
         "model": estimate.model,
         "metric": str(estimate.metric),
+        "higherIsBetter": estimate.metric.higher_is_better,
         "group": dict(estimate.group),
         "value": _finite(estimate.value),
         "std": _finite(estimate.std),
@@ -89,6 +91,7 @@ def world_entry(bench: Bench) -> dict[str, Any]:
     return {
         "name": bench.world,
         "models": list(points.models),
+        "looks": [{"colour": look.colour, "marker": look.marker} for look in looks(points.models).values()],
         "model": points.model.tolist(),
         "checkpoints": list(points.checkpoints),
         "queries": points.queries,

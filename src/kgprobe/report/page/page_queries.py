@@ -65,7 +65,7 @@ def query_content(lineup: Lineup, graph: KnowledgeGraph | None, weighted: bool) 
         own_popularity, popularity_of = _once(popularity)
         content.arrays |= {"entityPopularity": pairs[0], "relationPopularity": pairs[1]}
         content.arrays |= {f"popularity{i}": codes for i, codes in enumerate(own_popularity)}
-        content |= _bands(lineup.first, pairs)
+        content |= _bands(lineup.first, pairs, graph)
     content.header["runs"] = [
         {"model": model, "rank": rank_of[i], "candidates": candidates_of[i], "popularity": popularity_of[i]}
         for i, (model, _) in enumerate(runs)
@@ -131,13 +131,62 @@ def _labelled(names: Sequence[str], ids: Ints) -> list[str]:
     return [name if name.strip() else str(own) for name, own in zip(names, ids.tolist(), strict=True)]
 
 
-def _bands(first: Ranks, pairs: tuple[Floats, Floats]) -> Content:
-    """Quantile bands of popularity, as in ``kgprobe eval --by popularity:5``."""
+def _bands(first: Ranks, pairs: tuple[Floats, Floats], graph: KnowledgeGraph | None) -> Content:
+    """Quantile bands of popularity, as in ``kgprobe eval --by popularity:5``, with names in words."""
     grouping = ByQuantile("popularity", _BANDS)
     grouping.learn(first.filter(first.candidates > 1))
-    band = np.searchsorted(grouping.edges[1:-1], pairs[0] * pairs[1], side="left")
-    labels = [grouping.label(code) for code in range(len(grouping.edges) - 1)]
-    return Content({"bands": labels}, {"band": band})
+    popularity = pairs[0] * pairs[1]
+    band = np.searchsorted(grouping.edges[1:-1], popularity, side="left")
+    count = len(grouping.edges) - 1
+    ends = [_ends(popularity[band == code]) for code in range(count)]
+    # delta(e) delta(r|e) is the number of training triples of r with e, divided by twice the number of triples.
+    times = 2 * graph.popularity.counts.num_triples if graph is not None else 0
+    counted = bool(times) and np.allclose(popularity * times, np.rint(popularity * times), rtol=0, atol=1e-3)
+    words = [_times(*(round(end * times) for end in own)) for own in ends] if counted else _degrees(ends)
+    return Content({"bands": [grouping.label(code) for code in range(count)], "bandWords": words}, {"band": band})
+
+
+def _ends(values: Floats) -> tuple[float, float]:
+    return (float(values.min()), float(values.max())) if values.size else (0.0, 0.0)
+
+
+_NEVER = "never seen with this relation"
+
+
+def _times(least: int, most: int) -> str:
+    """How often the targets of a band occur with the relation of the query.
+
+    Example:
+        >>> _times(0, 0), _times(1, 1), _times(2, 3), _times(0, 3)
+        ('never seen with this relation', 'seen once with this relation', 'seen 2 to 3 times with this relation', \
+'seen 0 to 3 times with this relation')
+    """
+    if most == 0:
+        return _NEVER
+    if least == most:
+        return f"seen {'once' if most == 1 else f'{most:,} times'} with this relation"
+    return f"seen {least:,} to {most:,} times with this relation"
+
+
+_DEGREES = {
+    1: ("any popularity",),
+    2: ("rare", "common"),
+    3: ("rare", "medium", "common"),
+    4: ("very rare", "rare", "common", "very common"),
+    5: ("very rare", "rare", "medium", "common", "very common"),
+}
+
+
+def _degrees(ends: Sequence[tuple[float, float]]) -> list[str]:
+    """Names of bands if the number of training triples is not known.
+
+    Example:
+        >>> _degrees([(0, 0), (0.1, 0.2), (0.3, 0.4)]), _degrees([(0, 0.1)])
+        (['never seen with this relation', 'rare', 'common'], ['any popularity'])
+    """
+    never = [_NEVER] if ends[0][1] == 0 else []
+    rest = len(ends) - len(never)
+    return [*never, *(_DEGREES[rest] if rest else ())]
 
 
 def _shared(columns: Sequence[NDArray[Any]]) -> tuple[NDArray[Any], list[Ints]]:

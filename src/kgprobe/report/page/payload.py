@@ -5,8 +5,11 @@ from __future__ import annotations
 import gzip
 import json
 import math
+import re
+import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,7 +25,9 @@ from kgprobe.graph import KnowledgeGraph
 from kgprobe.ranks import Ranks
 from kgprobe.ranks.metadata import RanksInfo, package_version
 from kgprobe.ranks.schema import POPULARITY
+from kgprobe.report.figures.style import looks
 from kgprobe.report.grid import counted
+from kgprobe.report.latex_tables import latex_text
 from kgprobe.report.page.compression import compressed
 from kgprobe.report.page.entries import (
     Reasons,
@@ -170,9 +175,22 @@ def _metadata(info: RanksInfo) -> Pairs:
         "candidate set": _candidate_set(info),
         "ranked with": f"kgprobe {info.kgprobe}" if info.kgprobe else None,
     }
-    return [(key, text or _NOT_RECORDED) for key, text in texts.items()] + [
-        (str(key), str(value)) for key, value in sorted(info.settings.items())
-    ]
+    recorded = [(key, text or _NOT_RECORDED) for key, text in texts.items()]
+    settings = [(str(key), str(value)) for key, value in sorted(info.settings.items())]
+    return [(key, without_folders(text)) for key, text in [*recorded, *settings]]
+
+
+_ABSOLUTE = re.compile(r"""(?<![^\s'"(\[=,])(?:~|[A-Za-z]:)?[/\\][^\s'"()\[\],;]*[/\\]""")
+
+
+def without_folders(text: str) -> str:
+    """A text with the names of files instead of absolute paths, because a page is made to be shared.
+
+    Example:
+        >>> without_folders("/home/ada/ranks.parquet"), without_folders("a/b of ['/data/x.npz']")
+        ('ranks.parquet', "a/b of ['x.npz']")
+    """
+    return _ABSOLUTE.sub("", text)
 
 
 def _candidate_set(info: RanksInfo) -> str | None:
@@ -276,6 +294,7 @@ def payload(lineup: Lineup, about: About) -> Payload:
     described = Content(_header(lineup, about), _widths(lineup, about.level))
     for queries in _versions(lineup, about.graph, [model["epsilon"] for model in described.header["models"]]):
         content = described | queries
+        content.header["latex"] = _latex_letters(content.header)
         packed = pack(content.header, content.arrays, content.steps)
         if len(packed) <= MOST_BYTES:
             break
@@ -310,14 +329,41 @@ def _header(lineup: Lineup, about: About) -> dict[str, Any]:
         "unweighed": None if weighted else unweighed(lineup),
         "hasLabels": graph is not None and (graph.entity_labels is not None or graph.entity_names is not None),
         "models": [_model(lineup, name, about, weighted) for name in lineup.models],
-        "histogram": {"bins": list(HISTOGRAM), "counts": [_histogram(run) for run in _runs(lineup)]},
-        "findings": [finding_entry(finding) for finding in about.findings],
+        "histogram": {
+            "bins": list(HISTOGRAM),
+            "limits": list(HISTOGRAM.values())[:-1],
+            "counts": [_histogram(run) for run in _runs(lineup)],
+        },
+        "findings": [finding_entry(_naming_files(finding, about.files)) for finding in about.findings],
         "estimates": [estimate_entry(estimate) for estimate in comparison.estimates] if comparison else [],
         "differences": [difference_entry(difference) for difference in comparison.differences] if comparison else [],
         "notes": [*remarks(lineup, weighted=weighted), *about.notes],
         "reasons": [reasons_entry(reasons, lineup) for reasons in about.reasons],
         "openWorld": [world_entry(bench) for bench in about.benches.values()],
     }
+
+
+def _naming_files(finding: Finding, files: Mapping[str, str]) -> Finding:
+    """The finding with the names of the rank files instead of their paths."""
+    message = finding.message
+    for path in files.values():
+        message = message.replace(path, Path(path).name)
+    return replace(finding, message=message)
+
+
+_PAGE_SIGNS = '&%$#_{}\\~^`<>|"[]*\N{MINUS SIGN}\N{EN DASH}\N{PLUS-MINUS SIGN}'
+
+
+def _latex_letters(header: Mapping[str, Any]) -> dict[str, str]:
+    """LaTeX of the characters that the tables of the page may contain, where it differs from the character.
+
+    The page writes other characters as code points, as `latex_text` does.
+    """
+    names = [model["name"] for model in header["models"]] + [estimate["metric"] for estimate in header["estimates"]]
+    listed = [text for key in ("bandWords", "entities", "relations") for text in header.get(key, ())]
+    letters = sorted(set(unicodedata.normalize("NFC", "".join([_PAGE_SIGNS, *names, *listed]))) - {"\0"})
+    found = {letter: latex_text(letter) for letter in letters}
+    return {letter: text for letter, text in found.items() if text != letter and "texttt{U+" not in text}
 
 
 def _widths(lineup: Lineup, level: float) -> dict[str, NDArray[np.float64]]:
@@ -353,9 +399,12 @@ def _runs(lineup: Lineup) -> list[Ranks]:
 
 def _model(lineup: Lineup, name: str, about: About, weighted: bool) -> dict[str, Any]:
     own = lineup.runs[name]
+    look = looks(lineup.models)[name]
     return {
         "name": name,
-        "file": about.files.get(name, ""),
+        "colour": look.colour,
+        "marker": look.marker,
+        "file": Path(about.files.get(name, "")).name,
         "seeds": len(own),
         "protocol": [list(pair) for pair in protocol(own)],
         "epsilon": [_epsilon(own, column) for column in POPULARITY] if weighted else None,

@@ -2,6 +2,7 @@
 //
 // Rows are queries: all of them, or a sample where the ranks were compressed into cells (data.exact is false then).
 // The first `counted` rows are all queries or a random sample of them; later rows are only shown in the table.
+// `shown` are the indices of the models to compare. A selection of rows and models is an object of the same form.
 
 const ARRAY_TYPES = { u1: Uint8Array, u2: Uint16Array, u4: Uint32Array, i4: Int32Array, f8: Float64Array };
 const ALIGNMENT = 8;
@@ -29,6 +30,8 @@ function openRanks(data) {
   data.counted ??= data.rows;
   data.clusters = arrays.head.length;
   data.kept = new Map(); // cache of computed values
+  data.names = { kept: new Map() }; // the same for all selections
+  data.shown = data.models.map((_, model) => model);
   data.runs = data.runs.map((run) => openRun(data, run));
   data.runsOf = data.models.map((_, model) => data.runs.filter((run) => run.model === model));
   return data;
@@ -59,7 +62,8 @@ function kept(data, key, make) {
 /** A run: its rows and, if ranks were compressed, its cells in the same format. */
 function openRun(data, run) {
   const rows = openRows(data, run);
-  return { model: run.model, rows, whole: run.cells === undefined ? rows : openCells(data, run.cells) };
+  const compressed = run.cells !== undefined;
+  return { model: run.model, rows, whole: compressed ? openCells(data, run.cells) : rows, metrics: run.metrics };
 }
 
 /** For each row the codes of its rank, candidate count and popularity in tables of distinct values. */
@@ -76,10 +80,18 @@ function openRows(data, run) {
     powers: kept(data, "powers of rows", () => powersOf(arrays.ranks, arrays.candidates)),
     rarity: epsilon && kept(data, `rarity ${epsilon}`, () => rarityOf(popularityLogs(arrays, epsilon))),
     // Runs with the same popularity and candidates share their weights.
-    weight: kept(data, weighed, () => ({ beta: NaN, values: new Float64Array(data.counted) })),
-    lost: { alpha: NaN, values: null },
-    mean: { alpha: NaN, beta: NaN, loss: NaN },
+    weight: kept(data, weighed, () => freshWeight(data.counted)),
+    ...freshLosses(),
   };
+}
+
+/** Caches of what was computed last. */
+function freshWeight(length) {
+  return { beta: NaN, values: new Float64Array(length) };
+}
+
+function freshLosses() {
+  return { lost: { alpha: NaN, values: null }, mean: { alpha: NaN, beta: NaN, loss: NaN } };
 }
 
 /** For each cell its rank, its stratum (candidate count and popularity) and its number of queries. */
@@ -94,9 +106,8 @@ function openCells(data, { cells, strata }) {
     count: arrays[`cellCount${cells}`],
     powers: kept(data, `powers of strata ${strata}`, () => powersOf(arrays.cellRanks, arrays[`stratumSize${strata}`])),
     rarity: kept(data, `rarity of strata ${strata}`, () => rarityOf(arrays[`stratumLog${strata}`])),
-    weight: { beta: NaN, values: new Float64Array(stratum.length) },
-    lost: { alpha: NaN, values: null },
-    mean: { alpha: NaN, beta: NaN, loss: NaN },
+    weight: freshWeight(stratum.length),
+    ...freshLosses(),
   };
 }
 
@@ -129,4 +140,74 @@ function extremes(numbers) {
     if (numbers[i] > most) most = numbers[i];
   }
   return [least, most];
+}
+
+// Selections: the queries of a relation, a side and a popularity band, and the models that are not hidden.
+
+const ALL = -1;
+
+/** The chosen part of the data; the same object as long as the choice is the same. */
+export function selected(data, { relation = ALL, side = ALL, band = ALL, hidden = [] }) {
+  const rows = filtered(data, [relation, side, band]);
+  if (!hidden.length) return rows;
+  return latest(rows, "shown", hidden.join(), () => {
+    const shown = data.shown.filter((model) => !hidden.includes(model));
+    return { ...rows, shown, kept: new Map() };
+  });
+}
+
+/** The result of `make`, cached until the key changes. */
+function latest(data, name, key, make) {
+  if (data.kept.get(name)?.key !== key) data.kept.set(name, { key, value: make() });
+  return data.kept.get(name).value;
+}
+
+function filtered(data, choice) {
+  if (choice.every((code) => code === ALL)) return data;
+  return latest(data, "filtered", choice.join(), () => {
+    const rows = rowsOf(data, choice);
+    const counted = rows.findLastIndex((row) => row < data.counted) + 1;
+    const picked = new Map(); // what several runs share stays shared
+    const once = (key, make) => picked.get(key) ?? picked.set(key, make()).get(key);
+    const pick = (codes) => codes && once(codes, () => codes.constructor.from(rows, (row) => codes[row]));
+    const runs = data.runs.map((run) => {
+      const block = {
+        ...run.rows,
+        length: counted,
+        rank: pick(run.rows.rank),
+        size: pick(run.rows.size),
+        popularity: pick(run.rows.popularity),
+        weight: once(run.rows.weight, () => freshWeight(counted)),
+        ...freshLosses(),
+      };
+      return { model: run.model, rows: block, whole: block };
+    });
+    const { triple, tailSide, row } = data.arrays;
+    return {
+      ...data,
+      arrays: { ...data.arrays, triple: pick(triple), tailSide: pick(tailSide), row: row ? pick(row) : rows },
+      rows: rows.length,
+      counted,
+      queries: counted, // of compressed ranks only a sample can be filtered
+      runs,
+      runsOf: data.models.map((_, model) => runs.filter((run) => run.model === model)),
+      filtered: true,
+      kept: new Map(),
+    };
+  });
+}
+
+/** The rows with these codes, of all rows. */
+function rowsOf(data, [relation, side, band]) {
+  const { triple, tailSide, relation: relations, band: bands } = data.arrays;
+  const { popularity } = data.runs[0].rows;
+  const rows = new Int32Array(data.rows);
+  let count = 0;
+  for (let row = 0; row < data.rows; row += 1) {
+    const chosen = (relation === ALL || relations[triple[row]] === relation)
+      && (side === ALL || tailSide[row] === side)
+      && (band === ALL || bands[popularity[row]] === band);
+    if (chosen) rows[count++] = row;
+  }
+  return rows.slice(0, count);
 }

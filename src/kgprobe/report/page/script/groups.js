@@ -1,14 +1,18 @@
 // Scores of groups of queries by popularity, relation or side, with the weights of all queries.
 
+const SIDE_WORDS = ["head predicted", "tail predicted"];
+
+// For each kind of group its labels as in `kgprobe eval --by`, its names in words, and the group of each query.
 const GROUP_CODES = {
   popularity: (data) => (data.hasPopularity
-    ? { labels: data.bands, codes: lookedUp(data.arrays.band, data.runs[0].rows.popularity, data.counted) }
-    : { labels: [], codes: [] }),
+    ? { labels: data.bands, words: data.bandWords, codes: lookedUp(data.arrays.band, data.runs[0].rows.popularity, data.counted) }
+    : { labels: [], words: [], codes: [] }),
   relation: (data) => ({
     labels: data.relations,
+    words: data.relations,
     codes: lookedUp(data.arrays.relation, data.arrays.triple, data.counted),
   }),
-  side: (data) => ({ labels: ["head", "tail"], codes: data.arrays.tailSide.subarray(0, data.counted) }),
+  side: (data) => ({ labels: ["head", "tail"], words: SIDE_WORDS, codes: data.arrays.tailSide.subarray(0, data.counted) }),
 };
 
 function lookedUp(table, which, length) {
@@ -20,10 +24,10 @@ function lookedUp(table, which, length) {
 /** The queries sorted by group and cluster, and the start of each group. */
 function grouped(data, by) {
   return kept(data, `groups ${by}`, () => {
-    const { labels, codes } = GROUP_CODES[by](data);
+    const { labels, words, codes } = GROUP_CODES[by](data);
     const rows = Int32Array.from({ length: codes.length }, (_, q) => q);
     const byCluster = countingSort(rows, data.arrays.triple, data.clusters).order;
-    return { labels, ...countingSort(byCluster, codes, labels.length) };
+    return { labels, words, ...countingSort(byCluster, codes, labels.length) };
   });
 }
 
@@ -39,18 +43,23 @@ function countingSort(rows, codes, size) {
 }
 
 /**
- * For each group: the number of queries, their share of the weight, and the score of each model with its interval.
+ * For each group: its code, label and name in words, the number of queries, their share of the weight, and the score of
+ * each shown model, by its index, with its interval.
  * Relations are sorted by their number of queries, the largest first.
  */
 export function breakdown(data, by, alpha, beta) {
-  const { labels, order, starts } = grouped(data, by);
+  const { labels, words, order, starts } = grouped(data, by);
   const found = labels.map((label, group) => {
     const queries = order.subarray(starts[group], starts[group + 1]);
-    const models = data.runsOf.map((runs) => groupScore(data, runs, queries, alpha, beta));
+    const models = [];
+    data.shown.forEach((model) => { models[model] = groupScore(data, data.runsOf[model], queries, alpha, beta); });
+    const shown = data.shown.map((model) => models[model]);
     return {
+      group,
       label,
-      queries: Math.round(Math.max(...models.map((own) => own.queries)) * (data.queries / data.counted)),
-      share: average(models.map((own) => own.share)),
+      words: words[group],
+      queries: Math.round(Math.max(...shown.map((own) => own.queries)) * (data.queries / data.counted)),
+      share: average(shown.map((own) => own.share)),
       values: models.map((own) => own.value),
       low: models.map((own) => own.low),
       high: models.map((own) => own.high),

@@ -52,7 +52,7 @@ async function start() {
 
 function rankViews(data, state) {
   return [
-    createTabs(data, state), createControls(data, state), createScores(data, state), ...createMap(data, state),
+    createTabs(data, state), createControls(data, state), createFilters(data, state), createModels(data, state), createScores(data, state), ...createMap(data, state),
     createHistogram(data, state), createGroups(data, state), ...createQueries(data, state), createMetrics(data, state),
     createAudit(data), createProtocol(data),
   ];

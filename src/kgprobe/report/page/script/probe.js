@@ -88,7 +88,7 @@ function modelScore(data, model, alpha, beta) {
 
 /** Whether any query has more than one candidate. */
 function hasScores(data) {
-  return data.models.some((_, model) => modelScore(data, model, 1, 0).effective > 0);
+  return data.shown.some((model) => modelScore(data, model, 1, 0).effective > 0);
 }
 
 function overRuns(values) {
@@ -100,4 +100,25 @@ function overRuns(values) {
 
 function average(numbers) {
   return numbers.reduce((sum, number) => sum + number, 0) / numbers.length;
+}
+
+/** Metrics of the ranks alone, without weights; they count queries with a single candidate too. */
+const RANK_METRICS = [["MRR", (rank) => 1 / rank], ["Hits@10", (rank) => Number(rank <= 10)]];
+
+/** MRR and Hits@10 of a model, the mean over its runs; null without queries. */
+export function rankMetrics(data, model) {
+  return kept(data, `rank metrics ${model}`, () => {
+    const runs = data.runsOf[model];
+    return RANK_METRICS.map(([, value], i) => {
+      const byRun = runs.map((run) => run.metrics?.[i] ?? meanOverRanks(data, run.rows, value));
+      return data.counted ? average(byRun) : null;
+    });
+  });
+}
+
+function meanOverRanks({ arrays }, { rank, length }, value) {
+  const values = Float64Array.from(arrays.ranks, value);
+  let sum = 0;
+  for (let q = 0; q < length; q += 1) sum += values[rank[q]];
+  return sum / length;
 }

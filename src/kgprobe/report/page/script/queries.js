@@ -77,7 +77,7 @@ function rankByModel(data, model, row) {
 
 /** The position of each name in sorted order; numbers inside names are compared as numbers. */
 function labelPlaces(data, kind) {
-  return kept(data, `places ${kind}`, () => {
+  return kept(data.names, `places ${kind}`, () => {
     const names = data[kind];
     const collator = new Intl.Collator("en", { numeric: true });
     const plain = (one, other) => (one < other ? -1 : Number(one > other));
@@ -124,7 +124,7 @@ function matching(data, filterText) {
 function having(data, kind, word) {
   const labels = data.labels?.[kind];
   const both = (name, i) => lowered(labels ? `${name} ${labels[i]}` : name);
-  const names = kept(data, `lowered ${kind}`, () => data[kind].map(both));
+  const names = kept(data.names, `lowered ${kind}`, () => data[kind].map(both));
   return Uint8Array.from(names, (name) => Number(name.includes(word)));
 }
 

@@ -23,10 +23,18 @@ const REMARKS = {
   seeds: "The interval covers variation between queries and between training runs.",
 };
 
-/** PROBE(alpha, beta) of each model with its interval and its place, in the order of the models. */
+/** The score of each shown model, by its index. */
+function scoresByModel(data, alpha, beta) {
+  const models = [];
+  data.shown.forEach((model) => { models[model] = modelScore(data, model, alpha, beta); });
+  return models;
+}
+
+/** PROBE(alpha, beta) of each shown model with its interval and its place. */
 export function scores(data, alpha, beta) {
-  const models = data.models.map((_, model) => modelScore(data, model, alpha, beta));
-  return models.map((own, model) => {
+  const models = scoresByModel(data, alpha, beta);
+  return data.shown.map((model) => {
+    const own = models[model];
     const pulls = pullsOn(data, model, alpha, beta);
     const { low, high, doubt } = intervalOf(data, own, weighed(clustersOf(pulls), pulls.squares, own.value, data));
     return {
@@ -51,15 +59,21 @@ function around(value, half, least, most) {
 
 /** The difference of each model to the best (at most 0), its band, and whether it is significant. */
 export function differences(data, alpha, beta) {
-  const models = data.models.map((_, model) => modelScore(data, model, alpha, beta));
-  const [best] = byValue(models);
-  return models.map((_, model) => ({ model, against: best, ...differenceOf(data, models, model, best, alpha, beta) }));
+  const models = scoresByModel(data, alpha, beta);
+  const [best] = byValue(data, models);
+  return data.shown.map((model) => (
+    { model, against: best, ...differenceOf(data, models, model, best, alpha, beta) }));
 }
 
-/** The models in order, best first; those without a value are last. */
-function byValue(models) {
+/** The shown models in order, best first; those without a value are last. */
+function byValue({ shown }, models) {
   const values = models.map(({ value }) => (Number.isFinite(value) ? value : -1));
-  return models.map((_, model) => model).sort((one, other) => values[other] - values[one] || one - other);
+  return [...shown].sort((one, other) => values[other] - values[one] || one - other);
+}
+
+/** The shown models, best first. */
+export function bestFirst(data, alpha, beta) {
+  return byValue(data, scoresByModel(data, alpha, beta));
 }
 
 function differenceOf(data, models, model, other, alpha, beta) {
@@ -217,12 +231,13 @@ function addRun(values, own, part) {
 
 /** Scores over a grid, [model][alpha][beta]; the best model at each point, and whether its lead is significant. */
 export function surface(data, alphas, betas) {
-  const grid = data.models.map(() => alphas.map(() => new Float64Array(betas.length)));
+  const grid = [];
+  data.shown.forEach((model) => { grid[model] = alphas.map(() => new Float64Array(betas.length)); });
   const winner = alphas.map(() => new Int32Array(betas.length));
   const beyond = alphas.map(() => new Uint8Array(betas.length));
   alphas.forEach((alpha, a) => betas.forEach((beta, b) => {
-    const models = data.models.map((_, model) => modelScore(data, model, alpha, beta));
-    const [best, ...others] = byValue(models);
+    const models = scoresByModel(data, alpha, beta);
+    const [best, ...others] = byValue(data, models);
     models.forEach((own, model) => { grid[model][a][b] = own.value; });
     winner[a][b] = best;
     const rivals = others.filter((model) => Number.isFinite(models[model].value));
@@ -235,6 +250,15 @@ export function surface(data, alphas, betas) {
 /** The number of ranks of a model in each of the paper's bins, averaged over its seeds. */
 export function histogram(data, model) {
   const { bins, counts } = data.histogram;
-  const own = counts.filter((_, run) => data.runs[run].model === model);
+  const own = data.filtered
+    ? data.runsOf[model].map(({ rows }) => countedRanks(data, rows))
+    : counts.filter((_, run) => data.runs[run].model === model);
   return { bins, counts: bins.map((_, bin) => average(own.map((count) => count[bin]))) };
+}
+
+function countedRanks({ arrays, histogram: { bins, limits } }, { rank, size, length }) {
+  const binOf = Int32Array.from(arrays.ranks, (own) => limits.filter((limit) => own > limit).length);
+  const counts = bins.map(() => 0);
+  for (let q = 0; q < length; q += 1) counts[binOf[rank[q]]] += Number(arrays.candidates[size[q]] > 1);
+  return counts;
 }

@@ -1,4 +1,4 @@
-// Header, sliders for alpha and beta, and tabs.
+// Header, sliders for alpha and beta, choice of queries and models, and tabs.
 
 function createHeader(data, state) {
   const { facts, origin } = data.runs ? aboutRanks(data) : aboutWorlds(data);
@@ -18,7 +18,9 @@ function createHeader(data, state) {
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => state.changed(["theme"]));
   const draw = () => {
     theme.value = state.values.theme;
-    document.documentElement.dataset.theme = state.values.theme;
+    const { dataset, style } = document.documentElement;
+    dataset.theme = state.values.theme;
+    (data.models ?? []).forEach((model, index) => style.setProperty(`--model-${index}`, modelColour(model)));
   };
   return { needs: ["theme"], live: true, draw };
 }
@@ -44,23 +46,7 @@ function aboutWorlds({ openWorld }) {
 
 function commandLine(command) {
   const code = make("code", { tabindex: "0" }, command);
-  const said = make("span", { role: "status", class: "remark" });
-  const copy = button("Copy command", async () => {
-    const copied = await copyText(command, code);
-    said.textContent = copied ? "Copied." : "Selected: copy it with the keyboard.";
-  });
-  return make("div", { class: "command" }, code, make("p", { class: "actions" }, copy, " ", said));
-}
-
-// Some browsers deny clipboard access to local files; the text is then selected instead.
-async function copyText(text, element) {
-  try {
-    await navigator.clipboard.writeText(text);
-    return true;
-  } catch {
-    getSelection().selectAllChildren(element);
-    return document.execCommand("copy");
-  }
+  return make("div", { class: "command" }, code, make("p", { class: "actions" }, copyButton("Copy command", () => command)));
 }
 
 // Sliders and number fields for alpha and beta, presets, and wider ranges.
@@ -132,6 +118,99 @@ function drawDial(state, name) {
 function narrowed(values) {
   const inside = ([name, [low, high]]) => [name, Math.min(Math.max(values[name], low), high)];
   return Object.fromEntries(Object.entries(RANGES.narrow).map(inside));
+}
+
+// The choice of queries by relation, side and popularity, and of models; it holds for all views.
+
+function isFiltered({ relation, side, band }) {
+  return [relation, side, band].some((code) => code !== ALL);
+}
+
+// The chosen queries in words; empty for all queries.
+function choiceWords(data, { relation, side, band }) {
+  return [
+    relation === ALL ? null : ["relation ", label(data.relations[relation])],
+    side === ALL ? null : SIDE_WORDS[side],
+    band === ALL ? null : ["target ", data.bandWords[band]],
+  ].filter((words) => words !== null);
+}
+
+function createFilters(data, state) {
+  const sizes = data.exact ? relationSizes(data) : null;
+  const order = data.relations.map((_, relation) => relation);
+  if (sizes) order.sort((one, other) => sizes[other] - sizes[one] || one - other);
+  const named = (relation) => `${data.relations[relation]}${sizes ? ` (${whole(sizes[relation])})` : ""}`;
+  const choices = [
+    ["relation", "Relation", "all relations", order.map((relation) => [relation, named(relation)])],
+    ["side", "Side", "both sides", SIDE_WORDS.map((words, side) => [side, words])],
+    ["band", "Target", "all targets", (data.bandWords ?? []).map((words, band) => [band, words])],
+  ].filter(([, , , options]) => options.length > 1);
+  const selects = choices.map(([key, title, all, options]) => {
+    const select = make("select", { id: key, dir: "auto" }, [[ALL, all], ...options].map(([value, text]) =>
+      make("option", { value }, text)));
+    select.addEventListener("change", () => state.update({ [key]: Number(select.value), page: 1, groupsPage: 1 }));
+    return [key, select, make("label", { class: "pick", for: key }, title, " ", select)];
+  });
+  find("filters-list").replaceChildren(...selects.map(([, , element]) => element));
+  const clear = button("All queries", () => state.update({ relation: ALL, side: ALL, band: ALL, page: 1 }), { id: "all-queries" });
+  const line = find("choice");
+
+  const draw = () => {
+    const chosen = state.chosen();
+    selects.forEach(([key, select]) => { select.value = state.values[key]; });
+    const words = choiceWords(data, state.values);
+    const of = data.exact ? `${whole(chosen.counted)} of ${plural(data.queries, "query", "queries")}`
+      : `${whole(chosen.counted)} queries of a random sample`;
+    find("filters-count").textContent = words.length ? of : `all ${whole(data.queries)}`;
+    line.hidden = !words.length;
+    line.replaceChildren("Only ", of, ": ", ...listed(words).flat(), ". ", clear);
+  };
+  openWide("filters", isFiltered(state.values));
+  return { needs: CHOICE, live: true, draw };
+}
+
+function relationSizes(data) {
+  const sizes = data.relations.map(() => 0);
+  for (let row = 0; row < data.counted; row += 1) sizes[data.arrays.relation[data.arrays.triple[row]]] += 1;
+  return sizes;
+}
+
+function createModels(data, state) {
+  const update = (hidden) => state.update({ hidden: hidden.sort((one, other) => one - other) });
+  const boxes = data.models.map((_, index) => {
+    const box = make("input", { type: "checkbox", value: index });
+    box.addEventListener("change", () => {
+      const { hidden } = state.values;
+      update(box.checked ? hidden.filter((model) => model !== index) : [...hidden, index]);
+    });
+    return box;
+  });
+  const lines = data.models.map((_, index) => make("label", { class: "check" }, boxes[index], modelName(data, index)));
+  const all = button("Show all", () => update([]));
+  const two = button("Best two", () => {
+    const best = bestFirst(selected(data, { ...state.values, hidden: [] }), state.values.alpha, state.values.beta).slice(0, 2);
+    update(data.shown.filter((model) => !best.includes(model)));
+  });
+  find("models").hidden = data.models.length === 1;
+  find("models-list").replaceChildren(make("div", { class: "names" }, lines),
+    make("p", { class: "actions small" }, all, data.models.length > 2 ? two : null));
+
+  const draw = () => {
+    const { shown } = state.chosen();
+    boxes.forEach((box, index) => {
+      box.checked = shown.includes(index);
+      box.disabled = shown.length === 1 && box.checked; // one model stays
+    });
+    const count = shown.length === boxes.length ? `all ${whole(boxes.length)}` : `${whole(shown.length)} of ${whole(boxes.length)}`;
+    find("models-count").textContent = `${count} shown`;
+  };
+  openWide("models", state.values.hidden.length > 0);
+  return { needs: ["hidden"], live: true, draw };
+}
+
+// Open where there is room, and where something is chosen.
+function openWide(id, chosen) {
+  find(id).open = chosen || matchMedia("(min-width: 40rem)").matches;
 }
 
 // Tabs with arrow-key navigation; only the selected panel is shown and drawn.

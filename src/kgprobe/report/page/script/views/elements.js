@@ -1,5 +1,5 @@
-// Building blocks of the page: elements, number formats, sortable tables and CSV files. Text enters the document as
-// text only, never as HTML.
+// Building blocks of the page: elements, number formats, sortable tables. Text enters the document as text only, never as
+// HTML.
 
 function make(tag, attributes = {}, ...children) {
   const element = document.createElement(tag);
@@ -22,7 +22,7 @@ function label(text) {
 }
 
 function swatch(index) {
-  return make("span", { class: "swatch", style: `background:${modelColour(index)}`, "aria-hidden": "true" });
+  return make("span", { class: "swatch", style: `background:var(--model-${index})`, "aria-hidden": "true" });
 }
 
 function modelName(data, index, mark = auditMark(data, data.models[index].name)) {
@@ -105,7 +105,9 @@ function showSelect(place, data, { id, text, chosen, pick }) {
     const select = make("select", { id, dir: "auto", onchange: () => pick(Number(select.value)) }, options);
     place.append(make("label", { class: "pick", for: id }, text, " ", select));
   }
-  place.querySelector("select").value = chosen;
+  const select = place.querySelector("select");
+  [...select.options].forEach((option, index) => { option.disabled = !data.shown.includes(index); });
+  select.value = chosen;
 }
 
 function button(text, onclick, attributes = {}) {
@@ -142,36 +144,50 @@ function throttled(run, milliseconds) {
   };
 }
 
-// A sortable table. The head is created once, so that the focus stays on the pressed button.
+// A sortable table. The head is created once for the same columns, so that the focus stays on the pressed button. On a
+// narrow screen the rows are laid out as cards, and browsers drop the table semantics: the roles restore them.
 
 // columns: {key, title, numeric, cell(row) -> node or text, header: true for row headers}
-function createTable(caption, columns, onSort = null) {
-  const heads = columns.map((column) => {
-    const attributes = { scope: "col", class: column.numeric ? "number" : null };
-    if (!onSort || column.unsorted) return make("th", attributes, column.title);
-    const sort = button(column.title, () => onSort(column.key), { class: "sort", "data-column": column.key });
-    return make("th", attributes, sort);
-  });
-  const body = make("tbody");
-  const head = make("thead", {}, make("tr", {}, heads));
-  const table = make("table", {}, make("caption", { class: "unseen" }, caption), head, body);
+function createTable(caption, columns = [], onSort = null) {
+  let [current, heads] = [null, []];
+  const body = make("tbody", { role: "rowgroup" });
+  const line = make("tr", { role: "row" });
+  const head = make("thead", { role: "rowgroup", class: onSort ? null : "plain" }, line);
+  const table = make("table", { class: "stacked", role: "table" }, make("caption", { class: "unseen" }, caption), head, body);
   // Wide tables scroll in their own focusable box.
   const element = make("div", { class: "box", tabindex: "0", role: "region", "aria-label": caption }, table);
 
-  const show = (rows, order = "") => {
-    columns.forEach((column, i) => {
+  const showHead = (wanted) => {
+    if (current === wanted) return;
+    current = wanted;
+    heads = wanted.map((column) => tableHead(column, onSort));
+    line.replaceChildren(...heads);
+  };
+  const show = (rows, order = "", wanted = columns) => {
+    showHead(wanted);
+    wanted.forEach((column, i) => {
       const direction = order === column.key ? "ascending" : order === `-${column.key}` ? "descending" : null;
       if (direction) heads[i].setAttribute("aria-sort", direction);
       else heads[i].removeAttribute("aria-sort");
     });
-    body.replaceChildren(...rows.map((row) => make("tr", {}, columns.map((column) => tableCell(column, row)))));
+    const titles = heads.map(({ textContent }) => textContent);
+    const cells = (row) => wanted.map((column, i) => tableCell(column, row, titles[i]));
+    body.replaceChildren(...rows.map((row) => make("tr", { role: "row" }, cells(row))));
   };
-  return { element, show };
+  return { element, table, show };
 }
 
-function tableCell(column, row) {
-  const attributes = { class: column.numeric ? "number" : null, ...(column.header ? { scope: "row" } : {}) };
-  return make(column.header ? "th" : "td", attributes, column.cell(row));
+function tableHead(column, onSort) {
+  const attributes = { scope: "col", role: "columnheader", class: column.numeric ? "number" : null };
+  if (!onSort || column.unsorted) return make("th", attributes, column.title);
+  const sort = button(column.title, () => onSort(column.key), { class: "sort", "data-column": column.key });
+  return make("th", attributes, sort);
+}
+
+function tableCell(column, row, title) {
+  const kind = { class: column.numeric ? "number" : null, "data-title": title };
+  if (column.header) return make("th", { scope: "row", role: "rowheader", ...kind }, column.cell(row));
+  return make("td", { role: "cell", ...kind }, column.cell(row));
 }
 
 // Numbers are sorted in descending order first, texts in ascending order; a second press reverses the order.
@@ -219,30 +235,4 @@ function createPager(text, onPage) {
     return [(page - 1) * size, Math.min(page * size, rows)];
   };
   return { element, show };
-}
-
-// CSV files for spreadsheets.
-
-// An apostrophe keeps spreadsheets from evaluating text that starts like a formula. Control characters are replaced,
-// because some spreadsheets stop reading at them.
-function csvCell(value) {
-  if (value === null || value === undefined || Number.isNaN(value)) return "";
-  if (typeof value === "number" || typeof value === "boolean") return String(value);
-  const plain = String(value).replace(/[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f]/g, "\ufffd");
-  const text = /^(\s*[=+\-@]|[\t\r])/.test(plain) ? `'${plain}` : plain;
-  return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
-}
-
-export function toCsv(header, rows) {
-  return [header, ...rows].map((row) => row.map(csvCell).join(",")).join("\r\n") + "\r\n";
-}
-
-function saveCsv(name, header, rows) {
-  // The byte order mark tells spreadsheets that this is UTF-8.
-  const file = new Blob(["\ufeff", toCsv(header, rows)], { type: "text/csv;charset=utf-8" });
-  const link = make("a", { href: URL.createObjectURL(file), download: name });
-  document.body.append(link);
-  link.click();
-  link.remove();
-  setTimeout(() => URL.revokeObjectURL(link.href), 60_000);
 }

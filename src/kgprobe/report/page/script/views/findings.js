@@ -2,34 +2,58 @@
 
 function createMetrics(data, state) {
   const panel = find("panel-metrics");
-  const { estimates, differences: tested } = data;
-  if (!estimates.length) panel.append(make("p", {}, "No other metrics were computed when this page was written."));
-  else panel.append(heading("Estimates"), estimateTable(data, estimates));
+  if (!data.estimates.length) panel.append(make("p", {}, "No other metrics were computed when this page was written."));
+  if (!data.estimates.length) return { needs: [], draw: () => {} };
+  const all = make("p", { class: "remark", hidden: true }, "These metrics are those of all queries; filters do not change them.");
+  const estimates = createTable("Metrics by model");
+  const copy = (table, what) => make("p", { class: "actions" }, latexButton(data, () => table.table, what));
+  panel.append(heading("Estimates"), all, estimates.element, copy(estimates, "estimates"));
   const metrics = testedMetrics(data);
-  if (!metrics.length) return { needs: [], draw: () => {} };
-
   const select = make("select", { id: "metric" }, metrics.map((metric) => make("option", { value: metric }, metric)));
   select.addEventListener("change", () => state.update({ metric: select.value }));
   const table = differenceTable(data);
-  panel.append(heading("Differences"), make("p", { class: "remark" },
-    "First minus second. The p-values are of paired tests; Holm's correction controls the family-wise error rate, ",
-    "that of Benjamini and Hochberg the false discovery rate."),
-  make("div", { class: "picks" }, make("label", { class: "pick", for: "metric" }, "Metric ", select)), table.element);
+  if (metrics.length) {
+    panel.append(heading("Differences"), make("p", { class: "remark" },
+      "First minus second, the best pair first. The p-values are of paired tests; Holm's correction controls the ",
+      "family-wise error rate, that of Benjamini and Hochberg the false discovery rate."),
+    make("div", { class: "picks" }, make("label", { class: "pick", for: "metric" }, "Metric ", select)), table.element,
+    copy(table, "differences"));
+  }
   const draw = () => {
+    const chosen = state.chosen();
+    all.hidden = !isFiltered(state.values);
+    const columns = kept(chosen, "estimate columns", () => estimateColumns(chosen));
+    estimates.show([...new Set(data.estimates.map((item) => item.metric))], "", columns);
     select.value = state.values.metric;
-    table.show(tested.filter((item) => item.metric === state.values.metric));
+    table.show(pairsInOrder(chosen, state.values.metric));
   };
-  return { needs: ["metric"], draw };
+  return { needs: ["metric", ...CHOICE], draw };
+}
+
+// The tested pairs of shown models, each with its better model first, ordered by the places of both models.
+function pairsInOrder(data, metric) {
+  const own = data.estimates.filter((item) => item.metric === metric && item.value !== null);
+  const order = own.sort((one, other) => (one.higherIsBetter ? other.value - one.value : one.value - other.value));
+  const place = (name) => (order.findIndex((item) => item.model === name) + 1) || Infinity;
+  const shown = data.shown.map((model) => data.models[model].name);
+  const tested = data.differences.filter((item) => item.metric === metric && shown.includes(item.first) && shown.includes(item.second));
+  const turned = tested.map((item) => (place(item.first) > place(item.second) ? reversed(item) : item));
+  return turned.sort((one, other) => place(one.first) - place(other.first) || place(one.second) - place(other.second));
+}
+
+function reversed(item) {
+  const negative = (value) => (value === null ? null : 0 - value);
+  const { first, second, value, low, high } = item;
+  return { ...item, first: second, second: first, value: negative(value), low: negative(high), high: negative(low) };
 }
 
 function testedMetrics(data) {
   return [...new Set(data.differences.map((item) => item.metric))];
 }
 
-function estimateTable(data, estimates) {
-  const metrics = [...new Set(estimates.map((item) => item.metric))];
+function estimateColumns(data) {
   const cell = (model) => (metric) => {
-    const item = estimates.find((one) => one.model === model && one.metric === metric);
+    const item = data.estimates.find((one) => one.model === model && one.metric === metric);
     if (!item) return "none";
     if (item.value === null) return ["none", make("small", { class: "range-text" }, item.reason)];
     const below = [
@@ -39,12 +63,8 @@ function estimateTable(data, estimates) {
     ];
     return [significantly(item.value), below.map((text) => make("small", { class: "range-text" }, text))];
   };
-  const table = createTable("Metrics by model", [
-    { title: "Metric", header: true, cell: (metric) => label(metric) },
-    ...data.models.map(({ name }, index) => ({ title: modelName(data, index), numeric: true, cell: cell(name) })),
-  ]);
-  table.show(metrics);
-  return table.element;
+  const ofModel = (index) => ({ title: modelName(data, index), numeric: true, cell: cell(data.models[index].name) });
+  return [{ title: "Metric", header: true, cell: (metric) => label(metric) }, ...data.shown.map(ofModel)];
 }
 
 function differenceTable(data) {

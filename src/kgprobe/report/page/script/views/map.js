@@ -9,42 +9,52 @@ function createMap(data, state) {
     return [];
   }
   const several = data.models.length > 1;
-  const maps = [...(several ? [createDecision(data, state)] : []), createHeat(data, state)];
+  const heat = createHeat(data, state);
+  const maps = [...(several ? [createDecision(data, state)] : []), heat];
   const grid = createCoarse(data, state);
   const status = make("p", { class: "remark", role: "status" });
   find("panel-map").append(...maps.map((map) => map.element), status, asTable("The map as a table", grid.element));
   find("panel-map").classList.add("maps");
 
-  const planes = {};
-  const plane = () => (planes[state.values.wide] ??= createSurface(data, state.values.wide === "yes"));
+  const planeOf = (wide) => kept(state.chosen(), `plane ${wide}`, () => createSurface(state.chosen(), wide === "yes"));
+  const plane = () => planeOf(state.values.wide);
   const paint = () => {
     const { done, alphas } = plane();
     if (state.values.tab !== "map" || !done) return;
-    maps.forEach((map) => map.draw(plane()));
-    grid.draw(plane());
+    maps.forEach((map) => map.draw(plane(), state.chosen()));
+    grid.draw(plane(), state.chosen());
     status.textContent = done < alphas.length ? `Computing the map: ${percent(done / alphas.length)}.` : "";
   };
   const refine = throttled(paint, REFINE_MS);
   let moved = -Infinity;
   const fill = async () => {
-    const mine = plane();
+    const [mine, chosen] = [plane(), state.chosen()];
     if (mine.busy) return;
     mine.busy = true;
     const wanted = () => mine === plane() && state.values.tab === "map";
-    await fillSurface(data, mine, wanted, () => moved, refine);
+    await fillSurface(chosen, mine, wanted, () => moved, refine);
     mine.busy = false;
   };
   const movePoints = throttled(() => maps.forEach((map) => movePoint(map.chart, state.values)), POINT_MS);
+  const content = [...find("panel-map").children];
+  const empty = make("p", { hidden: true }, "No query of this choice has more than one candidate, so there is no map.");
+  find("panel-map").append(empty);
   const draw = () => {
+    empty.hidden = hasScores(state.chosen());
+    content.filter((part) => !part.matches(".panel-title")).forEach((part) => { part.hidden = !empty.hidden; });
+    if (!empty.hidden) return;
     paint();
     fill();
   };
+  // Where no model was chosen, the heat map is that of the best one.
+  const drawBest = () => { if (heat.model() !== oneOf(state.chosen(), state.values)) paint(); };
   const follow = () => {
     moved = performance.now();
     movePoints();
   };
   return [
-    { panel: "map", needs: ["wide", "heat", "theme", "tab"], draw },
+    { panel: "map", needs: ["wide", "heat", "theme", "tab", ...CHOICE], draw },
+    { panel: "map", needs: ["alpha", "beta"], draw: drawBest },
     { panel: "map", needs: ["alpha", "beta"], live: true, draw: follow },
   ];
 }
@@ -54,10 +64,14 @@ function createDecision(data, state) {
   const legend = make("ul", { class: "legend" });
   const text = "Colour: the best model. Hatched and lighter: its lead is not significant. Click to select a point. "
     + noiseText(data);
-  const element = make("div", {}, heading("Best model"), make("p", { class: "remark" }, text), legend, chart);
-  const draw = (plane) => {
-    drawPlane(chart, state, plane, [decisionTrace(data, plane), hatching(plane)]);
-    legend.replaceChildren(...wonShares(data, plane));
+  const element = make("div", {}, heading("Best model"), make("p", { class: "remark" }, text), legend,
+    framed(chart, "decision_map"));
+  const draw = (plane, chosen) => {
+    element.hidden = chosen.shown.length === 1;
+    if (element.hidden) return;
+    const entries = chosen.shown.map((model) => legendEntry(data.models[model]));
+    drawPlane(chart, state, plane, [decisionTrace(data, plane), hatching(plane), ...entries], "Best model; hatched: lead not significant");
+    legend.replaceChildren(...wonShares(chosen, plane));
   };
   return { element, chart, draw };
 }
@@ -67,16 +81,18 @@ function createHeat(data, state) {
   const chart = createMapChart(data, several ? "Heat map of the chosen model" : "Heat map of the score");
   const choice = make("div");
   const title = several ? "Relative score of one model" : "Score over the plane";
-  const text = several
-    ? "At each point 0 is the worst model and 1 the best."
-    : "Absolute score, because there is only one model.";
-  const element = make("div", {}, heading(title), make("p", { class: "remark" }, text), choice, chart);
-  const pick = (model) => state.update({ heat: model });
-  const draw = (plane) => {
-    if (several) showSelect(choice, data, { id: "heat", text: "Model", chosen: state.values.heat, pick });
-    drawPlane(chart, state, plane, [heatTrace(data, state.values.heat, plane)]);
+  const text = make("p", { class: "remark" });
+  const element = make("div", {}, heading(title), text, choice, framed(chart, "heat_map"));
+  const pick = (heat) => state.update({ heat });
+  let drawn = null;
+  const draw = (plane, chosen) => {
+    drawn = oneOf(chosen, state.values);
+    text.textContent = chosen.shown.length > 1 ? "At each point 0 is the worst model and 1 the best."
+      : "Absolute score, because only one model is shown.";
+    if (several) showSelect(choice, chosen, { id: "heat", text: "Model", chosen: drawn, pick });
+    drawPlane(chart, state, plane, [heatTrace(chosen, drawn, plane)], `${title}: ${data.models[drawn].name}`);
   };
-  return { element, chart, draw };
+  return { element, chart, draw, model: () => drawn };
 }
 
 function createMapChart(data, what) {
@@ -84,7 +100,7 @@ function createMapChart(data, what) {
   return createChart(`${what} over alpha and beta; the table below has the same content`, height);
 }
 
-function drawPlane(chart, state, plane, traces) {
+function drawPlane(chart, state, plane, traces, title) {
   // A margin for the mark of the current point at the edges.
   const ends = (values) => {
     const half = values.length > 1 ? (values[1] - values[0]) / 2 : 0.5;
@@ -96,7 +112,7 @@ function drawPlane(chart, state, plane, traces) {
     xaxis: axis("alpha (sharpness)", { ...plain, range: ends(plane.alphas) }),
     yaxis: axis(plane.betas.length === 1 ? "beta" : "beta (robustness)", { ...plain, range: ends(plane.betas), nticks: plane.betas.length === 1 ? 1 : 10 }),
     shapes: [pointShape(state.values)],
-  });
+  }, title);
   if (chart.dataset.clicks) return;
   chart.dataset.clicks = "yes"; // Plotly adds its events at the first drawing
   chart.on("plotly_click", ({ points: [point] }) => state.update({ alpha: point.x, beta: point.y }));
@@ -151,7 +167,7 @@ function createSurface(data, wide) {
 async function fillSurface(data, plane, wanted, moved, show) {
   let slice = performance.now();
   for (const i of coarseToFine(plane.alphas.length).filter((column) => !plane.columns[column])) {
-    const column = { scores: data.models.map(() => []), winner: [], beyond: [] };
+    const column = { scores: data.models.map((_, model) => (data.shown.includes(model) ? [] : null)), winner: [], beyond: [] };
     while (column.winner.length < plane.betas.length) {
       if (performance.now() - slice > SLICE_MS) {
         await pause();
@@ -188,9 +204,10 @@ function columnAt(plane, i) {
 // Scores scaled to [0, 1] between the worst and the best model at each point (RQ3 of the paper); unscaled for a single
 // model.
 function normalised(column, model, at) {
-  const values = column.scores.map((scores) => scores[at]).filter(Number.isFinite);
+  const shown = column.scores.filter((scores) => scores !== null);
+  const values = shown.map((scores) => scores[at]).filter(Number.isFinite);
   const value = column.scores[model][at];
-  if (column.scores.length === 1) return value;
+  if (shown.length === 1) return value;
   const [low, high] = [Math.min(...values), Math.max(...values)];
   return high > low ? (value - low) / (high - low) : NaN;
 }
@@ -212,7 +229,7 @@ function planeTrace(plane, z, words, rest) {
 // Two steps of the colour scale per model: significant and not significant lead.
 function decisionTrace(data, plane) {
   const ground = themeColour("surface");
-  const colours = data.models.flatMap((_, i) => [modelColour(i), mixed(modelColour(i), ground, 0.62)]);
+  const colours = data.models.flatMap((model) => [modelColour(model), mixed(modelColour(model), ground, 0.62)]);
   const top = colours.length;
   const code = (column, at) => 2 * column.winner[at] + (column.beyond[at] ? 0 : 1) + 0.5;
   const words = (column, at) =>
@@ -234,7 +251,7 @@ function hatching(plane) {
 }
 
 function heatTrace(data, model, plane) {
-  const several = data.models.length > 1;
+  const several = data.shown.length > 1;
   const value = (column, at) => normalised(column, model, at);
   const words = (column, at) => `${several ? "Relative score: " : "Score: "}${fixed(value(column, at), 3)}`;
   const scale = several ? { zmin: 0, zmax: 1 } : {};
@@ -262,7 +279,6 @@ function wonShares(data, plane) {
 const COARSE = { alpha: [-1, -0.5, 0, 0.5, 1], beta: [0.8, 0.6, 0.4, 0.2, 0] };
 
 function createCoarse(data, state) {
-  const several = data.models.length > 1;
   const title = make("caption");
   const body = make("tbody");
   const betas = data.hasPopularity ? COARSE.beta : [0];
@@ -271,11 +287,12 @@ function createCoarse(data, state) {
   const region = { class: "box", tabindex: "0", role: "region", "aria-label": "The map as a table" };
   const element = make("div", region, table);
 
-  const cell = (plane, alpha, beta) => {
+  const cell = (plane, chosen, alpha, beta) => {
+    const several = chosen.shown.length > 1;
     const column = plane.columns[plane.alphas.indexOf(alpha)];
     const at = plane.betas.indexOf(beta);
     if (!column) return make("td", {}, "not computed yet");
-    const value = fixed(normalised(column, state.values.heat, at), several ? 2 : 4);
+    const value = fixed(normalised(column, oneOf(chosen, state.values), at), several ? 2 : 4);
     const where = unseen(` at ${pointText({ alpha, beta })}`);
     const go = { type: "button", class: "go", onclick: () => state.update({ alpha, beta }) };
     if (!several) return make("td", {}, make("button", go, value, where));
@@ -283,13 +300,13 @@ function createCoarse(data, state) {
     const winner = make("button", go, modelName(data, column.winner[at]), where);
     return make("td", {}, winner, noise, make("span", { class: "remark" }, `${value} of 1`));
   };
-  const draw = (plane) => {
-    const chosen = label(data.models[state.values.heat].name);
-    title.replaceChildren(...(several
-      ? ["The best model at each point, and the relative score of ", chosen, " between the worst (0) and the best (1)"]
-      : ["Score of ", chosen, " at each point"]));
+  const draw = (plane, chosen) => {
+    const model = label(data.models[oneOf(chosen, state.values)].name);
+    title.replaceChildren(...(chosen.shown.length > 1
+      ? ["The best model at each point, and the relative score of ", model, " between the worst (0) and the best (1)"]
+      : ["Score of ", model, " at each point"]));
     const row = (beta) => make("tr", {}, make("th", { scope: "row" }, `beta ${shortNumber(beta)}`),
-      COARSE.alpha.map((alpha) => cell(plane, alpha, beta)));
+      COARSE.alpha.map((alpha) => cell(plane, chosen, alpha, beta)));
     body.replaceChildren(...betas.map(row));
   };
   return { element, draw };

@@ -41,10 +41,10 @@ function createOpenWorld(data, state) {
     make("div", { class: "maps" },
       make("div", {}, heading("Scores in both worlds"),
         make("p", { class: "remark" }, "Each line is a model, each mark a checkpoint. On the grey line both worlds agree."),
-        scatter),
+        framed(scatter, "open_world")),
       make("div", {}, orderTitle,
         make("p", { class: "remark" }, "Each model at its best open-world checkpoint, the best on the left. ",
-          "Crossing lines are pairs of models whose order changes."), order),
+          "Crossing lines are pairs of models whose order changes."), framed(order, "open_world_order")),
       asTable("The models as a table", places)),
     heading("Consistency of each metric"), table.element, differences, notes,
   );
@@ -54,7 +54,7 @@ function createOpenWorld(data, state) {
     const world = worlds[state.values.world];
     const metric = world.metrics[state.values.worldMetric];
     verdict.replaceChildren(...world.verdict.map((text, i) => make("p", { class: i ? null : "verdict" }, text)));
-    legend.replaceChildren(symbolLegend(world.models.map(label)));
+    legend.replaceChildren(symbolLegend(world.looks.map((look, i) => ({ ...look, title: label(world.models[i]) }))));
     const { inverted, model_pairs: pairs } = metric.statistics;
     orderTitle.textContent = `Order of the models: ${whole(inverted)} of ${plural(pairs, "pair")} inverted`;
     drawWorlds(scatter, world, metric);
@@ -90,11 +90,12 @@ function pointLabel(world, metric, point) {
   return `${name}, ${plotText(world.checkpoints[point])}<br>${values}`;
 }
 
-function modelTrace(index, rest) {
-  const color = modelColour(index);
+function modelTrace(world, index, rest) {
+  const color = modelColour(world.looks[index]);
   return {
     type: "scatter", mode: "lines+markers", hoverinfo: "text", line: { color, width: 1.5 },
-    marker: { size: 7, color, symbol: symbolOf(index)[0] }, ...rest,
+    marker: { size: 7, color, symbol: symbolOf(world.looks[index])[0] },
+    name: plotText(world.models[index]), ...rest,
   };
 }
 
@@ -113,7 +114,7 @@ function drawWorlds(chart, world, metric) {
   };
   const lines = world.models.map((_, index) => {
     const own = pointsOf(world, metric, index);
-    return modelTrace(index, {
+    return modelTrace(world, index, {
       x: own.map((point) => metric.closed[point]), y: own.map((point) => metric.open[point]),
       text: own.map((point) => pointLabel(world, metric, point)),
     });
@@ -122,11 +123,11 @@ function drawWorlds(chart, world, metric) {
   drawChart(chart, [equal, ...lines], {
     xaxis: axis(`closed world${better}`, { range: across, zeroline: false }),
     yaxis: axis(`open world${better}`, { range: up, zeroline: false }),
-  });
+  }, metric.name);
 }
 
 function drawOrder(chart, world, metric) {
-  const lines = world.models.map((_, index) => modelTrace(index, {
+  const lines = world.models.map((_, index) => modelTrace(world, index, {
     x: [metric.byOpen.indexOf(index), metric.byClosed.indexOf(index)], y: [1, 0],
     text: Array(2).fill(pointLabel(world, metric, metric.best[index])),
   }));
@@ -134,7 +135,7 @@ function drawOrder(chart, world, metric) {
   drawChart(chart, lines, {
     xaxis: axis("", { ...plain, showticklabels: false, range: [-0.6, world.models.length - 0.4] }),
     yaxis: axis("", { ...plain, tickvals: [0, 1], ticktext: ["closed", "open"], range: [-0.15, 1.15] }),
-  });
+  }, `Order of the models by ${metric.name}`);
 }
 
 function placesTable(world, metric) {

@@ -10,17 +10,17 @@ function createQueries(data, state) {
   search.addEventListener("input", () => state.update({ search: search.value, page: 1 }));
   const found = make("p", { class: "remark", role: "status" });
   const reasons = data.reasons.length ? createReasons(data, state) : null;
-  const columns = [...queryColumns(data), ...(reasons ? [reasonsColumn(data, state, reasons)] : [])];
-  const rowsFound = createFinder(data);
+  const columnsOf = (chosen) => kept(chosen, "query columns", () =>
+    [...queryColumns(chosen), ...(reasons ? [reasonsColumn(data, state, reasons)] : [])]);
   const onSort = (key) => {
-    const numeric = columns.find((column) => column.key === key).falls ?? false;
+    const numeric = columnsOf(state.chosen()).find((column) => column.key === key).falls ?? false;
     state.update({ sort: nextOrder(state.values.sort, key, numeric), page: 1 });
   };
-  const table = createTable("Queries, with the rank of the target by model", columns, onSort);
+  const table = createTable("Queries, with the rank of the target by model", [], onSort);
   const pager = createPager("Queries", (page) => state.update({ page }));
-  const save = button("Save queries as CSV", () => saveQueries(data, rowsFound(state.values)));
+  const save = button("Save queries as CSV", () => saveQueries(state.chosen(), rowsFound(state.chosen(), state.values)));
   const picks = make("div", { class: "picks" }, make("label", { class: "pick", for: "search" }, "Search ", search));
-  const actions = make("p", { class: "actions" }, save);
+  const actions = make("p", { class: "actions" }, save, latexButton(data, () => table.table, "shown queries"));
   const sample = "A random sample, and the queries on which the models differ most.";
   const listedHere = data.exact ? [] : [make("p", { class: "remark" }, sample)];
   const explained = reasons ? [reasons.element] : [];
@@ -29,26 +29,27 @@ function createQueries(data, state) {
   const left = queryCount(data) < data.queries ? ` kept out of ${whole(data.queries)}` : "";
   const draw = () => {
     const { page, sort } = state.values;
+    const chosen = state.chosen();
     if (search.value !== state.values.search) search.value = state.values.search;
-    const rows = rowsFound(state.values);
+    const rows = rowsFound(chosen, state.values);
     const [from, to] = pager.show(page, rows.length, QUERIES_PAGE);
-    found.textContent = `${whole(rows.length)} of ${plural(queryCount(data), "query", "queries")}${left}.`;
-    table.show(Array.from(rows.slice(from, to), (row) => query(data, row)), sort);
+    const words = listed(choiceWords(data, state.values)).flat();
+    found.replaceChildren(`${whole(rows.length)} of ${plural(queryCount(data), "query", "queries")}${left}`,
+      ...(words.length ? [": ", ...words] : []), ".");
+    table.show(Array.from(rows.slice(from, to), (row) => query(chosen, row)), sort, columnsOf(chosen));
   };
-  return [{ panel: "queries", needs: ["search", "sort", "page"], draw }, ...(reasons ? [reasons.view] : [])];
+  return [{ panel: "queries", needs: ["search", "sort", "page", ...CHOICE], draw }, ...(reasons ? [reasons.view] : [])];
 }
 
-// The rows that match the search, in the chosen order.
-function createFinder(data) {
-  let ratios = null;
-  return ({ search, sort }) => {
-    const [column, descending] = [sort.replace(/^-/, ""), sort.startsWith("-")];
-    if (column !== "disagreement") return sortQueries(data, column, descending, search);
-    ratios ??= Float64Array.from({ length: queryCount(data) }, (_, row) => disagreement(query(data, row)));
-    const sign = descending ? -1 : 1;
-    const compare = (one, other) => sign * (ratios[one] - ratios[other]) || one - other;
-    return sortQueries(data, "row", false, search).sort(compare);
-  };
+// The chosen rows that match the search, in the chosen order.
+function rowsFound(data, { search, sort }) {
+  const [column, descending] = [sort.replace(/^-/, ""), sort.startsWith("-")];
+  if (column !== "disagreement") return sortQueries(data, column, descending, search);
+  const ratios = kept(data, "disagreement", () => (
+    Float64Array.from({ length: queryCount(data) }, (_, row) => disagreement(data, query(data, row)))));
+  const sign = descending ? -1 : 1;
+  const compare = (one, other) => sign * (ratios[one] - ratios[other]) || one - other;
+  return sortQueries(data, "row", false, search).sort(compare);
 }
 
 function queryColumns(data) {
@@ -57,25 +58,28 @@ function queryColumns(data) {
     ? [make("strong", {}, label(row[side])), " ", make("small", { class: "answer" }, "target")]
     : label(row[side]));
   const weighed = { key: "popularity", title: "Popularity", numeric: true, falls: true, cell: popularityCell };
-  const times = (row) => `${RANK.format(disagreement(row))} times`;
+  const times = (row) => `${rankText(disagreement(data, row))} times`;
   const ratio = { key: "disagreement", title: "Disagreement", numeric: true, falls: true, cell: times };
-  const ofModel = (_, index) => ({
+  const ofModel = (index) => ({
     key: `model${index}`, title: modelName(data, index), numeric: true, cell: rankCell(index),
   });
   return [
     { key: "head", title: "Head", header: true, cell: entity("head") },
     { key: "relation", title: "Relation", cell: (row) => label(row.relation) },
     { key: "tail", title: "Tail", cell: entity("tail") },
-    ...data.models.map(ofModel),
-    ...(data.models.length > 1 ? [ratio] : []),
+    ...data.shown.map(ofModel),
+    ...(data.shown.length > 1 ? [ratio] : []),
     ...(data.hasPopularity ? [weighed] : []),
     { key: "candidates", title: "Candidates", numeric: true, falls: true, cell: candidatesCell(data) },
   ];
 }
 
-// One number if all models have the same number of candidates, else one per model.
-function candidatesCell(data) {
-  return (row) => (sameCandidates(data) ? whole(row.candidates) : row.candidatesByModel.map(whole).join(" / "));
+// One number if the shown models have the same number of candidates, else one per model.
+function candidatesCell({ shown }) {
+  return ({ candidatesByModel }) => {
+    const counts = shown.map((model) => candidatesByModel[model]);
+    return (new Set(counts).size === 1 ? [counts[0]] : counts).map(whole).join(" / ");
+  };
 }
 
 function sameCandidates({ runsOf }) {
@@ -92,28 +96,34 @@ function popularityCell({ popularity, entityPopularity, relationPopularity }) {
 function rankCell(index) {
   return ({ ranks }) => make("span", {
     title: Array.isArray(ranks[index]) ? `by seed: ${ranks[index].map((rank) => RANK.format(rank)).join(", ")}` : null,
-  }, RANK.format(overSeeds(ranks[index])));
+  }, rankText(overSeeds(ranks[index])));
+}
+
+function rankText(rank) {
+  return (rank < 1000 ? RANK : WHOLE).format(rank);
 }
 
 function overSeeds(rank) {
   return Array.isArray(rank) ? rank.reduce((sum, one) => sum + one, 0) / rank.length : rank;
 }
 
-// The largest rank divided by the smallest, over the models.
-function disagreement({ ranks }) {
-  const means = ranks.map(overSeeds);
+// The largest rank divided by the smallest, over the shown models.
+function disagreement({ shown }, { ranks }) {
+  const means = shown.map((model) => overSeeds(ranks[model]));
   return Math.max(...means) / Math.min(...means);
 }
 
 function saveQueries(data, rows) {
   const same = sameCandidates(data);
-  const candidates = same ? ["candidates"] : data.models.map(({ name }) => `candidates ${name}`);
+  const names = data.shown.map((model) => data.models[model].name);
+  const candidates = same ? ["candidates"] : names.map((name) => `candidates ${name}`);
   const header = ["head", "relation", "tail", "side", "entity_popularity", "relation_popularity", ...candidates,
-    ...data.models.map(({ name }) => `rank ${name}`)];
+    ...names.map((name) => `rank ${name}`)];
   saveCsv("queries.csv", header, Array.from(rows, (index) => {
     const row = query(data, index);
     return [row.head, row.relation, row.tail, row.side, row.entityPopularity, row.relationPopularity,
-      ...(same ? [row.candidates] : row.candidatesByModel), ...row.ranks.map(overSeeds)];
+      ...(same ? [row.candidates] : data.shown.map((model) => row.candidatesByModel[model])),
+      ...data.shown.map((model) => overSeeds(row.ranks[model]))];
   }));
 }
 
