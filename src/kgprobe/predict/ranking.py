@@ -128,11 +128,12 @@ def rank(
             (see `kgprobe rank --help`).
         graph: The graph.
         split: The split whose triples are ranked.
-        sides: "both", "head" or "tail": what is predicted.
+        sides: "both", "head" ("subject") or "tail" ("object"): what is predicted.
         triples: Other triples instead: an array [n, 3] or a file.
         filter: The known triples: splits and files joined by "+", "none" or "all"; None for train and valid if valid
             is ranked, and all splits if test is.
-        candidates: "all" entities, those that occur in "train" on that side of the relation, a file, or candidate sets.
+        candidates: "all" entities, those that occur in "train" on that side of the relation, candidate sets, or a file
+            of them or of entity types (entity2types.json).
         resources: Device, threads and memory; the ranks do not depend on them.
         name: The model's name in reports.
         progress: Called with the number of queries ranked since the last call.

@@ -26,9 +26,9 @@ from kgprobe.ranks.schema import SIDE_NAMES
 Name: TypeAlias = str | int
 
 _SPELLINGS = {
-    "head": ("head", "gold_head"),
-    "relation": ("relation", "gold_relation", "gold_predicate"),
-    "tail": ("tail", "gold_tail"),
+    "head": ("head", "subject", "gold_head"),
+    "relation": ("relation", "predicate", "gold_relation", "gold_predicate"),
+    "tail": ("tail", "object", "gold_tail"),
     "side": ("side", "predict"),
     "predictions": ("predictions",),
 }
