@@ -86,9 +86,10 @@ def table_of(values: Mapping[str, Any], labels: Mapping[str, Any]) -> pa.Table:
 
 def _named_sides(values: pa.Array) -> pa.Array:
     """Sides by the names that a rank table has; what is not text stays, and is refused later."""
-    if str(values.type) not in ("string", "large_string"):
+    texts = values.cast(values.type.value_type) if pa.types.is_dictionary(values.type) else values
+    if str(texts.type) not in ("string", "large_string"):
         return values
-    encoded = values.dictionary_encode()
+    encoded = texts.dictionary_encode()
     return pa.array([side_name(text) for text in encoded.dictionary.to_pylist()], pa.string()).take(encoded.indices)
 
 
