@@ -105,7 +105,7 @@ def plain_labelled(folder: Path) -> Any:
         files = [file for stem, ending in product(stems, endings) if (file := folder / f"{stem}{end}{ending}").exists()]
         require(len(files) < 2 and (files or end or split != "train"), f"no single file of {split}")
         for file in files:
-            rows = _plain_rows(file, *names)
+            rows = plain_rows(file, *names)
             if not end:
                 triples[split] = [row[:3] for row in rows if row[3] == "1"]
             false[split] = false.get(split, []) + [row[:3] for row in rows if end or row[3] != "1"]
@@ -130,6 +130,8 @@ def _cuts(path: Path) -> list[Callable[[str], list[str]]]:
     """How a line may be cut into fields, the usual way first."""
 
     def quoted(line: str, delimiter: str) -> list[str]:
+        if '"' not in line:  # the csv module limits the length of a field
+            return line.split(delimiter)
         try:
             (fields,) = csv.reader([line], delimiter=delimiter, strict=True)
         except csv.Error:
@@ -144,7 +146,7 @@ def _cuts(path: Path) -> list[Callable[[str], list[str]]]:
     return [*csvs, tabs] if ".csv" in path.suffixes else [tabs, spaces, *csvs]
 
 
-def _plain_rows(path: Path, entities: list[str] | None, relations: list[str] | None) -> list[list[str]]:
+def plain_rows(path: Path, entities: list[str] | None, relations: list[str] | None) -> list[list[str]]:
     """Head, relation, tail and label (1 for true) of every line."""
     lines = [line for _, line in text_lines(path)]
     cut = max(_cuts(path), key=lambda cut: sum(len(cut(line)) >= 3 for line in lines[:100]))

@@ -16,9 +16,10 @@ import numpy as np
 import pyarrow as pa
 
 from fuzz.containers import table_bytes
+from fuzz.graph_kinds import plain_rows
 from fuzz.inputs import Files, Kind, only_file, require
 from fuzz.model_kinds import archive
-from fuzz.plain import ENTITIES, RELATIONS, TEST, decimal_id, small_graph, text_lines, whole_columns
+from fuzz.plain import ENTITIES, RELATIONS, TEST, TRAIN, content, decimal_id, small_graph, text_lines, whole_columns
 from kgprobe.predict.adapters.top_k_files import open_top_k
 from kgprobe.predict.queries import RankedTriples
 from kgprobe.predict.tasks import QueryCandidates, open_candidates
@@ -134,7 +135,51 @@ def candidate_files() -> list[Files]:
         {"types.tsv": pairs},
         {"types.tsv.gz": gzip.compress(pairs, mtime=0)},
         {"type_constrain.txt": b"2\n0\t2\t0\t4\n0\t1\t3\n1\t0\n1\t3\t5\t4\t0\n"},
+        {"sides.txt": pairs.replace(b"tail", b"object").replace(b"head", b"subject")},
     ]
+
+
+def type_files() -> list[Files]:
+    types = {
+        "Ada": ["person"],
+        "Bob": ["person", "poet"],
+        "x y": [7],
+        "Zed": ["person"],
+        "\U0001f642": [],
+        "007": "agent",
+    }
+    lines = "Ada\tperson\nBob\tperson\tpoet\nAda\tpoet\n007\tagent\n\U0001f642\tpoet\nZed\tpoet\n".encode()
+    return [
+        {"entity2types.json": json.dumps(types).encode()},
+        {"entity2types.json.gz": gzip.compress(json.dumps(types).encode(), mtime=0)},
+        {"entity2type.tsv": lines},
+        {"entity_types.txt": b"Ada\tperson\tpoet\n"},
+    ]
+
+
+def plain_types(folder: Path) -> Any:
+    """Entities that share a type with one that train has on the side of the relation, or that have no type."""
+    path = only_file(folder)
+    types: dict[str, set[str]] = {}
+    if ".json" in path.suffixes:
+        for label, kinds in json.loads(content(path).decode("utf-8-sig")).items():
+            kinds = [kinds] if isinstance(kinds, str) else kinds
+            require(isinstance(kinds, list) and all(type(kind) in (str, int) for kind in kinds), "not a list of types")
+            types[label] = set(map(str, kinds))
+    else:
+        for _, line in text_lines(path):
+            label, *kinds = line.rstrip("\t").split("\t")
+            require(label and kinds and all(kinds), "no type")
+            types.setdefault(label, set()).update(kinds)
+    own = [types.get(label, set()) for label in ENTITIES]
+    require(any(own), "no known entity")
+    found = {}
+    for place, side in ((0, "head"), (2, "tail")):
+        for r in range(len(RELATIONS)):
+            seen = {triple[place] for triple in TRAIN if triple[1] == r}
+            shared = set().union(*(own[e] for e in seen))
+            found[f"{side} {r}"] = [e for e in range(len(ENTITIES)) if e in seen or not own[e] or own[e] & shared]
+    return found
 
 
 def read_candidates(folder: Path) -> Any:
@@ -167,7 +212,7 @@ def plain_candidates(folder: Path) -> Any:
         require(lines, "no line")
         for _, line in lines:
             relation, side, entity = line.split("\t")
-            found[f"{side} {RELATIONS.index(relation)}"].add(ENTITIES.index(entity))
+            found[f"{_SIDE_NAMES[side]} {RELATIONS.index(relation)}"].add(ENTITIES.index(entity))
     return {name: sorted(ids) for name, ids in found.items()}
 
 
@@ -191,6 +236,8 @@ def triple_files() -> list[Files]:
     return [
         {"more.tsv": labelled},
         {"more.txt.gz": gzip.compress(labelled, mtime=0)},
+        {"more.csv": b"source,target,edge\nAda,Bob,knows\n"},
+        {"more.txt": b"Ada knows Bob 1\n007 likes Ada -1\n"},
         {"more2id.txt": b"3\n0 3 0\n0 4 0\n2 5 1\n"},
         {"more.parquet": table_bytes(pa.table(columns))},
     ]
@@ -209,9 +256,8 @@ def plain_triple_file(folder: Path) -> Any:
         require(number == 1 and decimal_id(count) == len(lines), "a wrong number of lines")
         rows = [[decimal_id(h), decimal_id(r), decimal_id(t)] for h, t, r in (line.split() for _, line in lines)]
     else:
-        fields = [line.split("\t") for _, line in text_lines(path)]
-        require(fields, "no line")
-        rows = [[ENTITIES.index(h), RELATIONS.index(r), ENTITIES.index(t)] for h, r, t in fields]
+        fields = plain_rows(path, ENTITIES, RELATIONS)
+        rows = [[ENTITIES.index(h), RELATIONS.index(r), ENTITIES.index(t)] for h, r, t, label in fields if label == "1"]
     require(
         all(h < len(ENTITIES) and t < len(ENTITIES) and r < len(RELATIONS) and min(h, r, t) >= 0 for h, r, t in rows),
         "an id",
@@ -222,5 +268,6 @@ def plain_triple_file(folder: Path) -> Any:
 KINDS = (
     Kind("top-k", top_k_files, read_top_k, plain_top_k),
     Kind("candidates", candidate_files, read_candidates, plain_candidates),
+    Kind("entity-types", type_files, read_candidates, plain_types),
     Kind("triples", triple_files, read_triple_file, plain_triple_file),
 )

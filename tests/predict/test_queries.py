@@ -174,3 +174,19 @@ def test_real_graph(data: Path) -> None:
         sizes = np.diff(queries.known_rows(known, 0, len(queries)).offsets)[queries.query]
         counts = graph.known_answers().count(head, relation, tail, queries.side == "tail")
         assert (sizes == counts[queries.triple]).all()
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("more.csv", "subject,predicate,object\nb,r,a\na,r,b\n"),
+        ("more.csv", "source,target,edge\nb,a,r\na,b,r\n"),
+        ("more.txt", "b r a\na r b\n"),
+        ("more.txt", "b\tr\ta\t1\nb\tr\tb\t-1\na\tr\tb\t1\n"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:.*is a header")
+def test_triples_of_files_of_other_programs(tmp_path: Path, name: str, content: str) -> None:
+    graph = KnowledgeGraph.from_labels(train=[("a", "r", "b")])
+    (tmp_path / name).write_text(content)
+    assert RankedTriples.build(graph, triples=tmp_path / name).given.tolist() == [[1, 0, 0], [0, 0, 1]]

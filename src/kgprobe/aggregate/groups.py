@@ -52,9 +52,10 @@ class ByColumn(Grouping):
 
     def codes(self, ranks: Ranks) -> Floats:
         """An id, or a hash of the value: the same number in every batch and on every machine."""
-        column = ranks.column(self.name)
-        if self.name in _IDS:
-            codes = ranks.numbers(self.name)
+        name = self.name if self.name in ranks.column_names else _OTHER_NAMES.get(self.name, self.name)
+        column = ranks.column(name)
+        if name in _IDS:
+            codes = ranks.numbers(name)
             self.labels.update((code, int(code)) for code in np.unique(codes).tolist())
             return codes
         if pa.types.is_nested(column.type):
@@ -73,6 +74,7 @@ class ByColumn(Grouping):
 
 
 _IDS = ("head", "relation", "tail", "seed")
+_OTHER_NAMES = {"subject": "head", "predicate": "relation", "object": "tail"}
 _NOT_RECORDED = -1.0
 
 

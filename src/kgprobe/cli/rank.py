@@ -25,7 +25,9 @@ def rank(
     output: Annotated[Path, typer.Option("--output", "-o", metavar="OUT", help="Rank file to write.")],
     names: NamesOption = None,
     split: Annotated[str, typer.Option("--split", metavar="SPLIT", help="Split to rank.")] = "test",
-    side: Annotated[str, typer.Option("--side", metavar="SIDE", help="Side to predict: head, tail or both.")] = "both",
+    side: Annotated[
+        str, typer.Option("--side", metavar="SIDE", help="Side to predict: head (subject), tail (object) or both.")
+    ] = "both",
     triples: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Rank the triples of this file instead of a split.")
     ] = None,
@@ -40,7 +42,8 @@ def rank(
     candidates: Annotated[
         str,
         typer.Option(
-            metavar="SET", help="all entities, train (seen on that side of the relation), or a file of candidate sets."
+            metavar="SET",
+            help="all entities, train (seen on that side of the relation), or a file of candidates or entity types.",
         ),
     ] = "all",
     unlisted: Annotated[

@@ -180,23 +180,22 @@ def _of_rows(value: Any, problems: list[str]) -> dict[str, Any] | None:
         parts: list[Any] = list(plain.reshape(-1, 3).T)
     else:
         rows = list(value)
-        wrong = [i for i, row in enumerate(rows) if not isinstance(row, Sequence | np.ndarray) or _length(row) != 3]
+        wrong = [i for i, row in enumerate(rows) if type(row) not in _ROWS or len(row) != len(TRIPLE)]
         if wrong:
             listed, example = spans(wrong, most=10), shown(rows[wrong[0]])
             problems.append(f"not (head, relation, tail) but {example} in rows {listed} (counted from 0)")
             return None
-        parts = [list(part) for part in zip(*rows, strict=True)] or [[], [], []]
+        parts = [[row[i] for row in rows] for i in range(len(TRIPLE))]
     columns = {name: _texts(name, part, problems) for name, part in zip(TRIPLE, parts, strict=True)}
     return None if problems else columns
 
 
-def _length(row: Any) -> int | None:
-    return None if isinstance(row, str | bytes) else len(row)
+_ROWS = (tuple, list, np.ndarray)
 
 
 def _texts(name: str, values: Any, problems: list[str]) -> pa.Array | None:
     is_text = isinstance(values, np.ndarray) and values.dtype.kind == "U"
-    strange = [] if is_text else [i for i, value in enumerate(values) if not isinstance(value, str)]
+    strange = [] if is_text else [i for i, value in enumerate(values) if type(value) not in (str, np.str_)]
     if strange:
         listed = spans(strange, most=10)
         problems.append(f"{name} is not text but {shown(values[strange[0]])} in rows {listed} (counted from 0)")

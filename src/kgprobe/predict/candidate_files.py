@@ -1,7 +1,9 @@
-"""Files of candidates: negative samples of each triple (.npz), and entities by relation (text, OpenKE)."""
+"""Files of candidates: negatives of each triple (.npz), entities by relation (text, OpenKE), types of entities."""
 
 from __future__ import annotations
 
+import re
+import warnings
 import zipfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,15 +15,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kgprobe.arrays import AnyInts
-from kgprobe.bounded_files import disguise
-from kgprobe.errors import DataError, spans
+from kgprobe.bounded_files import UNREADABLE, disguise, parse_json, read_bounded
+from kgprobe.errors import DataError, shown, spans
 from kgprobe.graph import KnowledgeGraph
 from kgprobe.graph.names import Names
-from kgprobe.graph.text_files import KnownNames, Layout, read_lines, read_text, whole_number
+from kgprobe.graph.text_files import KnownNames, Layout, first_lines, read_lines, read_text, whole_number
 from kgprobe.predict.array_files import open_arrays
 from kgprobe.predict.queries import COLUMNS, RankedTriples
 from kgprobe.predict.scorers import Side
 from kgprobe.predict.stored_arrays import StoredArray
+from kgprobe.ranks.schema import SIDE_NAMES
 
 Listed: TypeAlias = Mapping[Side, tuple[AnyInts, AnyInts]]
 """For each side, the relation and the entity of every listed pair."""
@@ -115,7 +118,7 @@ def _rows(marked: NDArray[np.bool_]) -> str:
 
 
 def read_pairs(path: Path, graph: KnowledgeGraph, problems: list[str]) -> Listed | None:
-    r"""Read lines of relation, side ("head" or "tail") and entity, by the graph's labels.
+    r"""Read lines of relation, side ("head" or "subject", "tail" or "object") and entity, by the graph's labels.
 
     Returns:
         The pairs; or None, with all problems appended to ``problems``.
@@ -132,7 +135,7 @@ def read_pairs(path: Path, graph: KnowledgeGraph, problems: list[str]) -> Listed
 
     names = {
         "relation": graph.relation_index(),
-        "side": Names("side", pa.array(_SIDES)),
+        "side": Names("side", pa.array(list(SIDE_NAMES))),
         "entity": graph.entity_index(),
     }
     rule = KnownNames(names, tuple(_PAIRS.columns))
@@ -140,7 +143,8 @@ def read_pairs(path: Path, graph: KnowledgeGraph, problems: list[str]) -> Listed
     if columns is None:
         return None
     relation, side, entity = (rule.ids(columns, name) for name in _PAIRS.columns)
-    return {name: (relation[side == i], entity[side == i]) for i, name in enumerate(_SIDES)}
+    own = np.array(list(SIDE_NAMES.values()))[side]
+    return {name: (relation[own == name], entity[own == name]) for name in _SIDES}
 
 
 def read_type_constraints(path: Path, graph: KnowledgeGraph, problems: list[str]) -> Listed | None:
@@ -223,3 +227,133 @@ class _TypeLines:
 def _id_problem(kind: str, text: str, limit: int) -> str | None:
     number = whole_number(text)
     return None if number is not None and number < limit else f"{text[:20]!r} is no known {kind}"
+
+
+_TYPE_FILE = re.compile(r"entit(?:y|ies)[^a-z]*(?:2|to)?[^a-z]*types?\b")
+_SHOWN = 5
+
+
+def is_type_file(path: Path) -> bool:
+    """Whether a file has types of entities: by its name (entity2types), as JSON, or as lines of two fields.
+
+    Example:
+        >>> is_type_file(Path("codex-s/entity2types.json")), is_type_file(Path("type_constrain.txt"))
+        (True, False)
+    """
+    stem = path.name.lower().removesuffix(".gz")
+    if _TYPE_FILE.match(stem) or stem.endswith(".json"):
+        return True
+    lines = first_lines(path, 1)
+    return bool(lines) and lines[0][1].count("\t") == 1
+
+
+def read_types(path: Path, graph: KnowledgeGraph, problems: list[str]) -> Listed | None:
+    r"""Read the types of entities: the candidates share a type with an entity seen on that side of the relation.
+
+    The file is a JSON object (entity: list of types) or has lines of an entity and its types, separated by tabs. An
+    entity that train has on that side is a candidate too, and so is every entity without types.
+
+    Returns:
+        The pairs; or None, with all problems appended to ``problems``.
+
+    Example:
+        >>> import tempfile
+        >>> path = Path(tempfile.mkdtemp()) / "entity2types.tsv"
+        >>> _ = path.write_text("Ada\tperson\nBob\tperson\nRome\tcity\n")
+        >>> graph = KnowledgeGraph.from_labels(train=[("Ada", "lives in", "Rome")], test=[("Bob", "lives in", "Rome")])
+        >>> {side: sorted(set(entity.tolist())) for side, (_, entity) in read_types(path, graph, []).items()}
+        {'head': [0, 1], 'tail': [2]}
+    """
+    if not graph.has_train:
+        problems.append(f"{graph.name} has no training triples, which tell the types of each side of a relation")
+        return None
+    read = _types_of_json if path.name.lower().removesuffix(".gz").endswith(".json") else _types_of_lines
+    types = read(path, problems)
+    if types is None:
+        return None
+    labels, kinds = types
+    entity = graph.entity_index().ids(labels.dictionary)[labels.indices.to_numpy()]
+    if not (entity >= 0).any():
+        problems.append(f"{path.name}: none of its {len(labels.dictionary):,} entities is an entity of {graph.name}")
+        return None
+    _say_untyped(path, graph, entity, len(labels.dictionary))
+    return _sharing_types(graph, entity[entity >= 0], kinds.indices.to_numpy()[entity >= 0], len(kinds.dictionary))
+
+
+def _say_untyped(path: Path, graph: KnowledgeGraph, entity: AnyInts, listed: int) -> None:
+    typed = len(np.unique(entity[entity >= 0]))
+    if typed < graph.num_entities:
+        without = f"{graph.num_entities - typed:,} of {graph.num_entities:,} entities have no type"
+        other = f" ({listed - typed:,} that it lists are not of {graph.name})" if listed > typed else ""
+        warnings.warn(f"{path.name}: {without}{other}: they are candidates of every relation", stacklevel=2)
+
+
+def _sharing_types(graph: KnowledgeGraph, entity: AnyInts, kind: AnyInts, num_types: int) -> Listed:
+    """For each side, the pairs of a relation and an entity that shares a type with one seen there, or has none."""
+    from scipy.sparse import csr_array
+
+    def flags(rows: AnyInts, columns: AnyInts, num_rows: int, num_columns: int) -> csr_array[Any, tuple[int, int]]:
+        return csr_array((np.ones(len(rows), dtype=bool), (rows, columns)), shape=(num_rows, num_columns))
+
+    has_type = flags(entity, kind, graph.num_entities, num_types)
+    untyped = np.setdiff1d(np.arange(graph.num_entities), entity)
+    everywhere = np.repeat(np.arange(graph.num_relations), len(untyped))
+    head, relation, tail = graph.triples("train").T
+    pairs: dict[Side, tuple[AnyInts, AnyInts]] = {}
+    for side, seen in zip(_SIDES, (head, tail), strict=True):
+        # Products of boolean matrices are joins: relation to entities seen, to their types, to all entities of these.
+        fitting = (flags(relation, seen, graph.num_relations, graph.num_entities) @ has_type @ has_type.T).tocoo()
+        relations = np.concatenate([fitting.row, relation, everywhere])
+        pairs[side] = relations, np.concatenate([fitting.col, seen, np.tile(untyped, graph.num_relations)])
+    return pairs
+
+
+def _types_of_lines(path: Path, problems: list[str]) -> tuple[Any, Any] | None:
+    """Entities and types, dictionary-encoded, one pair per row, of lines of an entity and its types."""
+    try:
+        kind = disguise(path)
+    except OSError as error:
+        problems.append(f"{path.name}: cannot be read ({error})")
+        return None
+    if kind:
+        problems.append(f"{path.name}: is {kind}, expected lines of entity<TAB>type<TAB>type ...")
+        return None
+
+    def judge(_number: int, fields: list[str]) -> str | None:
+        return None if len(fields) > 1 and all(fields) else "expected entity<TAB>type, perhaps with more types"
+
+    rows, found = read_lines(path, lambda line: line.rstrip("\t").split("\t"), judge, header=False)
+    problems += found
+    return None if found else _encoded([(row[0], row[1:]) for row in rows])
+
+
+def _types_of_json(path: Path, problems: list[str]) -> tuple[Any, Any] | None:
+    """Entities and types of a JSON object: entity to a type or to a list of types."""
+    try:
+        content = parse_json(read_bounded(path))
+    except (*UNREADABLE, ValueError) as error:
+        problems.append(f"{path.name}: not readable as JSON ({str(error).splitlines()[0][:150]})")
+        return None
+    if not isinstance(content, dict):
+        problems.append(f"{path.name}: not an object of entities and their lists of types")
+        return None
+    lists = {label: [kinds] if isinstance(kinds, str) else kinds for label, kinds in content.items()}
+    wrong = [label for label, kinds in lists.items() if not _are_types(kinds)]
+    if wrong:
+        listed = ", ".join(f"{shown(label)}: {shown(content[label])}" for label in wrong[:_SHOWN])
+        problems.append(f"{path.name}: {len(wrong):,} entities do not have a list of types, such as {listed}")
+        return None
+    return _encoded([(label, [str(kind) for kind in kinds]) for label, kinds in lists.items()])
+
+
+def _are_types(kinds: Any) -> bool:
+    return isinstance(kinds, list) and all(type(kind) in (str, int) for kind in kinds)
+
+
+def _encoded(rows: Sequence[tuple[str, Sequence[str]]]) -> tuple[Any, Any]:
+    import pyarrow as pa
+
+    entity = np.repeat(np.arange(len(rows)), [len(kinds) for _, kinds in rows])
+    labels = pa.array([label for label, _ in rows], pa.string()).take(pa.array(entity))
+    kinds = pa.array(list(chain.from_iterable(kinds for _, kinds in rows)), pa.string())
+    return labels.dictionary_encode(), kinds.dictionary_encode()

@@ -18,7 +18,9 @@ from kgprobe.errors import DataError, UsageError, nearest
 from kgprobe.graph import SPLITS, KnowledgeGraph, KnownAnswers
 from kgprobe.graph.parquet_graph import id_columns, read_parquet
 from kgprobe.graph.text_files import KnownNames, Layout, read_text
+from kgprobe.graph.triple_files import read_triple_file
 from kgprobe.predict.scorers import SIDES, Side
+from kgprobe.ranks.schema import side_name
 
 COLUMNS = ("head", "relation", "tail")
 
@@ -31,11 +33,9 @@ _WORDS = ("none", "all")
 _HASH_ROWS = 1 << 18
 
 _FORMATS = (
-    "a file of triples has lines of head<TAB>relation<TAB>tail by the graph's labels (or .gz), or integer "
-    "columns head, relation, tail (.parquet), or OpenKE's lines of ids (...2id.txt)"
+    "a file of triples has lines of head, relation, tail by the graph's labels, separated by tabs, spaces or commas "
+    "(.csv), perhaps .gz; or integer columns head, relation, tail (.parquet); or OpenKE's lines of ids (...2id.txt)"
 )
-
-_LABELLED = Layout(dict.fromkeys(COLUMNS, False), "head<TAB>relation<TAB>tail", "\t", lambda line: line.split("\t"))
 
 _OPENKE = Layout(
     dict.fromkeys(("head", "tail", "relation"), False), "head tail relation (ids)", " \t", str.split, counted=True
@@ -79,9 +79,10 @@ class RankedTriples:
         Args:
             graph: The graph.
             split: The split, unless ``triples`` are given.
-            sides: "both", "head" or "tail".
+            sides: "both", "head" ("subject") or "tail" ("object").
             triples: Other triples instead: an array [n, 3] or a file.
         """
+        sides = side_name(sides)
         problems = [] if sides in _SIDES else [f"no side is called {sides!r}{nearest(sides, _SIDES)}"]
         problems += [] if split in SPLITS else [f"no split is called {split!r}{nearest(split, SPLITS)}"]
         if problems:
@@ -204,14 +205,20 @@ def _first_rows(triples: npt.NDArray[Any]) -> Ints:
 
 
 def read_triples(path: Path, graph: KnowledgeGraph, problems: list[str]) -> AnyInts | None:
-    r"""Read the triples in a file as ids of the graph; or None, with all problems appended to ``problems``."""
+    """Read the triples in a file as ids of the graph; or None, with all problems appended to ``problems``.
+
+    Triples that the file labels as false are left out.
+    """
     if path.suffix == ".parquet":
         return _read_ids(path, graph, problems)
     by_ids = path.name.endswith(_OPENKE_ENDINGS)
-    layout = _OPENKE if by_ids else _LABELLED
     entities, relations = graph.entity_index(labels=not by_ids), graph.relation_index(labels=not by_ids)
-    rule = KnownNames({"head": entities, "relation": relations, "tail": entities}, tuple(layout.columns))
-    columns = read_text(path, layout, rule, problems)
+    rule = KnownNames({"head": entities, "relation": relations, "tail": entities}, tuple(_OPENKE.columns))
+    if by_ids:
+        columns = read_text(path, _OPENKE, rule, problems)
+    else:
+        read = read_triple_file(path, rule.names, problems)
+        columns = None if read is None else read.part(negative=False)
     return None if columns is None else np.column_stack([rule.ids(columns, name) for name in COLUMNS])
 
 

@@ -133,11 +133,12 @@ def rank(
             a baseline; or the path of a model (see `kgprobe rank --help`).
         graph: The graph.
         split: The split whose triples are ranked.
-        sides: "both", "head" or "tail": what is predicted.
+        sides: "both", "head" ("subject") or "tail" ("object"): what is predicted.
         triples: Other triples instead: an array [n, 3] or a file.
         filter: The known triples: splits and files joined by "+", "none" or "all"; None for train and valid if valid
             is ranked, and all splits if test is.
-        candidates: "all" entities, those that occur in "train" on that side of the relation, a file, or candidate sets.
+        candidates: "all" entities, those that occur in "train" on that side of the relation, candidate sets, or a file
+            of them or of entity types (entity2types.json).
         unlisted: How candidates outside a top-k list are ranked: "unknown" (rank intervals) or "tied".
         unknown: What becomes of answers of top-k lists that match no entity, or several: "error", "drop" (later answers
             move up) or "keep-as-wrong" (they keep their place).

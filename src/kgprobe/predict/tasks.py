@@ -16,14 +16,23 @@ from numpy.typing import NDArray
 from kgprobe.arrays import AnyInts, EntityRows, Grouped, Ints, find, pair_keys, run_starts
 from kgprobe.errors import DataError, UsageError, nearest
 from kgprobe.graph import KnowledgeGraph
-from kgprobe.predict.candidate_files import Listed, list_problems, read_negatives, read_pairs, read_type_constraints
+from kgprobe.predict.candidate_files import (
+    Listed,
+    is_type_file,
+    list_problems,
+    read_negatives,
+    read_pairs,
+    read_type_constraints,
+    read_types,
+)
 from kgprobe.predict.queries import KnownFilter, Queries, RankedTriples
 from kgprobe.predict.scorers import Side
 
 _WORDS = ("all", "train")
 
 _HOW = (
-    "candidates by relation are lines of relation<TAB>side<TAB>entity (or .gz) or OpenKE's type_constrain.txt; "
+    "candidates by relation are lines of relation<TAB>side<TAB>entity (or .gz), OpenKE's type_constrain.txt, or types "
+    "of entities (entity2types.json: entity to list of types; or lines of entity<TAB>type<TAB>type ...); "
     "candidates by triple are arrays [triples, k] 'head' and 'tail' in an .npz file"
 )
 
@@ -153,7 +162,8 @@ def _read(path: Path, graph: KnowledgeGraph, ranked: RankedTriples, problems: li
     if path.suffix == ".npz":
         lists = read_negatives(path, ranked, graph.num_entities, problems)
         return None if lists is None else QueryCandidates(path.name, lists, ranked.rows, _hash(path))
-    read = read_type_constraints if path.name.startswith("type_constrain") else read_pairs
+    by_types = read_types if is_type_file(path) else read_pairs
+    read = read_type_constraints if path.name.startswith("type_constrain") else by_types
     listed = read(path, graph, problems)
     return None if listed is None else RelationCandidates.from_pairs(path.name, graph, listed, _hash(path))
 

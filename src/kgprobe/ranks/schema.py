@@ -26,6 +26,17 @@ SIDE_NAMES = {
 }
 """Names of the predicted side in other programs, in lower case."""
 
+
+def side_name(text: str) -> str:
+    """The name of a side: "head" for "subject", "tail" for "object"; any other text stays as it is.
+
+    Example:
+        >>> side_name("Subject"), side_name("tail"), side_name("both")
+        ('head', 'tail', 'both')
+    """
+    return SIDE_NAMES.get(text.lower(), text)
+
+
 REQUIRED: dict[str, pa.DataType] = {
     "head": pa.int64(),
     "relation": pa.int64(),
@@ -61,7 +72,8 @@ def table_of(values: Mapping[str, Any], labels: Mapping[str, Any]) -> pa.Table:
             continue
         try:
             # NaN means null in an optional column; in a required one it is an error.
-            columns[name] = pa.array(column, from_pandas=name in OPTIONAL)
+            values = pa.array(column, from_pandas=name in OPTIONAL)
+            columns[name] = _named_sides(values) if name == "side" else values
         except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
             problems.append(f"column '{name}' is not a list of values of one type: {str(error).splitlines()[0]}")
     lengths = {name: len(column) for name, column in columns.items()}
@@ -70,6 +82,15 @@ def table_of(values: Mapping[str, Any], labels: Mapping[str, Any]) -> pa.Table:
     if problems:
         raise DataError("these columns are not a rank table", problems)
     return pa.table(columns)
+
+
+def _named_sides(values: pa.Array) -> pa.Array:
+    """Sides by the names that a rank table has; what is not text stays, and is refused later."""
+    texts = values.cast(values.type.value_type) if pa.types.is_dictionary(values.type) else values
+    if str(texts.type) not in ("string", "large_string"):
+        return values
+    encoded = texts.dictionary_encode()
+    return pa.array([side_name(text) for text in encoded.dictionary.to_pylist()], pa.string()).take(encoded.indices)
 
 
 def conform(table: pa.Table) -> pa.Table:

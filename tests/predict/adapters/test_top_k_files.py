@@ -300,3 +300,12 @@ def test_lines_of_all_kinds_are_named(write: Write, people: KnowledgeGraph, line
     assert problem.startswith("answers.jsonl, line 1: ")
     assert len(problem) < 300
     assert problem.encode()
+
+
+def test_fields_by_the_names_of_rdf() -> None:
+    line = parse_line('{"subject": "Ada", "predicate": "knows", "predictions": ["Bob"]}')
+    assert (line.side, line.given, line.relation) == ("tail", "Ada", "knows")
+    line = parse_line('{"subject": "x", "predicate": "knows", "object": "Ada", "side": "subject", "predictions": []}')
+    assert (line.side, line.given, line.target) == ("head", "Ada", "x")
+    with pytest.raises(LineError, match="tail and object are the same field"):
+        parse_line('{"tail": "Ada", "object": "Ada", "relation": "knows", "predictions": []}')
