@@ -99,7 +99,7 @@ def test_a_relation_that_is_given_away(on_codex, codex) -> None:
     (found,) = implausible({**on_codex, "RESCAL": leaky}, codex)
     assert found.models == ("RESCAL",)
     assert found.message.startswith("Ranks on the tail side in 1 of ")
-    assert codex.relation_label([large])[0] + ": MRR 1.000" in found.message
+    assert codex.relation_name([large])[0] + ": MRR 1.000" in found.message
     assert found.rows == int(cell.sum())
 
 

@@ -127,5 +127,7 @@ def test_queries_are_asked_and_explained_by_name(kgprobe, tmp_path: Path) -> Non
     done = kgprobe(*how, "--query", "Bob, childOf, ?")
     assert done.code == 2
     assert f"'Bob' is the name of more than one entity: {second}, {third}; give the label or the id" in done.err
+    (row,) = json.loads(kgprobe(*how, "-q", "Ada, childOf, ?", "-c", "Ada", "--top", 0, "--rules", 0, "-f", "json").out)
+    assert (row["candidate"], row["candidate_name"]) == (first, "Ada")
     by_python = kp.explain(kept.run, "Ada, childOf, ?", graph=kept.graph, names=names, top=1)
     assert by_python.question == "is a child of(Ada, ?)"

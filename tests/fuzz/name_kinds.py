@@ -15,7 +15,7 @@ import pyarrow as pa
 from fuzz.containers import table_bytes
 from fuzz.inputs import Files, Kind, only_file, require
 from fuzz.plain import ENTITIES, content, read_parquet, text_lines
-from kgprobe.graph.name_files import read_names
+from kgprobe.graph.name_files import cleaned, read_names
 
 NAMES = ["Ada Lovelace", "Bob", "Çelik, M.", '"Bond"', "x -- y", "\U0001f642"]
 PAIRS = list(zip(ENTITIES, NAMES, strict=True))
@@ -62,7 +62,7 @@ def name_tables() -> list[Files]:
 
 def read_readings(folder: Path) -> Any:
     readings = read_names(only_file(folder)).readings
-    return [[keys.to_pylist(), names.to_pylist()] for keys, names in readings]
+    return [[keys.to_pylist(), cleaned(names).to_pylist()] for keys, names in readings]
 
 
 def _pairs(titles: Sequence[str]) -> list[tuple[int, int]] | None:

@@ -11,13 +11,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from kgprobe.errors import DataError
-from kgprobe.graph.name_files import read_names, recognised_files
+from kgprobe.graph.name_files import cleaned, read_names, recognised_files
 
 
 def names_in(path: Path) -> dict[str, str | None]:
     """The first reading of a file."""
     keys, names = read_names(path).readings[0]
-    return dict(zip(keys.to_pylist(), names.to_pylist(), strict=True))
+    return dict(zip(keys.to_pylist(), cleaned(names).to_pylist(), strict=True))
 
 
 def written(path: Path, text: str) -> Path:

@@ -56,7 +56,7 @@ class NameTable:
     Attributes:
         source: The file, for messages.
         readings: Pairs of columns that may be (what is named, its name). A file without a header has two of them,
-            because the name may come first.
+            because the name may come first. Names are in the notation of the file, see `cleaned`.
     """
 
     source: str
@@ -357,21 +357,21 @@ def _columns(rows: Sequence[tuple[str | None, ...]], count: int) -> list[pa.Arra
 def _reading(keys: pa.Array, names: pa.Array) -> tuple[pa.Array, pa.Array]:
     import pyarrow.compute as pc
 
-    return pc.utf8_trim_whitespace(keys), _cleaned(pc.utf8_trim_whitespace(names))
+    return pc.utf8_trim_whitespace(keys), pc.utf8_trim_whitespace(names)
 
 
 _SYNSET = r"^__(.+)_[A-Z]+_\d+$"
 
 
-def _cleaned(names: pa.Array) -> pa.Array:
+def cleaned(names: pa.Array) -> pa.Array:
     """Names without a notation that the whole file uses: "name -- definition", "__name_NN_1", underscores for spaces.
 
     Example:
-        >>> _cleaned(pa.array(["stool -- solid excretory product", "sea lion -- seal"])).to_pylist()
+        >>> cleaned(pa.array(["stool -- solid excretory product", "sea lion -- seal"])).to_pylist()
         ['stool', 'sea lion']
-        >>> _cleaned(pa.array(["__sea_lion_NN_1", "__stool_NN_2"])).to_pylist()
+        >>> cleaned(pa.array(["__sea_lion_NN_1", "__stool_NN_2"])).to_pylist()
         ['sea lion', 'stool']
-        >>> _cleaned(pa.array(["Henry_V", ""])).to_pylist()
+        >>> cleaned(pa.array(["Henry_V", ""])).to_pylist()
         ['Henry V', None]
     """
     import pyarrow.compute as pc

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import product
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -14,13 +15,14 @@ import pyarrow as pa
 
 from kgprobe.arrays import AnyInts
 from kgprobe.errors import DataError, UsageError, shown
-from kgprobe.graph.name_files import RECOGNISED, NameTable, names_of, read_names, recognised_files
+from kgprobe.graph.name_files import RECOGNISED, NameTable, cleaned, names_of, read_names, recognised_files
 from kgprobe.graph.names import Labels, Names, as_labels
 
 NamesLike: TypeAlias = str | os.PathLike[str] | Mapping[Any, Any] | Sequence[Any]
 """Names: a file or directory, a mapping from labels or ids, or a list in id order."""
 
 _EXAMPLES = 3
+_CLEAR = 0.5  # if a larger share of the lines matches, no other way to read the source is tried
 
 
 def as_sources(names: NamesLike | Sequence[NamesLike]) -> Sequence[NamesLike]:
@@ -120,7 +122,7 @@ class _Match:
     ids: AnyInts
     size: int
 
-    @property
+    @cached_property
     def fit(self) -> tuple[float, bool]:
         """The share of lines that match, and whether everything of this kind is named.
 
@@ -135,19 +137,22 @@ def _matched(table: NameTable, graph: str, known: Mapping[str, Names]) -> FoundN
     file = Path(table.source).name.lower()
     kinds = sorted(known, key=lambda kind: kind not in file)  # the first one is taken if several fit equally well
     by_id = {kind: Names.build(kind, len(names.names), None) for kind, names in known.items()}
-    matches = [
-        _Match(kind, keys, names, index[kind].ids(keys), len(index[kind].names))
-        for index, kind, (keys, names) in product((known, by_id), kinds, table.readings)
-    ]
-    best = max(matches, key=lambda match: match.fit)
-    if best.fit[0] == 0:
+    best: _Match | None = None
+    for index, (keys, names) in product((known, by_id), table.readings):
+        if best is not None and best.fit[0] > _CLEAR:
+            break
+        for kind in kinds:
+            match = _Match(kind, keys, names, index[kind].ids(keys), len(index[kind].names))
+            best = match if best is None or match.fit > best.fit else best
+    if best is None or not best.fit[0]:
         raise _unmatched(table, graph, known)
-    found = {best.kind: _in_id_order(best.ids, best.names, best.size)}
+    names = cleaned(best.names)
+    found = {best.kind: _in_id_order(best.ids, names, best.size)}
     unknown = best.ids < 0
     for kind in known.keys() - {best.kind}:  # one file may name entities and relations
         others = np.where(unknown, known[kind].ids(best.keys), -1)
         if (others >= 0).any():
-            found[kind] = _in_id_order(others, best.names, len(known[kind].names))
+            found[kind] = _in_id_order(others, names, len(known[kind].names))
             unknown &= others < 0
     return FoundNames(table.source, found.get("entity"), found.get("relation"), int(unknown.sum()))
 

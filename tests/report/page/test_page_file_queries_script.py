@@ -125,6 +125,15 @@ def test_every_word_is_looked_for_in_head_relation_and_tail(
     assert _sorted(tmp_path, graph, "row", False, text) == expected
 
 
+def test_what_is_shown_by_name_is_found_by_name_and_by_label(graph: kp.KnowledgeGraph, tmp_path: Path) -> None:
+    named = graph.with_names({"item 10": "Tenth of all", 'knows "well"': "has met"})
+    shown = ask_lineup(tmp_path, line_up({"one": _table()}), "return query(data, 3);", About(graph=named))
+    assert (shown["head"], shown["relation"]) == ("Tenth of all", "likes & loves")
+    for text in ("tenth", "item 10", "ITEM 10 all"):
+        assert _sorted(tmp_path, named, "model0", False, text) == [3, 7]
+    assert _sorted(tmp_path, named, "model0", False, "met") == _sorted(tmp_path, named, "model0", False, "well")
+
+
 def test_a_search_is_put_in_order_too(graph: kp.KnowledgeGraph, tmp_path: Path) -> None:
     assert _sorted(tmp_path, graph, "model0", True, "loves") == [7, 5, 3, 1]
 

@@ -182,7 +182,7 @@ class Answer:
 
     Attributes:
         entity: The candidate.
-        name: Its name.
+        name: Its name, else its label, else its id.
         rank: Its filtered rank, as `kgprobe rank` computes it: the mean over ties.
         ties: Number of other candidates with the same score.
         candidates: Number of candidates, itself included.
@@ -191,6 +191,7 @@ class Answer:
         known: The splits in which it is a known answer.
         reasons: The rules with the largest gains.
         more: Number of other rules that reach it.
+        label: Its label, if the graph has names for people.
 
     Example:
         >>> print(Answer(0, "Bob", 1.5, 1, 9, 0.25, {"rules": 0.0, "bias": 0.25}, ("train",), reasons=(), more=0))
@@ -209,6 +210,7 @@ class Answer:
     known: tuple[str, ...]
     reasons: tuple[Reason, ...]
     more: int
+    label: str | None = None
 
     def __str__(self) -> str:
         tied = f" (tied with {self.ties:,} {'other' if self.ties == 1 else 'others'})" if self.ties else ""
@@ -245,7 +247,8 @@ class Answers(Table):
     def _rows(self, answer: Answer) -> Iterator[dict[str, Any]]:
         own = {
             "query": self.question,
-            "candidate": answer.name,
+            "candidate": answer.name if answer.label is None else answer.label,
+            **({} if answer.label is None else {"candidate_name": answer.name}),
             "known": " and ".join(answer.known),
             "rank": answer.rank,
             "ties": answer.ties,
@@ -334,6 +337,7 @@ class Explainer:
             known=tuple(split for split, own in known.items() if why.candidate in own),
             reasons=tuple(self._reason(why, index, question.given) for index in shown),
             more=len(why.rule) - len(shown),
+            label=None if self.graph.entity_names is None else self.graph.entity_label([why.candidate])[0],
         )
 
     def _reason(self, why: Explanation, index: int, given: int) -> Reason:
