@@ -125,6 +125,17 @@ def test_every_public_name_is_completed_and_documented() -> None:
     assert [name for name in kgprobe.__all__ if name not in told] == []
 
 
+def test_without_torch_help_works_and_training_says_what_to_install() -> None:
+    code = (
+        "import sys; sys.modules['torch'] = None\n"
+        "import kgprobe, pydoc\n"
+        "assert 'estimate_closed' in pydoc.render_doc(kgprobe)\n"
+        "try: kgprobe.fit\n"
+        "except kgprobe.UsageError as error: print(error)"
+    )
+    assert run(code) == "kgprobe.fit needs torch\nRemedy: pip install 'kgprobe[models]'\n"
+
+
 def test_every_argument_ranks_comes_first_and_takes_a_path() -> None:
     functions = [getattr(kgprobe, name) for name in kgprobe.__all__]
     taking = {f.__name__: inspect.signature(f).parameters for f in functions if inspect.isfunction(f)}

@@ -74,10 +74,20 @@ _LAZY = {
 }
 
 
+class _NotInstalledError(UsageError, AttributeError):
+    """A name needs a package that is not installed; help() and completion pass over an AttributeError."""
+
+
 def __getattr__(name: str) -> object:
     for module, names in _LAZY.items():
         if name in names:
-            return getattr(import_module(module), name)
+            try:
+                return getattr(import_module(module), name)
+            except ModuleNotFoundError as error:
+                needed = (error.name or "").partition(".")[0]
+                raise _NotInstalledError(
+                    f"kgprobe.{name} needs {needed}", remedy="pip install 'kgprobe[models]'"
+                ) from None
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
