@@ -468,6 +468,12 @@ class TestBy:
         assert str(found).splitlines()[2].split() == ["P0", *map(_text, found[:2]), str(found[0].queries)]
         assert "relation_label" not in evaluate(random_ranks(50), "MRR", by="relation").to_rows()[0]
 
+    def test_a_stream_is_grouped_by_the_names_of_columns(self):
+        ranks = random_ranks(50)
+        stream = RankAccumulator("MRR", by=["side"])
+        stream.update(ranks)
+        assert stream.scores() == scores(ranks, "MRR", by="side")
+
     def test_the_usual_metrics_are_the_default(self):
         ranks = random_ranks(20)
         assert evaluate(ranks) == evaluate(ranks, DEFAULT_METRICS)

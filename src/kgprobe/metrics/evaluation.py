@@ -11,7 +11,7 @@ from typing import overload
 import numpy as np
 
 from kgprobe.aggregate import Grouping, PopularityWeight, Tie, Weighting, parse_groupings, tied_rank
-from kgprobe.aggregate.groups import ByColumn, ByQuantile
+from kgprobe.aggregate.groups import ByColumn, ByQuantile, parse_grouping
 from kgprobe.aggregate.weighted_mean import query_values, refuse_empty
 from kgprobe.aggregate.weights import SettledWeight, read_column, settle
 from kgprobe.arrays import Flags, Floats, natural
@@ -196,7 +196,8 @@ class RankAccumulator:
 
     Args:
         metrics: Names or metric values.
-        by: Groupings whose groups are evaluated separately (already learned where they need it).
+        by: Groupings whose groups are evaluated separately: columns by name, or groupings that have learned their
+            bands.
         macro: Average per relation, entity or side first; None is the mean over queries.
         tie: How ties are scored.
         weight: A label column with sample weights that multiply the metrics' own.
@@ -217,7 +218,7 @@ class RankAccumulator:
         self,
         metrics: str | Metric | Iterable[str | Metric],
         *,
-        by: Sequence[Grouping] = (),
+        by: Sequence[str | Grouping] = (),
         macro: str | None = None,
         tie: Tie | str = Tie.mean,
         weight: str | None = None,
@@ -227,7 +228,8 @@ class RankAccumulator:
         if macro is not None and macro not in _MACRO:
             raise UsageError(f"unknown macro '{macro}'", [f"it can be {', '.join(_MACRO)}"])
         self.metrics = parse_all(metrics)
-        self.by, self.macro, self.weight = list(by), macro, weight
+        self.by = [parse_grouping(one) if isinstance(one, str) else one for one in by]
+        self.macro, self.weight = macro, weight
         self._settled = {(weight.weighting, weight.fewest_candidates): weight for weight in settled}
         self.tie, self.at = Tie(tie), None if at is None else End(at)
         unfit = [str(m) for m in self.metrics if isinstance(m, DistributionMetric)]
