@@ -168,6 +168,20 @@ def grid_of(rows: Sequence[Record]) -> Grid:
     return Grid(tuple(columns), tuple(lines))
 
 
+def text_table(rows: Sequence[Record], notes: Sequence[str] = ()) -> str:
+    """Rows as a table for the terminal, with notes below; without a line break at the end.
+
+    Example:
+        >>> print(text_table([{"metric": "MRR", "value": 0.25}], ["1 query."]))
+        metric    value
+        ───────────────
+        MRR      0.2500
+        <BLANKLINE>
+        1 query.
+    """
+    return terminal(replace(grid_of(rows), notes=tuple(map(one_line, notes)))).rstrip("\n")
+
+
 def json_text(rows: Sequence[Record]) -> str:
     """Rows as a JSON list of flat objects, one per line; numbers that are not finite are null, with a ``reason``.
 
@@ -254,20 +268,6 @@ def terminal(grid: Grid, *, width: int | None = None, colour: bool = False) -> s
     for note in grid.notes:
         console.print(note, soft_wrap=width is None)
     return "\n".join(line.rstrip() for line in text.getvalue().split("\n"))
-
-
-def text_table(rows: Sequence[Record], notes: Sequence[str] = ()) -> str:
-    """Rows as a table for the terminal, with notes below; without a line break at the end.
-
-    Example:
-        >>> print(text_table([{"metric": "MRR", "value": 0.25}], ["1 query."]))
-        metric    value
-        ───────────────
-        MRR      0.2500
-        <BLANKLINE>
-        1 query.
-    """
-    return terminal(replace(grid_of(rows), notes=tuple(map(one_line, notes)))).rstrip("\n")
 
 
 def _parts(grid: Grid, width: int | None) -> Iterator[Grid]:
