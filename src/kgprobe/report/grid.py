@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 from os import PathLike
 from pathlib import Path
+from shutil import get_terminal_size
 from typing import TYPE_CHECKING, Any
 
 from kgprobe.errors import UNPRINTABLE, UsageError, one_line
@@ -169,7 +170,7 @@ def grid_of(rows: Sequence[Record]) -> Grid:
 
 
 def text_table(rows: Sequence[Record], notes: Sequence[str] = ()) -> str:
-    """Rows as a table for the terminal, with notes below; without a line break at the end.
+    """Rows as a table that fits on the terminal, with notes below; without a line break at the end.
 
     Example:
         >>> print(text_table([{"metric": "MRR", "value": 0.25}], ["1 query."]))
@@ -179,7 +180,8 @@ def text_table(rows: Sequence[Record], notes: Sequence[str] = ()) -> str:
         <BLANKLINE>
         1 query.
     """
-    return terminal(replace(grid_of(rows), notes=tuple(map(one_line, notes)))).rstrip("\n")
+    grid = replace(grid_of(rows), notes=tuple(map(one_line, notes)))
+    return terminal(grid, width=get_terminal_size((120, 24)).columns).rstrip("\n")
 
 
 def json_text(rows: Sequence[Record]) -> str:
