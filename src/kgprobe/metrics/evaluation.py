@@ -139,7 +139,7 @@ def scores(
     table = opened if graph is None else opened.with_popularity(graph.popularity)
     parsed = parse_all(metrics)
     to_settle = [moderate for metric in parsed if (moderate := _to_settle(metric))]
-    groupings = parse_groupings([by] if isinstance(by, str) else by)
+    groupings = parse_groupings(by)
     ends = tuple(End) if "worst_rank" in table.column_names else (End.best,)
     if len(ends) > 1:
         _refuse_by_rank([*(grouping.name for grouping in groupings), weight])
