@@ -3,6 +3,7 @@
 import inspect
 import json
 import pkgutil
+import pydoc
 import subprocess
 import sys
 from importlib import import_module
@@ -24,6 +25,7 @@ EXTRAS = (
     "matplotlib",
     "safetensors",
     "pandas",
+    "polars",
     "scipy",
     "typer",
 )
@@ -114,3 +116,38 @@ def test_a_graph_by_its_directory_gives_the_same_results(tmp_path: Path) -> None
         by_path.to_rows()
         == kgprobe.compare({"mine": ranks}, weighted, graph=graph, replicates=100, permutations=100).to_rows()
     )
+
+
+def test_every_public_name_is_completed_and_documented() -> None:
+    assert set(kgprobe.__all__) <= set(dir(kgprobe))
+    told = pydoc.render_doc(kgprobe, renderer=pydoc.plaintext)  # type: ignore[attr-defined]
+    assert [name for name in kgprobe.__all__ if name not in told] == []
+
+
+def test_without_torch_help_works_and_training_says_what_to_install() -> None:
+    code = (
+        "import sys; sys.modules['torch'] = None\n"
+        "import kgprobe, pydoc\n"
+        "assert 'estimate_closed' in pydoc.render_doc(kgprobe)\n"
+        "try: kgprobe.fit\n"
+        "except kgprobe.UsageError as error: print(error)"
+    )
+    assert run(code) == "kgprobe.fit needs torch\nRemedy: pip install 'kgprobe[models]'\n"
+
+
+def test_every_argument_ranks_comes_first_and_takes_a_path() -> None:
+    functions = [getattr(kgprobe, name) for name in kgprobe.__all__]
+    taking = {f.__name__: inspect.signature(f).parameters for f in functions if inspect.isfunction(f)}
+    first = {name: next(iter(parameters)) for name, parameters in taking.items() if "ranks" in parameters}
+    assert set(first) == {
+        "evaluate",
+        "scores",
+        "surface",
+        "compare",
+        "check",
+        "decide",
+        "decision_map",
+        "estimate_closed",
+    }
+    assert set(first.values()) == {"ranks"}
+    assert {str(taking[name]["ranks"].annotation) for name in first} <= {"RanksLike", "NamedRanks", "Models"}

@@ -6,7 +6,8 @@ The way through the package:
 - ``ranks = kp.rank(model, graph)`` ranks a model; ``kp.read_ranks`` and ``kp.import_ranks`` read ranks from files.
 - ``kp.evaluate(ranks, "MRR", by="relation")`` and ``kp.surface(ranks)`` evaluate ranks.
 - ``kp.compare([a, b])``, ``kp.decide([a, b], alpha, beta)`` and ``kp.decision_map([a, b])`` compare models.
-- ``kp.check([a, b], graph)`` audits ranks, ``kp.estimate_closed([a, b], missing=0.2)`` corrects for missing triples.
+- ``kp.check([a, b], graph)`` audits ranks before they are compared.
+- ``kp.estimate_closed([a, b], missing=0.2, graph=graph)`` estimates scores on a graph without missing triples.
 - ``kp.fit("rotate", graph)`` trains a model, ``kp.explain`` explains predictions of rule-based ones.
 
 ``ranks`` is a table, a file or its path; ``graph`` is a graph, its directory or its name. Results are tables:
@@ -74,10 +75,20 @@ _LAZY = {
 }
 
 
+class _NotInstalledError(UsageError, AttributeError):
+    """A name needs a package that is not installed; help() and completion pass over an AttributeError."""
+
+
 def __getattr__(name: str) -> object:
     for module, names in _LAZY.items():
         if name in names:
-            return getattr(import_module(module), name)
+            try:
+                return getattr(import_module(module), name)
+            except ModuleNotFoundError as error:
+                needed = (error.name or "").partition(".")[0]
+                raise _NotInstalledError(
+                    f"kgprobe.{name} needs {needed}", remedy="pip install 'kgprobe[models]'"
+                ) from None
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

@@ -195,3 +195,9 @@ def test_lists_of_groupings():
         "side",
         "candidates",
     ]
+
+
+@pytest.mark.parametrize("by", [5, ["side", 5], [None]])
+def test_groups_that_are_no_names_are_refused(by):
+    with pytest.raises(UsageError, match="`by` holds"):
+        scores(random_ranks(5), "MRR", by=by)

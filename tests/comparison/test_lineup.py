@@ -3,6 +3,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import kgprobe as kp
 from clustered import lineup, model
 from kgprobe.comparison import line_up, named_files
 from kgprobe.comparison.lineup import grouped, whole
@@ -223,3 +224,48 @@ def test_clusters_are_numbered_by_their_columns_from_the_last(by, largest):
     found = line_up({"mine": ranks}).clusters(by)
     assert found.count == len(ordered)
     assert found.codes.tolist() == [ordered.index(key) for key in keys]
+
+
+def test_a_list_has_the_names_of_the_command_line(tmp_path):
+    one, two, three = tmp_path / "one.parquet", tmp_path / "two.parquet", tmp_path / "three.parquet"
+    model(6, 1).write(one)
+    for seed, path in enumerate((two, three)):
+        model(6, seed).with_info(model="same").write(path)
+    given = line_up([one, str(two), RankFile(three), model(6, 3).with_info(model="table"), model(6, 4)])
+    assert given.models == ("one", str(two), str(three), "table", "ranks")
+    assert line_up(one).models == line_up((one,)).models == ("one",)
+    assert given.runs["one"][0].rank.tolist() == model(6, 1).rank.tolist()
+    with pytest.raises(UsageError, match="the same file is given twice"):
+        line_up([one, str(one)])
+
+
+def test_tables_of_one_name_are_told_apart():
+    named = [model(6, seed).with_info(model="same") for seed in (1, 2)]
+    assert line_up(named).models == ("same 1", "same 2")
+    with pytest.raises(UsageError, match="no different names"):
+        line_up([*named, model(6, 3).with_info(model="same 1")])
+
+
+def test_every_function_takes_a_list_of_paths(tmp_path):
+    paths = [tmp_path / f"{name}.parquet" for name in ("one", "other")]
+    for seed, path in enumerate(paths):
+        model(60, seed).write(path)
+    tables = {path.stem: kp.read_ranks(path) for path in paths}
+    few = {"replicates": 100, "permutations": 100}
+    assert (
+        compare(paths, "MRR", **few).to_rows()
+        == compare({path.stem: RankFile(path) for path in paths}, ["MRR"], **few).to_rows()
+    )
+    assert decide(paths, 1, 0, **few).to_rows() == decide(tables, 1, 0, **few).to_rows()
+    assert (
+        decision_map(paths, betas=0, replicates=100).to_rows()
+        == decision_map(tables, betas=0, replicates=100).to_rows()
+    )
+    assert kp.check(paths) == kp.check(tables)
+    assert kp.check(paths[0]) == kp.check({"one": tables["one"]})
+    for path in (paths[0], str(paths[0]), RankFile(paths[0])):
+        assert kp.evaluate(path, "MRR") == kp.evaluate(tables["one"], ["MRR"])
+        assert (kp.surface(path, betas=0) == kp.surface(tables["one"], betas=0)).all()
+    for ask in (kp.evaluate, kp.scores, kp.surface):
+        with pytest.raises(UsageError, match="`ranks` is a list"):
+            ask(paths)

@@ -32,6 +32,22 @@ def test_scores_are_those_of_the_evaluation(plane: DecisionMap) -> None:
         assert plane.effective[m, j] == pytest.approx(score.effective, rel=1e-9)
 
 
+def test_a_notebook_shows_the_winners_and_their_shares():
+    fine = np.linspace(-1, 1, 41)
+    plane = decision_map(random_lineup(3), fine, [0.4, 0.0], replicates=100)
+    rows = plane._shown_rows()
+    assert [row["beta"] for row in rows] == ["0", "0.4"]
+    assert list(rows[0])[1:] == [f"alpha={alpha:g}" for alpha in np.linspace(-1, 1, 9)]
+    for row, j in zip(rows, (1, 0), strict=True):
+        for i in range(0, 41, 5):
+            shown, star, _ = row[f"alpha={fine[i]:g}"].partition(" *")
+            assert shown == plane.models[plane.winner[i, j]]
+            assert bool(star) == plane.beyond_noise[i, j]
+    won = {model: f"{model} {share:.0%}" for model, share in plane.share().items() if share}
+    assert all(text in repr(plane) for text in won.values())
+    assert repr(plane).startswith("DecisionMap(41 alphas x 2 betas, wins: ")
+
+
 @pytest.mark.parametrize("tie", ["mean", "expected", "optimistic", "pessimistic"])
 def test_ties_are_scored_as_asked(tie: str) -> None:
     columns = queries_of(20)

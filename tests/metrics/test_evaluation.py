@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from kgprobe.aggregate import parse_groupings, surface
 from kgprobe.errors import DataError, UsageError
 from kgprobe.graph import KnowledgeGraph
-from kgprobe.metrics import RankAccumulator, evaluate, parse, scores
+from kgprobe.metrics import DEFAULT_METRICS, RankAccumulator, evaluate, parse, scores
 from kgprobe.metrics.metric import DistributionMetric
 from kgprobe.ranks import RankFile, Ranks, concatenate, merge_seeds
 from support import EVERYTHING, random_ranks, tables, take, with_columns
@@ -436,3 +436,58 @@ def test_a_large_beta_rests_on_the_rarest_query_even_where_entity_and_relation_a
     assert evaluate(ranks, "PROBE(beta=200)") == accumulator.compute() == {"PROBE(alpha=1,beta=200)": 1.0}
     assert evaluate(ranks, ["PROBE(beta=1)", "PROBE(beta=200)"])["PROBE(alpha=1,beta=200)"] == 1.0
     assert surface(ranks, [1.0], [1.0, 200.0])[0, 1] == 1.0
+
+
+class TestBy:
+    def test_groups_are_evaluated_and_read_back_by_pandas(self):
+        ranks = random_ranks(300, seed=4, runs=3)
+        frame = ranks.to_pandas()
+        found = evaluate(ranks, ["MRR", "MR"], by="relation,kind").to_pandas()
+        wanted = frame.assign(value=1 / frame["rank"]).groupby(["relation", "kind", "seed"])["value"].mean()
+        over_seeds = wanted.groupby(["relation", "kind"]).agg(["mean", "std"])
+        own = found[found["metric"] == "MRR"].set_index(["relation", "kind"]).loc[over_seeds.index]
+        assert own["value"].to_numpy() == pytest.approx(over_seeds["mean"].to_numpy(), rel=1e-12)
+        assert own["std"].to_numpy() == pytest.approx(over_seeds["std"].to_numpy(), rel=1e-9)
+        assert len(found) == 2 * len(over_seeds)
+
+    def test_a_string_and_a_list_are_the_same_groups(self):
+        ranks = random_ranks(50)
+        assert (
+            evaluate(ranks, "MRR", by="side") == evaluate(ranks, "MRR", by=["side"]) == scores(ranks, "MRR", by="side")
+        )
+        both = evaluate(ranks, "MRR", by=["side", "relation"])
+        assert both == evaluate(ranks, "MRR", by="side,relation")
+        assert repr(both) == f"Scores(MRR in {len(both)} groups by side, relation)"
+
+    def test_relations_have_labels_and_names_of_the_graph(self):
+        graph = KnowledgeGraph.from_triples(
+            train=[[0, 0, 1]], num_entities=400, relation_labels=["P0", "P1", "P2", "P3"]
+        )
+        found = evaluate(random_ranks(50), ["MRR", "MR"], by="relation", graph=graph)
+        assert {row["relation"]: row["relation_label"] for row in found.to_rows()} == {i: f"P{i}" for i in range(4)}
+        assert str(found).splitlines()[2].split() == ["P0", *map(_text, found[:2]), str(found[0].queries)]
+        assert "relation_label" not in evaluate(random_ranks(50), "MRR", by="relation").to_rows()[0]
+
+    def test_a_stream_is_grouped_by_the_names_of_columns(self):
+        ranks = random_ranks(50)
+        stream = RankAccumulator("MRR", by=["side"])
+        stream.update(ranks)
+        assert stream.scores() == scores(ranks, "MRR", by="side")
+
+    def test_the_usual_metrics_are_the_default(self):
+        ranks = random_ranks(20)
+        assert evaluate(ranks) == evaluate(ranks, DEFAULT_METRICS)
+        assert [str(score.metric) for score in scores(ranks)] == [str(parse(name)) for name in DEFAULT_METRICS]
+
+    def test_values_that_ranks_leave_open_are_shown_as_a_range(self):
+        ranks = Ranks.from_columns(
+            head=[0], relation=[0], tail=[1], side=["tail"], rank=[2], worst_rank=[4], candidates=[9]
+        )
+        (score,) = found = evaluate(ranks, "MRR", by="side")
+        assert repr(score) == "Score(MRR: 0.2500 to 0.5000, side='tail', 1 query)"
+        assert "0.2500 to 0.5000" in str(found)
+        assert found.plot().axes[0].collections[0].get_segments()[0].tolist() == [[0.25, 0], [0.5, 0]]
+
+
+def _text(score):
+    return f"{score.value:.4f}"

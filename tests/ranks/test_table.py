@@ -11,6 +11,7 @@ from kgprobe.errors import DataError, UsageError
 from kgprobe.graph import KnowledgeGraph
 from kgprobe.ranks import RankFile, Ranks, RanksInfo, concatenate, merge_seeds, read_ranks
 from kgprobe.ranks.table_builder import TableBuilder
+from support import random_ranks
 
 Make = Callable[..., Ranks]
 
@@ -255,3 +256,48 @@ def test_columns_of_large_tables_are_not_kept_in_memory(make: Make, monkeypatch)
     assert "rank" not in vars(large)
     assert large.rank.tolist() == small.rank.tolist()
     assert "rank" not in vars(large)
+
+
+@given(
+    st.one_of(
+        st.slices(20),
+        st.integers(-20, 19),
+        st.lists(st.integers(-20, 19), max_size=6),
+        st.lists(st.booleans(), min_size=20, max_size=20).map(np.array),
+    )
+)
+def test_rows_are_chosen_as_from_an_array(key: object) -> None:
+    ranks = random_ranks(20)
+    wanted = np.atleast_1d(np.arange(20)[np.asarray(key, dtype=np.int64) if isinstance(key, list) else key])
+    chosen = ranks[key]
+    assert chosen.to_rows() == [ranks.to_rows()[i] for i in wanted.tolist()]
+
+
+def test_a_name_is_a_column_as_an_array() -> None:
+    ranks = random_ranks(9).with_info(model="mine")
+    coded = pa.array(["x", None, "y"] * 3).dictionary_encode()
+    table = Ranks(ranks.to_arrow().append_column("coded", coded), ranks.info)
+    assert table["coded"].tolist() == ["x", None, "y"] * 3
+    for name in ranks.column_names:
+        assert ranks[name].tolist() == ranks.column(name).to_pylist()
+    assert table._ipython_key_completions_() == table.column_names
+
+
+@pytest.mark.parametrize("key", [9, -10, [0, 9], [0.5], [True], [[1]], None, {"rank": 1}, object()])
+def test_what_is_no_row_is_refused(key: object) -> None:
+    with pytest.raises(UsageError, match="these are no rows of the table"):
+        random_ranks(9)[key]
+    with pytest.raises(UsageError, match="there is no column 'rnak'"):
+        random_ranks(9)["rnak"]
+    with pytest.raises(TypeError, match="not iterable"):
+        iter(random_ranks(9))
+
+
+def test_a_notebook_shows_ids_and_ranks_as_they_are_written() -> None:
+    ranks = Ranks.from_columns(
+        head=[12345], relation=[0], tail=[1], side=["tail"], rank=[2.5], worst_rank=[14000], candidates=[14000]
+    ).with_info(graph="tiny", filtered=())
+    html = ranks._repr_html_()
+    assert all(f">{text}<" in html for text in ("12345", "2.5000", "14,000"))
+    assert "graph tiny, filter none." in html
+    assert "14,000.0" not in html

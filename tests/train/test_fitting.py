@@ -38,6 +38,12 @@ def test_in_memory_and_on_disk_come_to_the_same(tmp_path: Path) -> None:
     memory = kp.fit("ComplEx", graph, threads=1, **QUICK)
     disk = kp.fit("complex", graph, tmp_path / "run", threads=1, **QUICK)
     assert memory.settings == disk.settings
+    assert memory.to_arrow().to_pylist() == memory.trained.rows
+    means = ", ".join(
+        f"{target} {np.mean([best.score for best in runs]):.4f}" for target, runs in memory.trained.best.items()
+    )
+    assert repr(memory) == f"Fitted(ComplEx, 2 seeds, 4 epochs, best validation {means})"
+    assert memory._repr_html_().count("<tr") == 1 + 2 * len(TARGETS)
     assert memory.trained.best == disk.trained.best
     for target, name in zip(TARGETS, ("ranks.parquet", "ranks-mrr.parquet"), strict=True):
         assert memory.ranks[target].rank.tolist() == disk.ranks[target].rank.tolist()

@@ -155,6 +155,9 @@ def parse_grouping(text: str) -> Grouping:
     return ByQuantile(name, int(bands))
 
 
-def parse_groupings(texts: Iterable[str]) -> list[Grouping]:
-    """Groupings from a list, each of which may hold several separated by commas."""
+def parse_groupings(by: str | Iterable[str]) -> list[Grouping]:
+    """Groupings from a text or a list of texts, each of which may hold several separated by commas."""
+    texts = [by] if isinstance(by, str) or not isinstance(by, Iterable) else list(by)
+    if wrong := [type(text).__name__ for text in texts if not isinstance(text, str)]:
+        raise UsageError(f"`by` holds {', '.join(wrong)}, not names", remedy="for example by=['relation', 'side']")
     return [parse_grouping(part) for text in texts for part in text.split(",") if part.strip()]

@@ -299,12 +299,6 @@ class DecisionMap(Table):
         return models
 
 
-def _some(axis: Floats) -> list[int]:
-    """The places of at most nine values of an axis, in ascending order of the values."""
-    order = np.argsort(axis)
-    return [int(i) for i in order[np.unique(np.linspace(0, len(axis) - 1, min(len(axis), 9)).round().astype(int))]]
-
-
 def _listed(axis: Floats) -> str:
     shown = ", ".join(f"{value:g}" for value in axis[:8])
     return shown + (", ..." if len(axis) > 8 else "")
@@ -437,6 +431,12 @@ def not_dominated(scores: Floats, same: float = 0.0) -> Flags:
         somewhere_better = (scores > own + same).any(axis=1)
         kept[i] = not (nowhere_worse & somewhere_better).any()
     return kept
+
+
+def _some(axis: Floats) -> list[int]:
+    """The places of at most nine values of an axis, in ascending order of the values."""
+    order = np.argsort(axis)
+    return [int(i) for i in order[np.unique(np.linspace(0, len(axis) - 1, min(len(axis), 9)).round().astype(int))]]
 
 
 def curves(alphas: Floats, betas: Floats, difference: Floats) -> list[Floats]:

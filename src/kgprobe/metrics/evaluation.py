@@ -11,7 +11,7 @@ from typing import overload
 import numpy as np
 
 from kgprobe.aggregate import Grouping, PopularityWeight, Tie, Weighting, parse_groupings, tied_rank
-from kgprobe.aggregate.groups import ByColumn, ByQuantile
+from kgprobe.aggregate.groups import ByColumn, ByQuantile, parse_grouping
 from kgprobe.aggregate.weighted_mean import query_values, refuse_empty
 from kgprobe.aggregate.weights import SettledWeight, read_column, settle
 from kgprobe.arrays import Flags, Floats, natural
@@ -139,7 +139,7 @@ def scores(
     table = opened if graph is None else opened.with_popularity(graph.popularity)
     parsed = parse_all(metrics)
     to_settle = [moderate for metric in parsed if (moderate := _to_settle(metric))]
-    groupings = parse_groupings([by] if isinstance(by, str) else by)
+    groupings = parse_groupings(by)
     ends = tuple(End) if "worst_rank" in table.column_names else (End.best,)
     if len(ends) > 1:
         _refuse_by_rank([*(grouping.name for grouping in groupings), weight])
@@ -196,7 +196,8 @@ class RankAccumulator:
 
     Args:
         metrics: Names or metric values.
-        by: Groupings whose groups are evaluated separately (already learned where they need it).
+        by: Groupings whose groups are evaluated separately: columns by name, or groupings that have learned their
+            bands.
         macro: Average per relation, entity or side first; None is the mean over queries.
         tie: How ties are scored.
         weight: A label column with sample weights that multiply the metrics' own.
@@ -217,7 +218,7 @@ class RankAccumulator:
         self,
         metrics: str | Metric | Iterable[str | Metric],
         *,
-        by: Sequence[Grouping] = (),
+        by: Sequence[str | Grouping] = (),
         macro: str | None = None,
         tie: Tie | str = Tie.mean,
         weight: str | None = None,
@@ -227,7 +228,8 @@ class RankAccumulator:
         if macro is not None and macro not in _MACRO:
             raise UsageError(f"unknown macro '{macro}'", [f"it can be {', '.join(_MACRO)}"])
         self.metrics = parse_all(metrics)
-        self.by, self.macro, self.weight = list(by), macro, weight
+        self.by = [parse_grouping(one) if isinstance(one, str) else one for one in by]
+        self.macro, self.weight = macro, weight
         self._settled = {(weight.weighting, weight.fewest_candidates): weight for weight in settled}
         self.tie, self.at = Tie(tie), None if at is None else End(at)
         unfit = [str(m) for m in self.metrics if isinstance(m, DistributionMetric)]

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 from os import PathLike
 from pathlib import Path
+from shutil import get_terminal_size
 from typing import TYPE_CHECKING, Any
 
 from kgprobe.errors import UNPRINTABLE, UsageError, one_line
@@ -172,6 +173,21 @@ def grid_of(rows: Sequence[Record]) -> Grid:
     return Grid(tuple(columns), tuple(lines))
 
 
+def text_table(rows: Sequence[Record], notes: Sequence[str] = ()) -> str:
+    """Rows as a table that fits on the terminal, with notes below; without a line break at the end.
+
+    Example:
+        >>> print(text_table([{"metric": "MRR", "value": 0.25}], ["1 query."]))
+        metric    value
+        ───────────────
+        MRR      0.2500
+        <BLANKLINE>
+        1 query.
+    """
+    grid = replace(grid_of(rows), notes=tuple(map(one_line, notes)))
+    return terminal(grid, width=get_terminal_size((120, 24)).columns).rstrip("\n")
+
+
 def json_text(rows: Sequence[Record]) -> str:
     """Rows as a JSON list of flat objects, one per line; numbers that are not finite are null, with a ``reason``.
 
@@ -273,20 +289,6 @@ def wrapped(text: str, width: int) -> str:
     """
     indent = " " * (len(text) - len(text.lstrip()) + 2)
     return textwrap.fill(text, max(width, 1), subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
-
-
-def text_table(rows: Sequence[Record], notes: Sequence[str] = ()) -> str:
-    """Rows as a table for the terminal, with notes below; without a line break at the end.
-
-    Example:
-        >>> print(text_table([{"metric": "MRR", "value": 0.25}], ["1 query."]))
-        metric    value
-        ───────────────
-        MRR      0.2500
-        <BLANKLINE>
-        1 query.
-    """
-    return terminal(replace(grid_of(rows), notes=tuple(map(one_line, notes)))).rstrip("\n")
 
 
 def _parts(grid: Grid, width: int | None) -> Iterator[Grid]:

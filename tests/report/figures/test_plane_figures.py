@@ -187,3 +187,23 @@ def test_house_rises_from_last_to_first_on_published_ranks(data: Path) -> None:
     assert panel.shape == (5, 5)
     assert panel[0, 4] == 0
     assert panel[0, 0] == 1
+
+
+@pytest.mark.parametrize("alphas", [[1.0, -1.0, 0.0], [0.5], np.linspace(-1, 1, 30)])
+def test_a_surface_is_drawn_with_ascending_axes(alphas: list[float]) -> None:
+    found = surface(small_lineup().first, alphas, [0.8, 0.0])
+    axes, bar = found.plot().axes
+    order = np.argsort(alphas)
+    drawn = np.asarray(axes.images[0].get_array())
+    assert drawn.tolist() == np.asarray(found)[np.ix_(order, [1, 0])].T.tolist()
+    assert [text.get_text() for text in axes.texts] == [f"{v:.3f}" for v in drawn.ravel()] * (len(alphas) <= 6)
+    assert bar.get_ylabel().startswith("PROBE(")
+
+
+def test_a_map_draws_itself() -> None:
+    plane = decision_map(small_lineup(), ALPHAS, BETAS, replicates=100)
+    own, drawn = (
+        [text.get_text() for text in figure.legends[0].get_texts()]
+        for figure in (plane.plot(), draw_decision_map(plane))
+    )
+    assert own == drawn
