@@ -64,6 +64,7 @@ bench: $(VENV)/.dev
 	$(BIN)/python benchmarks/ranking.py
 	$(BIN)/python benchmarks/scale.py
 	$(BIN)/python benchmarks/compare.py
+	$(BIN)/python benchmarks/openworld_speed.py
 	$(BIN)/python benchmarks/large_files.py
 	$(BIN)/python benchmarks/decision.py
 	$(BIN)/python benchmarks/page.py

@@ -120,6 +120,41 @@ def test_steps_never_lower_the_likelihood(model: Scored, monkeypatch: pytest.Mon
     assert likelihoods[-1] > likelihoods[0] + 1
 
 
+def test_steps_over_outcomes_are_those_over_entries() -> None:
+    possible, rows = _possible(Gaussian(2.5, 1.0), kind="mixed")
+    weight = np.random.default_rng(0).exponential(size=rows)
+    cells = np.bincount(possible.cell, weights=weight)
+    distribution = None
+    for _ in range(closed_ranks._STEPS + 1):
+        entries = possible.likely if distribution is None else possible.posterior(distribution)
+        found = np.zeros(len(possible.width))
+        ends = np.append(possible.starts, len(entries))
+        for cell, times in enumerate(cells):
+            own = slice(ends[cell], ends[cell + 1])
+            np.add.at(found, possible.outcome[own], entries[own] * times)
+        distribution = possible._smoothed(found)
+    np.testing.assert_allclose(possible.distribution(weight), distribution, rtol=1e-9, atol=1e-12)
+
+
+def test_explanations_given_other_counts_are_those_made_from_them() -> None:
+    world, entities = simulate(3, Gaussian(2.5), 0.3, kind="few", queries=120)
+    answers = HeldOut.of(world.open, entities=entities)
+    counts, selection = MissingCounts.of(answers.known, 0.3), MissingSelection(0.5)
+    other = MissingCounts(0.98 * counts.mean, 0.98 * counts.variance)
+    changed, made = ClosedRanks.of(answers, counts, selection).given(other), ClosedRanks.of(answers, other, selection)
+    keys = [pairs(possible) for possible in (changed, made)]
+    assert keys[0].keys() >= keys[1].keys()
+    for key, likely in keys[0].items():
+        assert likely == pytest.approx(keys[1].get(key, 0.0), abs=1e-5)
+
+
+def pairs(possible: ClosedRanks) -> dict[tuple[int, float, int], float]:
+    """The prior probability of every cell, number of missing answers and position."""
+    cell = np.repeat(np.arange(len(possible.starts)), np.diff(possible.starts, append=len(possible.likely)))
+    keys = zip(cell.tolist(), possible.missing.tolist(), possible.position.tolist(), strict=True)
+    return dict(zip(keys, possible.likely.tolist(), strict=True))
+
+
 def test_half_ranks_of_ties_leave_half_ranks() -> None:
     ranks = Ranks.from_columns(
         head=[0, 0], relation=[0, 0], tail=[1, 2], side=["tail"] * 2, rank=[1.5, 4.5], candidates=[90] * 2, ties=[1, 1]

@@ -220,13 +220,13 @@ def estimate_closed(
     estimator = _Estimator(answers, parsed, assumptions, level, seed, progress or (lambda done: None))
     at_rates = [estimator.at(rate, draws) for rate in rates]
     pairs = list(combinations(answers, 2))
-    along = estimator.curve(at_rates, draws // 2) if curve and pairs else []
+    along = estimator.curve(at_rates, _draws_along(draws)) if curve and pairs else []
     numbers = range(len(parsed))
     return Estimation(
         [estimate for model in answers for estimate in estimator.estimates(model, at_rates)],
         [estimator.order(pair, number, at_rates, along) for pair in pairs for number in numbers],
         assumptions,
-        assumptions.remarks(next(iter(answers.values()))[0]) + _remarks_on(along, draws // 2),
+        assumptions.remarks(next(iter(answers.values()))[0]) + _remarks_on(along, _draws_along(draws)),
     )
 
 
@@ -238,7 +238,7 @@ def draws_needed(models: int, missing: float | tuple[float, float], draws: int, 
         288
     """
     rates = _rates(missing)
-    return models * (draws * len(rates) + (draws // 2 * len(_others(rates)) if curve and models > 1 else 0))
+    return models * (draws * len(rates) + (_draws_along(draws) * len(_others(rates)) if curve and models > 1 else 0))
 
 
 def _rates(missing: float | tuple[float, float]) -> tuple[float, ...]:
@@ -246,6 +246,11 @@ def _rates(missing: float | tuple[float, float]) -> tuple[float, ...]:
         return (missing,)
     low, high = missing
     return (low,) if low == high else (low, (low + high) / 2, high)
+
+
+def _draws_along(draws: int) -> int:
+    """Number of draws at each other rate of the curve, which need only their standard deviation."""
+    return max(draws // 3, 2)
 
 
 def _others(rates: Sequence[float]) -> list[float]:

@@ -173,8 +173,7 @@ class ClosedRanks:
 
     def weight(self, entry: Ints) -> Floats:
         """The weight of a known answer at the position of each of these entries."""
-        weight: Floats = self._prior.weight[self.position[entry]]
-        return weight
+        return np.asarray(self._prior.weight[self.position[entry]])
 
     def posterior(self, distribution: Floats) -> Floats:
         """The posterior probability of every entry of a cell, given the distribution of outcomes."""

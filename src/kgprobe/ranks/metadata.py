@@ -164,7 +164,7 @@ _MATCHED = {
     "without_marks": "matched without list marks",
     "by_nearest": "matched to the nearest name",
 }
-_UNKNOWN = {"drop": "left out", "keep-as-wrong": "counted as wrong", "error": "refused"}
+_UNKNOWN = {"drop": "left out", "keep-as-wrong": "counted as wrong"}
 
 
 @dataclass(frozen=True)
@@ -210,10 +210,10 @@ class ListsInfo:
     frequent: tuple[UnmatchedAnswer, ...] = ()
 
     def __str__(self) -> str:
-        became = _UNKNOWN.get(self.unknown, self.unknown)
+        became = f" ({_UNKNOWN[self.unknown]})" if self.unknown in _UNKNOWN else ""
         parts = [(getattr(self, name), text) for name, text in _MATCHED.items()]
-        parts += [(self.ambiguous, f"ambiguous ({became})"), (self.not_found, f"unknown ({became})")]
-        parts += [(self.repeated, "repeated (only the first one counts)")]
+        parts += [(self.ambiguous, f"ambiguous{became}"), (self.not_found, f"unknown{became}")]
+        parts += [(self.repeated, "repeated" + (" (only the first one counts)" if self.duplicates == "first" else ""))]
         said = ", ".join(f"{count:,} {text}" for count, text in parts if count)
         frequent = ", ".join(f"{shown(one.answer, most=40)} ({one.times:,} times)" for one in self.frequent)
         return f"{self.answers:,} answers: {said or 'none'}" + (f"; not matched: {frequent}" if frequent else "")

@@ -330,21 +330,19 @@ class Answers:
             LineError: An answer is unknown or repeated, which is an error.
         """
         matches = [self.ids.find(name) for name in names]
+        self._counts.update(match.how for match in matches)
+        self._unmatched.update(str(name) for name, match in zip(names, matches, strict=True) if match.id < 0)
         if self.options.unknown is Unknown.error:
             self.ids.require(names, matches)
         entities, kept, seen = [], [], set[int | str]()
         for place, (name, match) in enumerate(zip(names, matches, strict=True)):
-            self._counts[match.how] += 1
-            text = str(name)
-            if match.id < 0:
-                self._unmatched[text] += 1
-                if self.options.unknown is Unknown.drop:
-                    continue
-            own = match.id if match.id >= 0 else folded(text)
+            if match.id < 0 and self.options.unknown is Unknown.drop:
+                continue
+            own = match.id if match.id >= 0 else folded(str(name))
             if own in seen:
+                self._repeated += 1
                 if self.options.duplicates is Duplicates.error:
                     raise LineError(f"{shown(name)} is predicted twice")
-                self._repeated += 1
                 continue
             seen.add(own)
             entities.append(match.id)

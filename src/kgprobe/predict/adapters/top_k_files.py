@@ -36,9 +36,9 @@ _FORMAT = (
 )
 
 
-_UNKNOWN = (
-    "`unknown='drop'` leaves unknown answers out, `unknown='keep-as-wrong'` counts them as wrong answers; "
-    "`duplicates='first'` counts repeated answers once; names of a graph help to match answers"
+_UNMATCHED = (
+    "`unknown='drop'` leaves unknown answers out, `unknown='keep-as-wrong'` counts them as wrong answers in their place; "
+    "`duplicates='first'` counts repeated answers once"
 )
 
 
@@ -143,8 +143,10 @@ class _Collected:
         """All lists, if there are no problems."""
         if not problems and not self._seen:
             problems = [f"{path.name}: empty"]
+        if self._unmatched:
+            problems = [f"{path.name}: {self._answers.info()}", *problems]
         if problems:
-            raise DataError(f"{path}: these lists cannot be used", problems, _UNKNOWN if self._unmatched else _FORMAT)
+            raise DataError(f"{path}: these lists cannot be used", problems, _UNMATCHED if self._unmatched else _FORMAT)
         sides = {side: self._side(side) for side in SIDES}
         return TopKLists(path, self._graph, sides, self._options.unlisted, self._answers.info())
 
