@@ -52,7 +52,11 @@ EXPECTED = {
 def test_the_published_ranks(data: Path, name: str, told: bool) -> None:
     files = {path.stem: kp.RankFile(path) for path in sorted((data / f"published_ranks/{name}").glob("*.parquet"))}
     found = check(files, kp.load_graph(data / f"graphs/{name}") if told else None)
-    assert [(finding.models, finding.kind, finding.severity) for finding in found] == EXPECTED[name]
+    # With the graph, the counts of pLogicNet say that test answers stayed candidates. Its ranks say that they did not.
+    shared = [finding for finding in found if "share rank 1" in finding.message]
+    assert [finding.models for finding in shared] == [("pLogicNet",)] * told
+    others = [finding for finding in found if finding not in shared]
+    assert [(finding.models, finding.kind, finding.severity) for finding in others] == EXPECTED[name]
     assert found[0].message.startswith("Filtered by train only: ") == told
 
 

@@ -187,10 +187,10 @@ def test_the_usual_filter_of_the_valid_split_is_train_and_valid(umls, kind: str 
     assert all(finding.message.startswith("Filtered by train only: ") for finding in found)
 
 
-def test_without_a_graph_three_filters_leave_nobody_to_blame(umls) -> None:
+def test_without_a_graph_three_counts_leave_nobody_to_blame(umls) -> None:
     files = {kind: silent(kp.rank("random", umls, filter=kind)) for kind in ("all", "train", "none")}
     found = [finding for finding in unclean(files) if finding.kind == "candidates"]
-    assert [finding.models for finding in found] == [tuple(files)]
+    assert [finding.models for finding in found if "without a majority" in finding.message] == [tuple(files)]
     counts = np.stack([ranks.candidates for ranks in files.values()])
     assert found[0].rows == int((counts.min(axis=0) < counts.max(axis=0)).sum())
 

@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from kgprobe.audit.candidate_counts import check_candidates, one_off, recountable
+from kgprobe.audit.implied_settings import check_assumptions, check_implied_settings
 from kgprobe.audit.plausibility import check_plausibility
 from kgprobe.audit.query_sets import check_misplaced, check_queries
 from kgprobe.audit.rank_values import check_rank_values, check_ties
@@ -150,6 +151,8 @@ CHECKS: tuple[Check, ...] = (
     check_metadata,
     check_queries,
     check_candidates,
+    check_implied_settings,
+    check_assumptions,
     check_popularity,
     check_rank_values,
     check_plausibility,
@@ -158,7 +161,7 @@ CHECKS: tuple[Check, ...] = (
 )
 
 # Checks that still apply to a file that ranks other queries than it should.
-OWN_CHECKS: tuple[Check, ...] = (check_metadata, check_rank_values, check_seeds, check_ties)
+OWN_CHECKS: tuple[Check, ...] = (check_metadata, check_assumptions, check_rank_values, check_seeds, check_ties)
 
 
 def check(ranks: NamedRanks, graph: GraphLike | None = None, *, most_rows: int = MOST_ROWS) -> Audit:

@@ -132,7 +132,6 @@ def check_candidates(view: View) -> Iterator[Finding]:
         >>> print(next(check_candidates(prepare({"raw": raw}, graph))).message)
         Unfiltered: 1 of 2 rows have other candidate counts than filtering by train+test leaves. Rank again with ...
     """
-    yield from _assumptions(view)
     counted = recountable(view)
     if counted:
         yield from _against_graph(view, Recount(view.graph, view.queries), counted)  # type: ignore[arg-type]
@@ -151,6 +150,15 @@ def one_off(view: View, model: str) -> bool:
     return convention in (Convention(usual, -1), Convention(usual, 1))
 
 
+def explained_filter(view: View, model: str) -> tuple[str, ...] | None:
+    """The splits that the candidate counts of all runs show to be filtered, or the metadata; None if neither tells."""
+    if model not in recountable(view):
+        return view.info[model].filtered
+    recount = Recount(view.graph, view.queries)  # type: ignore[arg-type]
+    verdict = _verdict(view, recount, model, _usual(view, recount), _claim(view, recount, model))
+    return None if verdict.convention is None or verdict.seeds else verdict.convention.filtered
+
+
 def recountable(view: View) -> list[str]:
     """Models whose candidates can be counted from the graph: neither extra filter triples nor given candidates."""
     graph = view.graph
@@ -165,17 +173,6 @@ def recountable(view: View) -> list[str]:
 
 def _basis(info: RanksInfo) -> Basis | None:
     return None if info.candidates is None else info.candidates.basis
-
-
-def _assumptions(view: View) -> Iterator[Finding]:
-    """Notes about imported files whose candidate counts are those of an assumed filter, which no count can refute."""
-    for model, info in view.info.items():
-        if info.candidates is not None and info.candidates.basis is Basis.assumed:
-            message = (
-                f"The imported file has no candidate counts. They were assumed at import ({info.candidates.counted}), "
-                "so the filter of its ranks is not verified. Import it with its candidate counts."
-            )
-            yield Finding((model,), _KIND, message, Severity.note)
 
 
 @dataclass(frozen=True)

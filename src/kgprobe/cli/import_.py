@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import reduce
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -58,7 +59,6 @@ def import_ranks(
     --graph), or neither (with --graph, whose known answers count as filtered, or with --raw). Sides may be head/tail,
     h/t, s/o, subject/object, lhs/rhs or head-batch/tail-batch.
     """
-    from kgprobe.cli.main import with_options
     from kgprobe.ranks.importers.drafts import ImportOptions
     from kgprobe.ranks.importers.rank_tables import import_ranks, request_problems
 
@@ -66,7 +66,7 @@ def import_ranks(
     problems += overwritten([output], [*files, *graph_inputs(graph)])
     if optimistic and pessimistic:
         problems.append("--optimistic and --pessimistic exclude each other")
-    options = {
+    options: dict[str, Any] = {
         "num_entities": entities,
         "columns": columns,
         "raw": raw,
@@ -90,7 +90,19 @@ def import_ranks(
     note(f"{output}: {rows}{seeds}, candidates: {candidates.counted if candidates else 'not recorded'}")
     if imported is not None:
         for line in (*imported.notes, *(f"assumed: {one.meaning}" for one in imported.assumed)):
-            note(f"  {with_options(line, ['import'])}")
+            note(f"  {_with_options(line)}")
+
+
+_OPTIONS = {
+    "`labels=True`": "--labels",
+    "`tie='optimistic'`": "--optimistic",
+    "`tie='pessimistic'`": "--pessimistic",
+}
+"""The options of the arguments that notes name."""
+
+
+def _with_options(line: str) -> str:
+    return reduce(lambda text, argument: text.replace(argument, _OPTIONS[argument]), _OPTIONS, line)
 
 
 def _mapping(texts: Sequence[str]) -> tuple[dict[str, str], list[str]]:

@@ -98,9 +98,9 @@ _ASSUMED = {
 class Verification(StrEnum):
     """What an import verified on all rows of the imported files."""
 
-    triples = "triples"
+    in_graph = "in_graph"
     """Every ranked triple is in the graph."""
-    split = "split"
+    in_split = "in_split"
     """Every ranked triple is in the split that is recorded."""
     candidates = "candidates"
     """The candidate counts of the file are those that filtering by all splits of the graph leaves."""

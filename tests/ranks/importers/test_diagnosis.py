@@ -187,7 +187,7 @@ def test_a_mistake_is_diagnosed_and_cured(umls: kp.KnowledgeGraph, tied: Ranks, 
         assert ordered(cured).tolist() == (expected.repeat(2) if name == "two runs" else expected).tolist()
         if "ties" in mistake.columns:
             assert ordered(cured, "ties").tolist() == ordered(tied, "ties").tolist()
-        assert Verification.triples in cured.info.imported.verified
+        assert Verification.in_graph in cured.info.imported.verified
 
 
 def test_every_diagnosis_has_a_planted_mistake() -> None:
@@ -314,7 +314,7 @@ def import_soundly(ranks: Ranks, graph: kp.KnowledgeGraph, folder: Path) -> None
         write(frame, folder / name)
         imported = import_ranks(folder / name, graph=graph, split="test")
         assert (ordered(imported).tolist(), ordered(imported, "candidates").tolist()) == (rank, candidates), name
-        assert {Verification.triples, Verification.split} <= set(imported.info.imported.verified)
+        assert {Verification.in_graph, Verification.in_split} <= set(imported.info.imported.verified)
         assert not any("tie=" in note or "triples" in note for note in imported.info.imported.notes)
     frame.drop(columns="candidates").to_csv(folder / "a.csv", index=False)
     assert ordered(import_ranks(folder / "a.csv", graph=graph)).tolist() == rank

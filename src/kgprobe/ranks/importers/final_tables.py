@@ -173,8 +173,8 @@ def _verify(drafts: Sequence[Draft], options: ImportOptions) -> tuple[Verificati
         draft.notes += [] if refused or placed.all_in(due) else [placed.told(due)]
         advice += hints
         facts = {
-            Verification.triples: not placed.nowhere,
-            Verification.split: placed.all_in(options.split),
+            Verification.in_graph: not placed.nowhere,
+            Verification.in_split: placed.all_in(options.split),
             Verification.candidates: _counts_agree(draft, graph),
         }
         verified.append({fact for fact, true in facts.items() if true})
@@ -188,9 +188,9 @@ def _counts_agree(draft: Draft, graph: KnowledgeGraph) -> bool:
     """Whether the file has candidate counts, and all are those that filtering by all splits of the graph leaves."""
     if draft.candidates.basis is not Basis.recorded or not graph.has_train:
         return False
-    triple = (draft.columns[name].to_numpy() for name in ("head", "relation", "tail"))
+    head, relation, tail = (draft.columns[name].to_numpy() for name in ("head", "relation", "tail"))
     predicts_tail = flags(pc.equal(draft.columns["side"], "tail"))
-    left = graph.num_entities - graph.known_answers().others(*triple, predicts_tail)
+    left = graph.num_entities - graph.known_answers().others(head, relation, tail, predicts_tail)
     return bool((draft.columns["candidates"].to_numpy() == left).all())
 
 
