@@ -1,4 +1,5 @@
 import base64
+import json
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -36,11 +37,11 @@ def test_a_page_is_written_and_its_path_printed(kgprobe: Command, files: list[Pa
     header = _carried(page)
     assert header["title"] == "Three <models>"
     assert [model["name"] for model in header["models"]] == ["model 0", "model 1", "model 2"]
-    assert [model["file"] for model in header["models"]] == [str(file) for file in files]
+    assert [model["file"] for model in header["models"]] == [file.name for file in files]
     assert {estimate["metric"] for estimate in header["estimates"]} == {"MRR"}
     assert len(header["differences"]) == 3
-    names = " ".join(f"'{file}'" for file in files)
-    expected = f"kgprobe report {names} -o '{page}' --title 'Three <models>' -m MRR --replicates 200"
+    names = " ".join(f"'{file.name}'" for file in files)
+    expected = f"kgprobe report {names} -o 'my report.html' --title 'Three <models>' -m MRR --replicates 200"
     assert header["command"] == expected
     assert re.fullmatch(r"\d{4}-\d\d-\d\d", header["written"])
 
@@ -195,3 +196,24 @@ def test_the_same_file_twice_is_refused(kgprobe: Command, ranks_file: Path, tmp_
     run = kgprobe("report", ranks_file, ranks_file, "-o", tmp_path / "page.html")
     assert run.code == 2
     assert "twice" in run.err
+
+
+def test_no_folder_of_this_machine_is_in_the_page(kgprobe: Command, tmp_path: Path) -> None:
+    inputs = []
+    for number, table in enumerate(made_up(rows=200, models=2, single=3).values()):
+        path = tmp_path / f"run{number}" / "ranks.parquet"
+        path.parent.mkdir()
+        settings = {"checkpoint": str(tmp_path / "best.pt"), "files": [str(tmp_path / "a.csv")]}
+        table.with_info(model="RotatE", settings=settings).write(path)
+        inputs.append(path)
+    page = tmp_path / "out" / "page.html"
+    page.parent.mkdir()
+    kgprobe("report", *inputs, "--replicates", 100, f"--output={page}")
+    text = page.read_text(encoding="utf-8")
+    header = _carried(page)
+    assert str(tmp_path) not in text
+    assert str(tmp_path) not in json.dumps(header)
+    assert [model["name"] for model in header["models"]] == ["run0/ranks.parquet", "run1/ranks.parquet"]
+    assert {model["file"] for model in header["models"]} == {"ranks.parquet"}
+    assert header["command"] == "kgprobe report ranks.parquet ranks.parquet --replicates 100 --output=page.html"
+    assert ["checkpoint", "best.pt"] in header["models"][0]["protocol"]

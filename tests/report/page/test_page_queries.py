@@ -1,4 +1,5 @@
 import numpy as np
+import pyarrow as pa
 import pytest
 
 import kgprobe as kp
@@ -138,3 +139,57 @@ def test_the_lineup_of_a_sample_has_its_rows_in_every_run() -> None:
     for model, runs in sample.of(lineup).runs.items():
         for own, whole in zip(runs, lineup.runs[model], strict=True):
             assert own.rank.tolist() == whole.rank[sample.rows].tolist()
+
+
+def test_bands_are_named_by_counts_of_training_triples() -> None:
+    graph = kp.KnowledgeGraph.from_triples(
+        train=[[0, 0, i] for i in range(1, 9)] + [[9, 0, i] for i in range(4, 9)] + [[9, 1, 8]],
+        test=[[9, 1, i] for i in range(1, 9)] + [[0, 0, 8]],
+        num_entities=10,
+        num_relations=2,
+    )
+    head, relation, tail = np.repeat(graph.triples("test"), 2, axis=0).T
+    ranks = kp.Ranks.from_columns(
+        head=head,
+        relation=relation,
+        tail=tail,
+        side=["head", "tail"] * 9,
+        rank=np.ones(18),
+        candidates=np.full(18, 9),
+    )
+    lineup = line_up({"mine": ranks}, graph=graph)
+    content = query_content(lineup, graph, weighted=True)
+    train = graph.triples("train")
+    seen = [
+        int(((train[:, 1] == r) & (train[:, 0] == target)).sum() + ((train[:, 1] == r) & (train[:, 2] == target)).sum())
+        for r, target in zip(relation, lineup.first.target, strict=True)
+    ]
+    band = content.arrays["band"][content.arrays["popularity0"]]
+    for code, words in enumerate(content.header["bandWords"]):
+        counts = {count for count, own in zip(seen, band, strict=True) if own == code}
+        low, high = min(counts), max(counts)
+        range_ = f"{low} to {high} times" if low < high else "once" if low == 1 else f"{low} times"
+        assert words == ("never seen with this relation" if high == 0 else f"seen {range_} with this relation")
+    assert content.header["bandWords"][0] == "never seen with this relation"
+
+
+def test_without_a_graph_bands_are_named_by_degree() -> None:
+    words = query_content(lined_up(rows=200), None, weighted=True).header["bandWords"]
+    assert words[0] == "never seen with this relation"
+    assert words[-1] in ("common", "very common")
+
+
+def test_names_for_people_come_before_labels() -> None:
+    graph = kp.KnowledgeGraph(
+        "tiny",
+        2,
+        1,
+        {"train": np.array([[0, 0, 1]])},
+        pa.array(["Q1", "Q2"]),
+        pa.array(["P1"]),
+        entity_names=pa.array(["Ada", None]),
+        relation_names=pa.array(["knows"]),
+    )
+    ranks = kp.Ranks.from_columns(head=[0], relation=[0], tail=[1], side=["tail"], rank=[1], candidates=[2])
+    header = query_content(line_up({"mine": ranks}), graph, weighted=False).header
+    assert (header["entities"], header["relations"]) == (["Ada", "Q2"], ["knows"])

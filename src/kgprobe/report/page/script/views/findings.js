@@ -55,20 +55,21 @@ function estimateColumns(data) {
   const cell = (model) => (metric) => {
     const item = data.estimates.find((one) => one.model === model && one.metric === metric);
     if (!item) return "none";
-    if (item.value === null) return ["none", make("small", { class: "range-text" }, item.reason)];
+    if (item.value === null) return ["none", make("small", { class: "range-text long" }, item.reason)];
     const below = [
       ...(Number.isFinite(item.std) ? [`± ${significantly(item.std)}`] : []),
       spread(item),
-      ...(item.trusted ? [] : [item.remark || "unreliable interval"]),
     ];
-    return [significantly(item.value), below.map((text) => make("small", { class: "range-text" }, text))];
+    const doubt = item.trusted ? [] : [make("small", { class: "range-text long" }, item.remark || "unreliable interval")];
+    return [significantly(item.value), below.map((text) => make("small", { class: "range-text" }, text)), doubt];
   };
   const ofModel = (index) => ({ title: modelName(data, index), numeric: true, cell: cell(data.models[index].name) });
   return [{ title: "Metric", header: true, cell: (metric) => label(metric) }, ...data.shown.map(ofModel)];
 }
 
 function differenceTable(data) {
-  const below = (item) => make("small", { class: "range-text" }, item.low === null ? item.reason : spread(item));
+  const below = (item) => (item.low === null ? make("small", { class: "range-text long" }, item.reason)
+    : make("small", { class: "range-text" }, spread(item)));
   const value = (item) => [item.value === null ? "none" : significantly(item.value), below(item)];
   const p = (name) => (item) => significant(item[name]);
   return createTable("Differences between models", [
