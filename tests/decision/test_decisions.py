@@ -72,8 +72,9 @@ def test_the_correction_for_all_pairs_decides() -> None:
         decision = decide(random_lineup(5, triples=100, seed=seed), 0.0, 0.0, replicates=100, permutations=500)
         for standing in decision.standings[1:]:
             assert standing.behind is not None
-            assert standing.within_noise == (standing.behind.holm > 0.05)
-            spared += standing.behind.p <= 0.05 < standing.behind.holm <= 0.95
+            assert standing.within_noise == (standing.behind.interval.low <= 0)
+            assert standing.within_noise == (standing.behind.adjusted > 0.05)
+            spared += standing.behind.p <= 0.05 < standing.behind.adjusted <= 0.95
     assert spared > 0
 
 

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from kgprobe.aggregate import Tie
-from kgprobe.arrays import Floats
 from kgprobe.comparison.intervals import Interval
 from kgprobe.comparison.lineup import Lineup
+from kgprobe.comparison.pair_tests import Correction
 from kgprobe.comparison.resampling import MOST_UNITS
 from kgprobe.metrics import Metric
 
@@ -21,6 +20,14 @@ _SMALL = 0.01
 
 _FEW_RUNS = 5
 """With fewer runs, t quantiles are so large that only large differences are significant."""
+
+
+_CORRECTED = {
+    Correction.max_t: "Tests and {level} % intervals of differences are simultaneous for {over} (max-t)",
+    Correction.holm: "Holm over {over}",
+    Correction.bh: "Benjamini-Hochberg over {over}",
+    Correction.none: "No correction for multiple testing over {over}",
+}
 
 
 @dataclass(frozen=True)
@@ -35,6 +42,7 @@ class ComparisonSettings:
     pairs: str = "all"
     tie: Tie = Tie.mean
     seed: int = 0
+    correction: Correction = Correction.max_t
 
 
 @dataclass(frozen=True)
@@ -77,10 +85,14 @@ class Difference:
         second: The model whose value is subtracted.
         metric: The metric.
         value: The difference.
-        interval: Its confidence interval over queries (and over training runs, where seeds are random).
-        p: The p-value; never 0.
-        holm: The p-value adjusted for all differences of the comparison by Holm.
-        bh: The p-value adjusted by Benjamini and Hochberg.
+        interval: Its confidence interval over queries (and over training runs, where seeds are random), with the
+            correction of the comparison: it excludes 0 where the difference is significant.
+        p: The p-value of this difference by itself; never 0.
+        adjusted: The p-value with the correction of the comparison, over all pairs of models by this metric.
+        significant: Whether the adjusted p-value is at most 1 - level.
+        tests: The number of pairs of models that are tested together.
+        holm: The p-value adjusted for these tests by Holm.
+        bh: The p-value adjusted for these tests by Benjamini and Hochberg.
         group: The group's name by column.
         reason: Why the value or the p-value is not a finite number; None where both are.
     """
@@ -91,10 +103,18 @@ class Difference:
     value: float
     interval: Interval
     p: float
-    holm: float = math.nan
-    bh: float = math.nan
+    adjusted: float
+    significant: bool
+    tests: int
+    holm: float
+    bh: float
     group: dict[str, Any] = field(default_factory=dict)
     reason: str | None = None
+
+    def turned(self) -> Difference:
+        """The same difference with the models in the other order."""
+        interval = replace(self.interval, low=-self.interval.high, high=-self.interval.low)
+        return replace(self, first=self.second, second=self.first, value=-self.value, interval=interval)
 
 
 @dataclass(frozen=True)
@@ -117,6 +137,15 @@ class Comparison:
         return [*self.grouping, *self._coarse()]
 
     @property
+    def family(self) -> str:
+        """Which tests are corrected together, in one sentence."""
+        pairs = max((one.tests for one in self.differences), default=0)
+        over = f"the {pairs:,} pairs of models" if pairs != 1 else "the only pair of models"
+        by = "metric and group" if any(one.group for one in self.differences) else "metric"
+        how = _CORRECTED[self.settings.correction].format(over=over, level=f"{100 * self.settings.level:.4g}")
+        return f"{how}, for each {by} by itself; choose the metric before you look at the results."
+
+    @property
     def grouping(self) -> list[str]:
         """Whether random groups of clusters were drawn, in one sentence."""
         most = max((estimate.clusters for estimate in self.estimates), default=0)
@@ -128,50 +157,16 @@ class Comparison:
         ]
 
     def _coarse(self) -> Iterator[str]:
-        smallest = len(self.differences) / (self.settings.permutations + 1)
-        if self.settings.seeds == "random" or smallest <= _SMALL:
+        corrected = self.settings.correction in (Correction.holm, Correction.bh)
+        tests = max((one.tests for one in self.differences), default=0) if corrected else 1
+        smallest = tests / (self.settings.permutations + 1)
+        if self.settings.seeds == "random" or smallest <= _SMALL or not self.differences:
             return
-        enough = math.ceil(len(self.differences) / _SMALL)
+        enough = math.ceil(tests / _SMALL)
         yield (
-            f"With {len(self.differences):,} differences and {self.settings.permutations:,} permutations, no p-value "
-            f"adjusted by Holm can be below {min(smallest, 1):.2g}; {enough:,} permutations would allow {_SMALL:g}."
+            f"With {tests:,} pair{'s' if tests > 1 else ''} of models and {self.settings.permutations:,} permutations, "
+            f"no adjusted p-value can be below {min(smallest, 1):.2g}; {enough:,} permutations would allow {_SMALL:g}."
         )
-
-
-def holm(p: ArrayLike) -> Floats:
-    """P-values adjusted by Holm: among those up to 0.05, the probability of any false rejection is at most 5 %.
-
-    NaN is left unchanged and does not count as a test.
-
-    Example:
-        >>> holm([0.01, 0.04, 0.03]).round(12).tolist()
-        [0.03, 0.06, 0.06]
-    """
-    given = np.asarray(p, dtype=np.float64)
-    adjusted = np.full(given.shape, np.nan)
-    tests = np.flatnonzero(~np.isnan(given))
-    order = tests[np.argsort(given[tests], kind="stable")]
-    scaled = given[order] * np.arange(len(order), 0, -1)
-    adjusted[order] = np.minimum(np.maximum.accumulate(scaled), 1.0)
-    return adjusted
-
-
-def benjamini_hochberg(p: ArrayLike) -> Floats:
-    """P-values adjusted by Benjamini and Hochberg: of those up to 0.05, at most 5 % are false on average.
-
-    NaN is left unchanged and does not count as a test.
-
-    Example:
-        >>> benjamini_hochberg([0.01, 0.04, 0.03]).round(12).tolist()
-        [0.03, 0.04, 0.04]
-    """
-    given = np.asarray(p, dtype=np.float64)
-    adjusted = np.full(given.shape, np.nan)
-    tests = np.flatnonzero(~np.isnan(given))
-    order = tests[np.argsort(given[tests], kind="stable")]
-    scaled = given[order] * (len(order) / np.arange(1, len(order) + 1))
-    adjusted[order] = np.minimum(np.minimum.accumulate(scaled[::-1])[::-1], 1.0)
-    return adjusted
 
 
 def remarks(lineup: Lineup, seeds: str, metrics: Iterable[Metric] = ()) -> list[str]:

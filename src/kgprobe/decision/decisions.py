@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -93,8 +93,8 @@ class Standing:
         place: 1 for the best; equal models share the better place.
         estimate: Its score with an interval.
         behind: The lead of the winner over it, with an interval and p-values; None for the winner.
-        within_noise: Whether it is the winner or not significantly worse: the p-value of the difference, by Holm over
-            all pairs of models, is above 1 - level.
+        within_noise: Whether it is the winner or not significantly worse: the interval of the difference, simultaneous
+            for all pairs of models, contains 0.
     """
 
     place: int
@@ -227,6 +227,7 @@ class Decision:
                     "lead_low": behind and behind.interval.low,
                     "lead_high": behind and behind.interval.high,
                     "p": behind and behind.p,
+                    "p_adjusted": behind and behind.adjusted,
                     "holm": behind and behind.holm,
                     "within_noise": standing.within_noise,
                     "queries": estimate.queries,
@@ -318,7 +319,7 @@ def decide(
     limits = {"alpha": (min(PAPER_ALPHAS), max(PAPER_ALPHAS)), "beta": (min(PAPER_BETAS), max(PAPER_BETAS))}
     return Decision(
         **point,
-        standings=tuple(_standing(estimate, ordered, ahead.get(estimate.model), level) for estimate in ordered),
+        standings=tuple(_standing(estimate, ordered, ahead.get(estimate.model)) for estimate in ordered),
         reaches=tuple(reach(lineup, ordered[0].model, axis, point, limits[axis], tie) for axis in _axes(lineup, point)),
         settings=found.settings,
     )
@@ -327,23 +328,12 @@ def decide(
 def _from(differences: Sequence[Difference], winner: str) -> list[Difference]:
     """The differences between the winner and every other model, with the winner first."""
     leads = [difference for difference in differences if difference.first == winner]
-    return leads + [_turned(difference) for difference in differences if difference.second == winner]
+    return leads + [difference.turned() for difference in differences if difference.second == winner]
 
 
-def _turned(difference: Difference) -> Difference:
-    low, high = difference.interval.low, difference.interval.high
-    return replace(
-        difference,
-        first=difference.second,
-        second=difference.first,
-        value=-difference.value,
-        interval=replace(difference.interval, low=-high, high=-low),
-    )
-
-
-def _standing(estimate: Estimate, ordered: Sequence[Estimate], behind: Difference | None, level: float) -> Standing:
+def _standing(estimate: Estimate, ordered: Sequence[Estimate], behind: Difference | None) -> Standing:
     place = 1 + sum(other.value > estimate.value + SAME for other in ordered)
-    return Standing(place, estimate, behind, behind is None or not behind.holm <= 1 - level)
+    return Standing(place, estimate, behind, behind is None or not behind.significant)
 
 
 def _axes(lineup: Lineup, point: dict[str, float]) -> list[str]:

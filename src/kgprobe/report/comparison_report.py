@@ -14,6 +14,7 @@ import numpy as np
 
 from kgprobe.aggregate import Tie
 from kgprobe.comparison.lineup import Lineup, Source, line_up, whole_tables
+from kgprobe.comparison.pair_tests import Correction, correction_named
 from kgprobe.comparison.results import remarks
 from kgprobe.files import replacing, require_writable
 from kgprobe.graph import GraphLike, KnowledgeGraph, as_graph
@@ -24,7 +25,6 @@ from kgprobe.report.comparison_table import (
     Placing,
     Question,
     Style,
-    check_correction,
     comparison_grid,
     question,
     standings,
@@ -66,7 +66,7 @@ def estimate_row(
     }
 
 
-def difference_row(difference: Difference) -> Row:
+def difference_row(difference: Difference, correction: Correction) -> Row:
     """The row of a difference between two models, with its interval and p-values."""
     return {
         "kind": "difference",
@@ -77,6 +77,10 @@ def difference_row(difference: Difference) -> Row:
         "value": difference.value,
         **vars(difference.interval),
         "p": difference.p,
+        "p_adjusted": difference.adjusted,
+        "significant": difference.significant,
+        "correction": str(correction),
+        "tests": difference.tests,
         "p_holm": difference.holm,
         "p_bh": difference.bh,
         "reason": difference.reason or difference.interval.reason,
@@ -140,7 +144,6 @@ class Report:
         lineup: The ranks of all models on the same queries.
         tables: The rank tables, by model.
         graph: The graph that popularity and labels come from.
-        correction: The correction for multiple testing that sets the marks.
         files: The rank file of every model that has one.
         style: What tables show.
     """
@@ -149,7 +152,6 @@ class Report:
     lineup: Lineup
     tables: Mapping[str, Ranks]
     graph: KnowledgeGraph | None = None
-    correction: str = "holm"
     files: Mapping[str, str] = field(default_factory=dict)
     style: Style = field(default_factory=Style)
 
@@ -165,7 +167,7 @@ class Report:
     @cached_property
     def standings(self) -> dict[Question, dict[str, Placing]]:
         """The placing of each model by each metric and group."""
-        return standings(self.comparison, correction=self.correction, level=self.comparison.settings.level)
+        return standings(self.comparison)
 
     def with_style(self, *, intervals: bool = False, letters: bool = False, digits: int | None = None) -> Report:
         """The same report with intervals, letters of significantly worse models, or another number of digits."""
@@ -174,7 +176,7 @@ class Report:
     @property
     def grid(self) -> Grid:
         """The table that the text formats render."""
-        return comparison_grid(self.comparison, self.correction, self.style, self.remarks)
+        return comparison_grid(self.comparison, self.style, self.remarks)
 
     @property
     def remarks(self) -> list[str]:
@@ -185,7 +187,8 @@ class Report:
     def to_rows(self) -> list[dict[str, Any]]:
         """Flat rows: those of kind ``estimate``, then those of kind ``difference``."""
         estimates = [estimate_row(e, self.standings, self.files) for e in self.comparison.estimates]
-        return estimates + [difference_row(difference) for difference in self.comparison.differences]
+        correction = self.comparison.settings.correction
+        return estimates + [difference_row(difference, correction) for difference in self.comparison.differences]
 
     def to_json(self) -> str:
         return json_text(self.to_rows())
@@ -226,7 +229,7 @@ def compare(
     replicates: int = 10_000,
     permutations: int = 10_000,
     seeds: str | None = None,
-    correction: str = "holm",
+    correction: Correction | str = Correction.max_t,
     pairs: str = "all",
     tie: Tie | str = Tie.mean,
     common: bool = False,
@@ -242,12 +245,15 @@ def compare(
         by: Groupings such as ``relation``, ``side`` or ``popularity:5``; models are compared within each group.
         cluster: Queries that share this are resampled together: ``triple``, ``relation``, ``entity`` or ``query``
             (each query alone).
-        level: Confidence level; a difference is significant if its corrected p-value is at most 1 - level.
+        level: Confidence level; a difference is significant if its adjusted p-value is at most 1 - level, and its
+            interval then excludes 0.
         replicates: Bootstrap draws for the intervals.
         permutations: Permutations for the p-values.
         seeds: Whether training runs are a ``random`` sample of all possible runs, or ``fixed``.
-        correction: ``holm`` (family-wise error rate) or ``bh`` (false discovery rate).
-        pairs: Test ``all`` pairs of models, or only the ``best`` of each metric against the others.
+        correction: The correction for multiple testing over all pairs of models, for each metric and group by itself:
+            ``max-t`` (simultaneous intervals), ``holm`` (no false finding either), ``bh`` (false discovery rate) or
+            ``none``.
+        pairs: Report ``all`` pairs of models, or only the ``best`` of each metric against the others.
         tie: How ties are scored.
         common: Use only the queries that all models have, instead of raising an error.
         seed: Seed of the random generator.
@@ -266,7 +272,7 @@ def compare(
     from kgprobe.comparison.lineup import groups
     from kgprobe.comparison.model_comparison import compare_models, draws_of
 
-    check_correction(correction)
+    correction = correction_named(correction)
     parsed = None if metrics is None else parse_all(metrics)
     graph = as_graph(graph)
     whole = whole_tables(ranks, graph)
@@ -283,12 +289,13 @@ def compare(
         replicates=replicates,
         permutations=permutations,
         seeds=seeds,
+        correction=correction,
         pairs=pairs,
         tie=tie,
         seed=seed,
         progress=progress and (lambda done: progress(done / draws)),
     )
-    return Report(_labelled(comparison, graph), lineup, whole, graph, correction, files=_files(ranks))
+    return Report(_labelled(comparison, graph), lineup, whole, graph, files=_files(ranks))
 
 
 def _labelled(comparison: Comparison, graph: KnowledgeGraph | None) -> Comparison:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import chain, pairwise, zip_longest
 from typing import TYPE_CHECKING, Any
 
-from kgprobe.errors import UsageError, one_line
+from kgprobe.errors import one_line
 from kgprobe.metrics import Metric
 from kgprobe.metrics.metric import spelled
 from kgprobe.report.grid import UNDEFINED, Cell, Column, Grid, GridRow, as_text, counted
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from kgprobe.comparison.results import Comparison, Difference, Estimate
 
 _ROUNDING = 1e-12  # values with a smaller relative difference are equal
-CORRECTIONS = {"holm": "Holm", "bh": "Benjamini-Hochberg"}
 
 Question = tuple[str, tuple[tuple[str, object], ...]]
 
@@ -45,46 +44,25 @@ def question(result: Estimate | Difference) -> Question:
     return str(result.metric), tuple(result.group.items())
 
 
-def standings(comparison: Comparison, *, correction: str, level: float) -> dict[Question, dict[str, Placing]]:
-    """The placing of every model by every metric in every group.
-
-    Args:
-        comparison: The estimates and differences.
-        correction: Which corrected p-value decides: ``holm`` or ``bh``.
-        level: A difference is significant if its corrected p-value is at most 1 - level.
-    """
-    check_correction(correction)
+def standings(comparison: Comparison) -> dict[Question, dict[str, Placing]]:
+    """The placing of every model by every metric in every group."""
     differences: dict[Question, list[Difference]] = {}
     for difference in comparison.differences:
         differences.setdefault(question(difference), []).append(difference)
     estimates: dict[Question, list[Estimate]] = {}
     for estimate in comparison.estimates:
         estimates.setdefault(question(estimate), []).append(estimate)
-    return {asked: _standing(own, differences.get(asked, []), correction, level) for asked, own in estimates.items()}
+    return {asked: _standing(own, differences.get(asked, [])) for asked, own in estimates.items()}
 
 
-def check_correction(correction: str) -> None:
-    """Raise a UsageError for an unknown correction."""
-    if correction not in CORRECTIONS:
-        raise UsageError(f"unknown `correction` '{correction}'", [f"it can be {', '.join(CORRECTIONS)}"])
-
-
-def is_significant(difference: Difference, correction: str, level: float) -> bool:
-    """Whether a difference is statistically significant at this level after the correction."""
-    p: float = getattr(difference, correction)
-    return difference.value != 0 and p + level <= 1
-
-
-def _standing(
-    estimates: Sequence[Estimate], differences: Sequence[Difference], correction: str, level: float
-) -> dict[str, Placing]:
+def _standing(estimates: Sequence[Estimate], differences: Sequence[Difference]) -> dict[str, Placing]:
     higher = estimates[0].metric.higher_is_better
     place = places({estimate.model: estimate.value for estimate in estimates}, higher)
     better: set[tuple[str, str]] = set()
     undecided: set[tuple[str, str]] = set()
     for difference in differences:
         pair = (difference.first, difference.second)
-        if is_significant(difference, correction, level):
+        if difference.significant:
             better.add(pair if (difference.value > 0) == higher else pair[::-1])
         else:
             undecided |= {pair, pair[::-1]}
@@ -201,7 +179,7 @@ _NUMBER = re.compile(r"(?<![\w.])\d[\d,]*\b")
 
 
 def notes(
-    comparison: Comparison, correction: str, marks: Collection[str], *, behind: bool, intervals: bool, letters: bool
+    comparison: Comparison, marks: Collection[str], *, behind: bool, intervals: bool, letters: bool
 ) -> Iterator[str]:
     """The notes below a table: queries, marks, tests and intervals."""
     settings = comparison.settings
@@ -213,10 +191,8 @@ def notes(
         better = "superscript letters name the models that this one is significantly better than" if letters else ""
         explained = "; ".join(filter(None, (within, better))) or _UNMARKED[behind]
         tests = _TESTS[settings.seeds].format(**vars(settings))
-        yield (
-            f"{explained[0].upper()}{explained[1:]} (p <= {1 - settings.level:.3g}, {tests},"
-            f" {CORRECTIONS[correction]} over {counted(len(comparison.differences), 'test')})."
-        )
+        yield f"{explained[0].upper()}{explained[1:]} (p <= {1 - settings.level:.3g}, {tests})."
+        yield comparison.family
     if intervals:
         how = _INTERVALS[settings.seeds].format(**vars(settings))
         yield f"In brackets: {100 * settings.level:.4g} % confidence intervals, {how}."
@@ -303,26 +279,24 @@ class Style:
     digits: int | None = None
 
 
-def comparison_grid(
-    comparison: Comparison, correction: str, style: Style | None = None, remarks: Iterable[str] = ()
-) -> Grid:
+def comparison_grid(comparison: Comparison, style: Style | None = None, remarks: Iterable[str] = ()) -> Grid:
     """A comparison as a table."""
     shown = style or Style()
-    columns, lines = _Layout(comparison, correction, shown).table()
+    columns, lines = _Layout(comparison, shown).table()
     marks = {mark for line in lines for cell in line.cells for mark in cell.marks}
     behind = any((cell.place or 1) > 1 for line in lines for cell in line.cells)
     marks |= {LOWER for column in columns if any(LOWER in heading for heading in column.headings)}
-    below = notes(comparison, correction, marks, behind=behind, intervals=shown.intervals, letters=shown.letters)
+    below = notes(comparison, marks, behind=behind, intervals=shown.intervals, letters=shown.letters)
     return Grid(tuple(columns), tuple(lines), tuple(one_line(note) for note in (*below, *remarks)))
 
 
 class _Layout:
     """The columns and rows of the table of a comparison."""
 
-    def __init__(self, comparison: Comparison, correction: str, style: Style) -> None:
+    def __init__(self, comparison: Comparison, style: Style) -> None:
         estimates = comparison.estimates
         self.style = style
-        self.standings = standings(comparison, correction=correction, level=comparison.settings.level)
+        self.standings = standings(comparison)
         self.models = list(dict.fromkeys(estimate.model for estimate in estimates))
         self.metrics = list(dict.fromkeys(estimate.metric for estimate in estimates))
         self.groups: list[Group] = list(dict.fromkeys(tuple(estimate.group.items()) for estimate in estimates))
