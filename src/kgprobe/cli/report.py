@@ -45,7 +45,6 @@ _SKIPPED = "Other metrics and their tests are skipped, because there are so many
 _FEW_MODELS, _FEW_QUERIES = 6, 100_000  # above these, only the best model of each metric is tested against the others
 _LEAST_DRAWS, _MOST_DRAWS = 1_000, 10_000
 _MOST_PRODUCTS = 2_500_000_000  # draws x queries x pairs of models: a few seconds for all metrics
-_PERMUTATIONS_PER_TEST = 40  # so that the smallest possible p-value stays below 0.025 after correction
 
 
 def report(
@@ -182,11 +181,9 @@ def _compare(lineup: Lineup, asked: list[Metric] | None, level: float, replicate
     metrics = asked or default_metrics(lineup)
     models = len(lineup.models)
     few = models <= _FEW_MODELS and len(lineup) <= _FEW_QUERIES
-    tests = len(metrics) * (models * (models - 1) // 2 if few else models - 1)
     products = len(lineup) * models * (models + 1) // 2
     draws = _clipped(_MOST_PRODUCTS // products) if replicates is None else replicates
-    permutations = _clipped(_PERMUTATIONS_PER_TEST * tests) if replicates is None else replicates
-    total = draws_of(lineup, len(metrics), 1, draws + permutations)
+    total = draws_of(lineup, len(metrics), 1, 2 * draws)
     with counting("testing differences", total, "draws") as bar:
         progress = announcing("testing differences", total, "fewer --replicates take less", bar)
         return compare_models(
@@ -194,7 +191,7 @@ def _compare(lineup: Lineup, asked: list[Metric] | None, level: float, replicate
             metrics,
             level=level,
             replicates=draws,
-            permutations=permutations,
+            permutations=draws,
             pairs="all" if few else "best",
             progress=progress,
         )

@@ -204,7 +204,7 @@ class Decision:
         assert lead is not None
         return (
             f"{point}, pick {self.winner}: its {score} is significantly higher than that of every other model; "
-            f"{lead.second} comes next, {lead.value:.4f} behind{_between(lead.interval)}."
+            f"{lead.second} comes next, {lead.value:.4f} behind{_between(lead.interval, 'simultaneous CI')}."
         )
 
     def to_rows(self) -> list[dict[str, Any]]:
@@ -239,8 +239,8 @@ class Decision:
         return rows
 
 
-def _between(interval: Interval) -> str:
-    return f" ({100 * interval.level:.4g} % interval {interval.low:.4f} to {interval.high:.4f})"
+def _between(interval: Interval, kind: str = "CI") -> str:
+    return f" ({100 * interval.level:.4g} % {kind} {interval.low:.4f} to {interval.high:.4f})"
 
 
 def _listed(names: Sequence[str], conjunction: str) -> str:
@@ -294,8 +294,8 @@ def decide(
         >>> lineup = line_up({"sharp": ranks(1, 1, 2, 80), "even": ranks(3, 4, 5, 6)})
         >>> print(decide(lineup, alpha=1, beta=0, replicates=999))  # doctest: +NORMALIZE_WHITESPACE
         For alpha 1 and beta 0, pick sharp: its PROBE 0.6244 is significantly higher than that of every other model;
-        even comes next, 0.3946 behind (95 % interval 0.3576 to 0.4294). sharp is ahead for alpha -0.116 to 1 (even
-        below).
+        even comes next, 0.3946 behind (95 % simultaneous CI 0.3593 to 0.4299). sharp is ahead for alpha -0.116 to 1
+        (even below).
     """
     lineup = line_up(ranks, graph=graph)
     metric = parse(f"PROBE(alpha={alpha},beta={beta})")

@@ -171,6 +171,23 @@ class DecisionMap:
             kept = not_dominated(self.scores.reshape(len(self.models), -1), SAME)
         return tuple(model for model, stays in zip(self.models, kept, strict=True) if stays)
 
+    def __str__(self) -> str:
+        """Who wins where, in sentences."""
+        if len(self.models) == 1:
+            return "There is only one model to choose from."
+        won, sure = self.share(), self.share(beyond_noise=True)
+        winners = sorted((model for model in self.models if won[model]), key=lambda model: -won[model])
+        plane = "plane" if min(self.scores.shape[1:]) > 1 else "line"
+        if len(winners) == 1:
+            return f"{winners[0]} wins everywhere, {_significantly(sure[winners[0]], plane)}."
+        named = winners if len(winners) <= _MOST_NAMED + 1 else winners[:_MOST_NAMED]
+        shares = [f"{model} on {_percent(won[model])}" for model in named]
+        shares[0] = f"{winners[0]} wins on {_percent(won[winners[0]])} of the {plane}"
+        if rest := winners[len(named) :]:
+            shares.append(f"{len(rest)} others on {_percent(sum(won[model] for model in rest))}")
+        found = [f"{model} on {_percent(sure[model])}" for model in named if sure[model]]
+        return f"{', '.join(shares)}; {'significantly ' + ', '.join(found) if found else 'nowhere significantly'}."
+
     def crossings(self, first: str, second: str) -> list[Floats]:
         """The curves along which two models are equal: arrays [points, 2] of alpha and beta, as fine as the grid."""
         difference = self.scores[self._index(first)] - self.scores[self._index(second)]
@@ -250,6 +267,23 @@ class DecisionMap:
         return models
 
 
+_MOST_NAMED = 3
+
+
+def _significantly(share: float, plane: str) -> str:
+    if share in (0, 1):
+        return "significantly so" if share else "nowhere significantly"
+    return f"significantly on {_percent(share)} of the {plane}"
+
+
+def _percent(share: float) -> str:
+    """A share in percent; one that is not all or nothing is never shown as 0 or 100 %."""
+    shown = round(100 * share)
+    if 0 < share < 1 and shown in (0, 100):
+        return "less than 1 %" if shown == 0 else "more than 99 %"
+    return f"{shown} %"
+
+
 def _listed(axis: Floats) -> str:
     shown = ", ".join(f"{value:g}" for value in axis[:8])
     return shown + (", ..." if len(axis) > 8 else "")
@@ -299,6 +333,8 @@ def decision_map(
         >>> plane = decision_map(line_up({"sharp": ranks(sharp), "even": ranks(even)}), [1.0, -1.0], [0.0])
         >>> plane.scores.round(3).tolist(), [plane.models[i] for i in plane.winner[:, 0]]
         ([[[0.601], [0.681]], [[0.222], [0.966]]], ['sharp', 'even'])
+        >>> print(plane)
+        sharp wins on 50 % of the line, even on 50 %; significantly sharp on 50 %, even on 50 %.
         >>> plane.beyond_noise[:, 0].tolist(), plane.crossing_alphas("sharp", "even", 0.0).round(3).tolist()
         ([True, True], [0.127])
     """
