@@ -20,7 +20,7 @@ from kgprobe.aggregate.weighted_mean import Sums, Tie, no_alternatives, refuse_e
 from kgprobe.aggregate.weights import LARGEST_BETA, Columns, PopularityWeight, log_weight, resolve_epsilon, settle
 from kgprobe.arrays import Flags, Floats, Ints, distinct
 from kgprobe.errors import UsageError
-from kgprobe.ranks import RankFile, Ranks, refuse_intervals
+from kgprobe.ranks import End, RankFile, Ranks, refuse_intervals
 from kgprobe.transform import SO_SMALL_THAT_LINEAR, AffinePower
 
 _MAX_EXPONENT = 600.0
@@ -63,10 +63,11 @@ def surface(
     tie: Tie | str = Tie.mean,
     eps_e: float | None = None,
     eps_r: float | None = None,
+    at: End | str | None = None,
 ) -> Surface:
     """PROBE(alpha, beta) for every alpha and beta; with several seeds, the mean over them.
 
-    Ranks that are intervals are refused: their ``at_best()`` and ``at_worst()`` have a surface each.
+    Ranks that are intervals are refused, unless ``at`` (``best`` or ``worst``) says which end of them to use.
 
     Example:
         >>> ranks = Ranks.from_columns(
@@ -80,6 +81,7 @@ def surface(
     if not (np.abs(beta) <= LARGEST_BETA).all():
         raise UsageError(f"betas must be finite, and at most {LARGEST_BETA:g}")
     refuse_empty(ranks)
+    ranks = ranks if at is None else End(at).of(ranks)
     refuse_intervals(ranks)
     popularity = _Popularity.of(ranks, beta, eps_e, eps_r) if (beta != 0).any() else None
     totals: dict[int, list[Floats]] = {}

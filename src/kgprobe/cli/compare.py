@@ -50,6 +50,7 @@ def compare(
         ),
     ] = False,
     common: console.CommonOption = False,
+    at: console.AtOption = None,
     tie: console.TieOption = Tie.mean,
     seed: console.DrawOption = 0,
     format: console.FormatOption = console.Format.table,  # noqa: A002
@@ -85,6 +86,7 @@ def compare(
             correction=correction,
             tie=tie,
             common=common,
+            at=at,
             seed=seed,
             progress=lambda share: progress(100 * share),
         )
@@ -126,11 +128,13 @@ def _pairs(report: Report) -> list[Record]:
 
 def _leads(report: Report) -> Iterator[str]:
     """For each metric, the difference between the best model and the second best."""
+    from kgprobe.comparison.unknown_ranks import verdicts
     from kgprobe.report.comparison_table import question
 
     if len(report.standings) > _MOST_NOTES:
         yield f"--pairs shows the differences of {counted(len(report.comparison.differences), 'pair')} of models"
         return
+    yield from verdicts(report.comparison)
     for difference in report.comparison.differences:
         standings = report.standings[question(difference)]
         order = sorted(filter(lambda model: standings[model].place, standings), key=lambda m: standings[m].place or 0)

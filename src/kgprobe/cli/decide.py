@@ -30,6 +30,7 @@ def decide(
     cluster: console.ClusterOption = console.Cluster.triple,
     seeds: console.SeedsOption = None,
     common: console.CommonOption = False,
+    at: console.AtOption = None,
     replicates: Annotated[
         int | None,
         typer.Option(
@@ -57,7 +58,7 @@ def decide(
     alphas, betas = console.parse_axis("alpha", alpha), console.parse_axis("beta", beta)
     knowledge = console.load(graph)
     tables, _ = console.read_models(ranks, knowledge)
-    lineup = line_up(tables, graph=knowledge, common=common)
+    lineup = line_up(tables, graph=knowledge, common=common, at=at, unknown=at is None)
     limits = remarks(lineup, seeds or lineup.usual_seeds, [PROBE()])
     if len(alphas) == len(betas) == 1:
         draws = _REPLICATES if replicates is None else replicates
@@ -107,6 +108,10 @@ def _shortened(rows: Sequence[Record]) -> list[Record]:
         "beta": True,
         "holm": True,
         "reason": True,
+        "least": all(row["least"] == row["most"] for row in rows),
+        "most": all(row["least"] == row["most"] for row in rows),
+        "lead_least": all(row["lead_least"] == row["lead_most"] for row in rows),
+        "lead_most": all(row["lead_least"] == row["lead_most"] for row in rows),
         "std": all(row["std"] is None for row in rows),
         "seeds": all(row["seeds"] == 1 for row in rows),
         "queries": all(row["queries"] == round(row["effective"]) for row in rows),

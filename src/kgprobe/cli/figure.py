@@ -8,13 +8,23 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kgprobe.cli.console import CommonOption, GraphOption, each_file, graph_inputs, load, note, parse_axis, read_file
+from kgprobe.cli.console import (
+    AtOption,
+    CommonOption,
+    GraphOption,
+    each_file,
+    graph_inputs,
+    load,
+    note,
+    parse_axis,
+    read_file,
+)
 from kgprobe.errors import KgprobeError, UsageError, nearest
 from kgprobe.files import refuse_overwriting, require_writable
 from kgprobe.report.figures import ENDINGS, FIGURES, FigureKind, Inputs, Offer, figure_type, find_figure, save
 
 if TYPE_CHECKING:
-    from kgprobe.ranks import RankFile
+    from kgprobe.ranks import End, RankFile
 
 EVERY = "all"
 _NAMES = ", ".join([*FIGURES, EVERY])
@@ -42,6 +52,7 @@ def figure(
         typer.Option(help="Models to draw, in this order, comma-separated; figures of two models use the first two."),
     ] = None,
     common: CommonOption = False,
+    at: AtOption = None,
     type_: Annotated[str, typer.Option("--type", metavar="TYPE", help="File type that 'all' writes.")] = "pdf",
 ) -> None:
     """Draw a figure, or with 'all' every figure that the given files allow."""
@@ -70,7 +81,7 @@ def figure(
     drawable = [kind for kind in kinds if not kind.missing(offer)]
     for kind in drawable:
         require_writable(paths[kind.name])
-    inputs = _read(files, graph, offer, common)
+    inputs = _read(files, graph, offer, common, at)
     skipped = {kind.name: f"needs {'; '.join(kind.missing(offer))}" for kind in kinds if kind not in drawable}
     for kind in drawable:
         try:
@@ -110,14 +121,14 @@ def _refuse_unused(kind: FigureKind, given: Mapping[str, str | None]) -> None:
         raise UsageError(f"{', '.join(unused)}: no option of the figure '{kind.name}'", remedy=f"it takes {used}")
 
 
-def _read(files: Mapping[str, RankFile], graph: str | None, offer: Offer, common: bool) -> Inputs:
+def _read(files: Mapping[str, RankFile], graph: str | None, offer: Offer, common: bool, at: End | None) -> Inputs:
     from kgprobe.comparison import line_up
 
     knowledge = load(graph)
     by_path = {file.path: file for file in files.values()}
     read = dict(each_file(list(by_path), lambda path: read_file(by_path[path], knowledge)))
     tables = {name: read[file.path] for name, file in files.items()}
-    return Inputs(offer, line_up(tables, graph=knowledge, common=common) if tables else None, knowledge)
+    return Inputs(offer, line_up(tables, graph=knowledge, common=common, at=at) if tables else None, knowledge)
 
 
 def _shown(kind: FigureKind, offer: Offer) -> str:

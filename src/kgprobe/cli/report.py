@@ -13,6 +13,7 @@ import typer
 
 from kgprobe.cli.console import (
     MOST_DRAWS,
+    AtOption,
     CommonOption,
     GraphOption,
     RanksArgument,
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     from kgprobe.graph import KnowledgeGraph
     from kgprobe.metrics import Metric
     from kgprobe.openworld import Bench
-    from kgprobe.ranks import Ranks
+    from kgprobe.ranks import End, Ranks
     from kgprobe.report.page.entries import Reasons
 
 _MOST_QUERIES = 300_000
@@ -67,6 +68,7 @@ def report(
         ),
     ] = None,
     common: CommonOption = False,
+    at: AtOption = None,
     level: Annotated[float, typer.Option(help="Confidence level of intervals and tests.")] = 0.95,
     replicates: Annotated[
         int | None,
@@ -114,7 +116,7 @@ def report(
     metrics = parse_all(metric) if metric else None
     knowledge = load(graph)
     tables, files = read_models(ranks, knowledge)
-    lineup = line_up(tables, graph=knowledge, common=common)
+    lineup = line_up(tables, graph=knowledge, common=common, at=at)
     reasons = _reasons(rules or [], tables, lineup, knowledge)
     skipped = is_page and len(lineup) > _MOST_QUERIES and metrics is None and replicates is None
     about = About(
@@ -126,7 +128,7 @@ def report(
         files=files,
         comparison=None if skipped else _compare(lineup, metrics, level, replicates),
         findings=check(tables, knowledge),
-        notes=[_SKIPPED] if skipped else [],
+        notes=[*([_SKIPPED] if skipped else []), *_about_ends(tables, at)],
         benches=_benches(open_world or []),
         reasons=reasons,
     )
@@ -142,6 +144,14 @@ def report(
     if unclean := sum(finding.unclean for finding in about.findings):
         note(f"The audit has {counted(unclean, 'finding')}. Run `kgprobe check` for details.")
     print(output)
+
+
+def _about_ends(tables: Mapping[str, Ranks], at: End | None) -> list[str]:
+    """A note for readers if one end of ranks that are intervals is shown."""
+    unknown = [model for model, table in tables.items() if table.has_intervals]
+    return (
+        [f"Some ranks of {', '.join(unknown)} are intervals; this page uses the {at} end of each."] if unknown else []
+    )
 
 
 def _benches(folders: Sequence[Path]) -> dict[str, Bench]:

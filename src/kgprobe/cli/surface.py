@@ -9,7 +9,6 @@ import typer
 
 from kgprobe.aggregate.weighted_mean import Tie
 from kgprobe.cli import console
-from kgprobe.ranks.rank_files import End
 from kgprobe.report.grid import Record
 
 if TYPE_CHECKING:
@@ -26,7 +25,7 @@ def surface(
     tie: console.TieOption = Tie.mean,
     eps_e: Annotated[float | None, typer.Option(help="Epsilon of the entity popularity.")] = None,
     eps_r: Annotated[float | None, typer.Option(help="Epsilon of the relation popularity.")] = None,
-    at: Annotated[End | None, typer.Option(help="End of rank intervals to use: best or worst.")] = None,
+    at: console.AtOption = None,
     format: console.FormatOption = console.Format.table,  # noqa: A002
 ) -> None:
     """Compute PROBE(alpha, beta) over a grid."""
@@ -41,8 +40,7 @@ def surface(
             file = RankFile(path, progress)
             validate(file, knowledge)
             source = file if knowledge is None else file.with_popularity(knowledge.popularity)
-            source = source if at is None else at.of(source)
-            return file.info.model, surface(source, alphas, betas, tie=tie, eps_e=eps_e, eps_r=eps_r)
+            return file.info.model, surface(source, alphas, betas, tie=tie, eps_e=eps_e, eps_r=eps_r, at=at)
 
     rows: list[Record] = []
     for path, (model, grid) in console.each_file(ranks, computed):

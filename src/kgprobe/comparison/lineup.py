@@ -6,7 +6,7 @@ import math
 import os
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ from kgprobe.aggregate import parse_groupings
 from kgprobe.arrays import Ints, codes_of, distinct, natural
 from kgprobe.errors import DataError, UsageError
 from kgprobe.graph import GraphLike, KnowledgeGraph, as_graph
-from kgprobe.ranks import RankFile, Ranks, refuse_intervals, validate
+from kgprobe.ranks import End, RankFile, Ranks, refuse_intervals, validate
 
 Source = Ranks | RankFile | str | os.PathLike[str]
 
@@ -77,6 +77,7 @@ class Lineup:
     Attributes:
         runs: For every model one table for each seed, in ascending order of the seeds.
         left_out: For every model, the number of its queries that were left out because not all models have them.
+        worst: For every model whose ranks are intervals, the tables with their worst ends; ``runs`` has the best ends.
 
     Example:
         >>> def ranks(*rank):
@@ -92,6 +93,7 @@ class Lineup:
 
     runs: RunTables
     left_out: Mapping[str, int]
+    worst: RunTables = field(default_factory=dict)
 
     @property
     def models(self) -> tuple[str, ...]:
@@ -153,7 +155,14 @@ _SHARED = {"triple": ("head", "relation", "tail"), "relation": ("relation",), "e
 """The columns that are equal within a cluster."""
 
 
-def line_up(ranks: Lineup | Mapping[str, Source], *, graph: GraphLike | None = None, common: bool = False) -> Lineup:
+def line_up(
+    ranks: Lineup | Mapping[str, Source],
+    *,
+    graph: GraphLike | None = None,
+    common: bool = False,
+    at: End | str | None = None,
+    unknown: bool = False,
+) -> Lineup:
     """Put the tables of several models in the same order of queries.
 
     Args:
@@ -161,6 +170,8 @@ def line_up(ranks: Lineup | Mapping[str, Source], *, graph: GraphLike | None = N
             training runs. A `Lineup` is returned unchanged.
         graph: Gives the popularity of the targets; without it, the tables' own columns are used.
         common: Keep only the queries that all models and seeds have, instead of refusing models that have others.
+        at: The end, ``best`` or ``worst``, at which ranks that are intervals are taken.
+        unknown: Keep both ends of ranks that are intervals, which are refused otherwise.
 
     Example:
         >>> def ranks(*heads):
@@ -181,8 +192,10 @@ def line_up(ranks: Lineup | Mapping[str, Source], *, graph: GraphLike | None = N
     runs: dict[str, tuple[Ranks, ...]] = {}
     for model, table in whole.items():
         validate(table, graph)
-        refuse_intervals(table)
-        runs[model] = by_seed(table)
+        exact = table if at is None else End(at).of(table)
+        if not unknown:
+            refuse_intervals(exact)
+        runs[model] = by_seed(exact)
     if empty := [f"{model}: the table is empty" for model, own in runs.items() if not all(map(len, own))]:
         raise DataError("there is no query to compare", empty, "check that the rank files have rows")
     lined = _in_one_order(runs, common)
@@ -190,7 +203,13 @@ def line_up(ranks: Lineup | Mapping[str, Source], *, graph: GraphLike | None = N
         lined = {model: tuple(run.with_popularity(graph.popularity) for run in own) for model, own in lined.items()}
     most = {model: max(map(len, own)) for model, own in runs.items()}
     kept = len(next(iter(lined.values()))[0])
-    return Lineup(lined, {model: count - kept for model, count in most.items()})
+    left_out = {model: count - kept for model, count in most.items()}
+    open_ends = [model for model, own in lined.items() if any(run.has_intervals for run in own)]
+    return Lineup(
+        {model: tuple(run.at_best() for run in own) for model, own in lined.items()},
+        left_out,
+        {model: tuple(run.at_worst() for run in lined[model]) for model in open_ends},
+    )
 
 
 def by_seed(ranks: Ranks) -> tuple[Ranks, ...]:

@@ -18,6 +18,7 @@ from kgprobe.comparison.lineup import Group, GroupCells, Lineup, grouped
 from kgprobe.comparison.pair_tests import Correction, PairTests, benjamini_hochberg, correction_named, holm
 from kgprobe.comparison.permutation_tests import Pair
 from kgprobe.comparison.results import Comparison, ComparisonSettings, Difference, Estimate
+from kgprobe.comparison.unknown_ranks import NamePair, both_ends, over_unknown_ranks
 from kgprobe.errors import DataError, UsageError
 from kgprobe.metrics import Metric, parse_all
 from kgprobe.resources import Progress
@@ -63,7 +64,7 @@ def compare_models(
     permutations: int = 10_000,
     seeds: str | None = None,
     correction: Correction | str = Correction.max_t,
-    pairs: str = "all",
+    pairs: str | Sequence[NamePair] = "all",
     tie: Tie | str = Tie.mean,
     seed: int = 0,
     progress: Progress | None = None,
@@ -83,7 +84,8 @@ def compare_models(
             model has at least two runs.
         correction: The correction for multiple testing over all pairs of models, for each metric and group by itself:
             ``max-t`` (simultaneous intervals), ``holm``, ``bh`` or ``none``.
-        pairs: Report ``all`` pairs of models, or the ``best`` of each metric against every other.
+        pairs: Report ``all`` pairs of models, or the ``best`` of each metric against every other; or test only the
+            given pairs of models.
         tie: How ties are scored.
         seed: The seed of the random generator.
         progress: Called with the number of new bootstrap draws and permutations; scores of many queries count as draws,
@@ -104,20 +106,41 @@ def compare_models(
         True
     """
     parsed = parse_all(metrics)
+    if lineup.worst:
+        ends, opposite = both_ends(lineup)
+        compared = compare_models(
+            ends,
+            parsed,
+            by=by,
+            cluster=cluster,
+            level=level,
+            replicates=replicates,
+            permutations=permutations,
+            seeds=seeds,
+            correction=correction,
+            pairs=opposite,
+            tie=tie,
+            seed=seed,
+            progress=progress,
+        )
+        return over_unknown_ranks(lineup, compared)
+    given = None if isinstance(pairs, str) else _positions(pairs, lineup)
     settings = ComparisonSettings(
         cluster,
         level,
         replicates,
         permutations,
         seeds or lineup.usual_seeds,
-        pairs,
+        pairs if isinstance(pairs, str) else "given",
         Tie(tie),
         seed,
         correction_named(correction),
     )
-    _check(settings, lineup, parsed)
+    _check(settings, lineup, parsed, given)
     cells = grouped(lineup, by, lineup.clusters(cluster))
-    questions = list(zip(*(_hypotheses(lineup, metric, cells, settings, progress) for metric in parsed), strict=True))
+    questions = list(
+        zip(*(_hypotheses(lineup, metric, cells, settings, given, progress) for metric in parsed), strict=True)
+    )
     estimates: list[Estimate] = []
     differences: list[Difference] = []
     for group, asked in zip(cells.groups, questions, strict=True):
@@ -125,7 +148,7 @@ def compare_models(
         for question, answer in zip(asked, answers, strict=True):
             estimates += _estimates(lineup.models, question, answer.intervals, group)
             tested = _differences(lineup.models, question, answer.tests, group.name)
-            shown = _PAIRS[settings.pairs](question.metric, question.family)
+            shown = given or _PAIRS[settings.pairs](question.metric, question.family)
             differences += [tested[pair] if pair in tested else tested[pair[::-1]].turned() for pair in shown]
     if all(math.isnan(estimate.value) for estimate in estimates):
         problems = dict.fromkeys(f"{one.metric} of {one.model} is undefined: {one.reason}" for one in estimates)
@@ -142,7 +165,7 @@ def draws_of(lineup: Lineup, metrics: int, groups: int, draws: int) -> int:
         groups: The number of groups.
         draws: The bootstrap draws and permutations of a group.
     """
-    return groups * draws + metrics * len(lineup.models) * _scored(lineup)
+    return groups * draws + metrics * (len(lineup.models) + len(lineup.worst)) * _scored(lineup)
 
 
 def _scored(lineup: Lineup) -> int:
@@ -151,7 +174,12 @@ def _scored(lineup: Lineup) -> int:
 
 
 def _hypotheses(
-    lineup: Lineup, metric: Metric, cells: GroupCells, settings: ComparisonSettings, progress: Progress | None
+    lineup: Lineup,
+    metric: Metric,
+    cells: GroupCells,
+    settings: ComparisonSettings,
+    pairs: tuple[Pair, ...] | None,
+    progress: Progress | None,
 ) -> list[Hypotheses]:
     """One metric in each group; the columns of large groups are freed before those of the next metric are made."""
     by_model = []
@@ -160,7 +188,15 @@ def _hypotheses(
         if progress is not None and _scored(lineup):
             progress(_scored(lineup))
     families = [estimator_family(own) for own in zip(*by_model, strict=True)]
-    return [Hypotheses(metric, family, _all_pairs(metric, family)).merged(settings) for family in families]
+    return [Hypotheses(metric, family, pairs or _all_pairs(metric, family)).merged(settings) for family in families]
+
+
+def _positions(pairs: Sequence[NamePair], lineup: Lineup) -> tuple[Pair, ...]:
+    """The given pairs of models, by their positions."""
+    named = [name for pair in pairs for name in pair]
+    if unknown := [name for name in dict.fromkeys(named) if name not in lineup.models]:
+        raise UsageError(f"`pairs` names unknown models: {', '.join(unknown)}")
+    return tuple((lineup.models.index(first), lineup.models.index(second)) for first, second in pairs)
 
 
 def _all_pairs(metric: Metric, models: EstimatorFamily) -> tuple[Pair, ...]:
@@ -178,10 +214,12 @@ _PAIRS = {"all": _all_pairs, "best": _best_pairs}
 _SEEDS = {"fixed": about_these_runs, "random": about_the_method}
 
 
-def _check(settings: ComparisonSettings, lineup: Lineup, metrics: Sequence[Metric]) -> None:
+def _check(
+    settings: ComparisonSettings, lineup: Lineup, metrics: Sequence[Metric], given: tuple[Pair, ...] | None
+) -> None:
     counts = {"replicates": (settings.replicates, 100), "permutations": (settings.permutations, 1)}
     problems = [] if metrics else ["metrics is empty"]
-    if settings.pairs not in _PAIRS:
+    if given is None and settings.pairs not in _PAIRS:
         problems.append(f"pairs can be {' or '.join(_PAIRS)}, not '{settings.pairs}'")
     problems += wrong_settings(lineup, seeds=settings.seeds, level=settings.level, seed=settings.seed, **counts)
     if problems:

@@ -61,6 +61,7 @@ class Estimate:
         effective: The effective number of queries.
         group: The group's name by column.
         reason: Why the value is not a finite number; None where it is.
+        unknown: The smallest and the largest value, where ranks are intervals; then the value is NaN.
     """
 
     model: str
@@ -74,6 +75,12 @@ class Estimate:
     effective: float
     group: dict[str, Any] = field(default_factory=dict)
     reason: str | None = None
+    unknown: tuple[float, float] | None = None
+
+    @property
+    def ends(self) -> tuple[float, float]:
+        """The smallest and the largest value that the unknown ranks allow; both are the value if all is known."""
+        return self.unknown or (self.value, self.value)
 
 
 @dataclass(frozen=True)
@@ -95,6 +102,7 @@ class Difference:
         bh: The p-value adjusted for these tests by Benjamini and Hochberg.
         group: The group's name by column.
         reason: Why the value or the p-value is not a finite number; None where both are.
+        unknown: The smallest and the largest value, where ranks are intervals; then the value is NaN.
     """
 
     first: str
@@ -110,11 +118,18 @@ class Difference:
     bh: float
     group: dict[str, Any] = field(default_factory=dict)
     reason: str | None = None
+    unknown: tuple[float, float] | None = None
+
+    @property
+    def ends(self) -> tuple[float, float]:
+        """The smallest and the largest difference that the unknown ranks allow; both are the value if all is known."""
+        return self.unknown or (self.value, self.value)
 
     def turned(self) -> Difference:
         """The same difference with the models in the other order."""
         interval = replace(self.interval, low=-self.interval.high, high=-self.interval.low)
-        return replace(self, first=self.second, second=self.first, value=-self.value, interval=interval)
+        other = replace(self, first=self.second, second=self.first, value=-self.value, interval=interval)
+        return other if self.unknown is None else replace(other, unknown=(-self.unknown[1], -self.unknown[0]))
 
 
 @dataclass(frozen=True)
@@ -137,10 +152,17 @@ class Comparison:
         return [*self.grouping, *self._coarse()]
 
     @property
+    def has_unknown(self) -> bool:
+        """Whether some values are ranges, because ranks are intervals."""
+        return any(one.unknown for one in self.estimates)
+
+    @property
     def family(self) -> str:
         """Which tests are corrected together, in one sentence."""
         pairs = max((one.tests for one in self.differences), default=0)
         over = f"the {pairs:,} pairs of models" if pairs != 1 else "the only pair of models"
+        if self.has_unknown:
+            over += " at both ends of their unknown ranks"
         by = "metric and group" if any(one.group for one in self.differences) else "metric"
         how = _CORRECTED[self.settings.correction].format(over=over, level=f"{100 * self.settings.level:.4g}")
         return f"{how}, for each {by} by itself; choose the metric before you look at the results."

@@ -19,6 +19,7 @@ from kgprobe.decision.maps import PAPER_ALPHAS, PAPER_BETAS, SAME
 from kgprobe.errors import DataError
 from kgprobe.graph import GraphLike
 from kgprobe.metrics import parse
+from kgprobe.ranks import End
 from kgprobe.resources import Progress
 
 
@@ -109,6 +110,8 @@ class Standing:
     @property
     def distance(self) -> str:
         """Its distance from the winner in words."""
+        if self.behind is not None and self.behind.unknown:
+            return "between {:.4f} and {:.4f} behind".format(*self.behind.unknown)
         return "equal" if self.place == 1 or self.behind is None else f"{self.behind.value:.4f} behind"
 
     @property
@@ -119,6 +122,8 @@ class Standing:
     @property
     def reason(self) -> str | None:
         """Why a number of its row is missing; None where none is."""
+        if self.estimate.reason:
+            return self.estimate.reason
         if self.behind is None:
             return self.estimate.interval.reason or "the winner has no lead over itself"
         return self.estimate.interval.reason or self.behind.reason or self.behind.interval.reason
@@ -184,7 +189,7 @@ class Decision:
     def _answer(self) -> str:
         point = f"For alpha {self.alpha:g} and beta {self.beta:g}"
         first = self.standings[0].estimate
-        score = f"PROBE {first.value:.4f}"
+        score = "PROBE " + " to ".join(dict.fromkeys(f"{end:.4f}" for end in first.ends))
         if len(self.standings) == 1:
             return f"{point}, {self.winner} has {score}{_between(first.interval)}; there is no other model to pick."
         close = [standing for standing in self.standings[1:] if standing.within_noise]
@@ -202,9 +207,11 @@ class Decision:
             )
         lead = self.standings[1].behind
         assert lead is not None
+        behind = f"{self.standings[1].distance}{_between(lead.interval, 'simultaneous CI')}"
+        whatever = " whatever the unknown ranks" if any(one.estimate.unknown for one in self.standings) else ""
         return (
-            f"{point}, pick {self.winner}: its {score} is significantly higher than that of every other model; "
-            f"{lead.second} comes next, {lead.value:.4f} behind{_between(lead.interval, 'simultaneous CI')}."
+            f"{point}, pick {self.winner}: its {score} is significantly higher than that of every other model"
+            f"{whatever}; {lead.second} comes next, {behind}."
         )
 
     def to_rows(self) -> list[dict[str, Any]]:
@@ -219,11 +226,15 @@ class Decision:
                     "alpha": self.alpha,
                     "beta": self.beta,
                     "value": estimate.value,
+                    "least": estimate.ends[0],
+                    "most": estimate.ends[1],
                     "low": estimate.interval.low,
                     "high": estimate.interval.high,
                     "std": estimate.std,
                     "seeds": estimate.seeds,
                     "lead": behind and behind.value,
+                    "lead_least": behind and behind.ends[0],
+                    "lead_most": behind and behind.ends[1],
                     "lead_low": behind and behind.interval.low,
                     "lead_high": behind and behind.interval.high,
                     "p": behind and behind.p,
@@ -261,6 +272,7 @@ def decide(
     permutations: int = 10_000,
     seed: int = 0,
     graph: GraphLike | None = None,
+    at: End | str | None = None,
     progress: Progress | None = None,
 ) -> Decision:
     """Decide which model to pick at one (alpha, beta), and which others are not significantly worse.
@@ -281,6 +293,8 @@ def decide(
         permutations: The number of random swaps of two models for the p-values.
         seed: The seed of the random generator.
         graph: Gives the popularity of the targets, unless the models are a `Lineup`; without it, the tables' columns.
+        at: The end, ``best`` or ``worst``, at which ranks that are intervals are taken; by default scores are ranges,
+            and a model is picked if it is significantly better whatever the unknown ranks.
         progress: Called with the number of new bootstrap draws and permutations.
 
     Example:
@@ -297,7 +311,7 @@ def decide(
         even comes next, 0.3946 behind (95 % simultaneous CI 0.3593 to 0.4299). sharp is ahead for alpha -0.116 to 1
         (even below).
     """
-    lineup = line_up(ranks, graph=graph)
+    lineup = line_up(ranks, graph=graph, at=at, unknown=at is None)
     metric = parse(f"PROBE(alpha={alpha},beta={beta})")
     found = compare_models(
         lineup,
@@ -311,9 +325,13 @@ def decide(
         seed=seed,
         progress=progress,
     )
-    if none := [f"{estimate.model}: {estimate.reason}" for estimate in found.estimates if estimate.reason]:
+    if none := [
+        f"{estimate.model}: {estimate.reason}"
+        for estimate in found.estimates
+        if estimate.reason and not estimate.unknown
+    ]:
         raise DataError(f"{metric} is undefined for {len(none)} of {len(lineup.models)} models", none)
-    ordered = sorted(found.estimates, key=lambda estimate: -estimate.value)
+    ordered = sorted(found.estimates, key=lambda estimate: -estimate.ends[0])
     ahead = {difference.second: difference for difference in _from(found.differences, ordered[0].model)}
     point = {"alpha": float(alpha), "beta": float(beta)}
     limits = {"alpha": (min(PAPER_ALPHAS), max(PAPER_ALPHAS)), "beta": (min(PAPER_BETAS), max(PAPER_BETAS))}
@@ -332,12 +350,12 @@ def _from(differences: Sequence[Difference], winner: str) -> list[Difference]:
 
 
 def _standing(estimate: Estimate, ordered: Sequence[Estimate], behind: Difference | None) -> Standing:
-    place = 1 + sum(other.value > estimate.value + SAME for other in ordered)
+    place = 1 + sum(other.ends[0] > estimate.ends[1] + SAME for other in ordered)
     return Standing(place, estimate, behind, behind is None or not behind.significant)
 
 
 def _axes(lineup: Lineup, point: dict[str, float]) -> list[str]:
-    """The axes that can be searched: beta needs popularity, alpha must be finite."""
+    """The axes that can be searched: beta needs popularity, alpha must be finite, ranks must be known."""
     runs = [run for own in lineup.runs.values() for run in own]
     popular = all(
         np.isfinite(run.numbers(column)).all()
@@ -345,4 +363,4 @@ def _axes(lineup: Lineup, point: dict[str, float]) -> list[str]:
         for column in ("entity_popularity", "relation_popularity")
     )
     movable = {"alpha": math.isfinite(point["alpha"]), "beta": popular}
-    return [axis for axis, moves in movable.items() if moves and len(lineup.models) > 1]
+    return [axis for axis, moves in movable.items() if moves and len(lineup.models) > 1 and not lineup.worst]

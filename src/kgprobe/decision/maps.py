@@ -16,10 +16,12 @@ from kgprobe.arrays import Flags, Floats, Ints
 from kgprobe.comparison.intervals import FEWEST_QUERIES
 from kgprobe.comparison.lineup import Lineup, Models, line_up
 from kgprobe.comparison.model_comparison import wrong_settings
+from kgprobe.comparison.unknown_ranks import both_ends, end_of
 from kgprobe.decision.bands import SeedVariance, band_width, covariances, variances_of_differences, widened
 from kgprobe.decision.influence import Influences, ScoreLine, model_surface, roots, samples
 from kgprobe.errors import UsageError
 from kgprobe.graph import GraphLike
+from kgprobe.ranks import End
 
 PAPER_ALPHAS = (1.0, 0.5, 0.0, -0.5, -1.0)
 PAPER_BETAS = (0.0, 0.2, 0.4, 0.6, 0.8)
@@ -70,6 +72,7 @@ class DecisionMap:
             clusters, so that their variance is not known.
         effective: The effective number of queries, [models, betas].
         settings: How the scores and the band were computed.
+        unknown: The models themselves, where ranks are intervals: the models of the map are then their two ends.
     """
 
     lineup: Lineup = field(repr=False)
@@ -81,6 +84,7 @@ class DecisionMap:
     bands: Floats = field(repr=False)
     effective: Floats = field(repr=False)
     settings: MapSettings
+    unknown: Lineup | None = field(default=None, repr=False)
 
     @property
     def models(self) -> tuple[str, ...]:
@@ -175,6 +179,8 @@ class DecisionMap:
         """Who wins where, in sentences."""
         if len(self.models) == 1:
             return "There is only one model to choose from."
+        if self.unknown is not None:
+            return self._over_unknown_ranks(self.unknown)
         won, sure = self.share(), self.share(beyond_noise=True)
         winners = sorted((model for model in self.models if won[model]), key=lambda model: -won[model])
         plane = "plane" if min(self.scores.shape[1:]) > 1 else "line"
@@ -187,6 +193,26 @@ class DecisionMap:
             shares.append(f"{len(rest)} others on {_percent(sum(won[model] for model in rest))}")
         found = [f"{model} on {_percent(sure[model])}" for model in named if sure[model]]
         return f"{', '.join(shares)}; {'significantly ' + ', '.join(found) if found else 'nowhere significantly'}."
+
+    def dominates(self, model: str) -> Flags:
+        """Where a model is significantly better than every other whatever the unknown ranks, [alphas, betas]."""
+        named = self.unknown or self.lineup
+        own = self.beats[self._index(end_of(model, End.worst, named))]
+        others = [self._index(end_of(other, End.best, named)) for other in named.models if other != model]
+        return np.asarray(own[others].all(axis=0))
+
+    def _over_unknown_ranks(self, lineup: Lineup) -> str:
+        shares = {model: float(self.dominates(model).mean()) for model in lineup.models}
+        found = [
+            f"{model} beats every other model on {_percent(share)} of the points"
+            for model, share in shares.items()
+            if share
+        ]
+        rest = 1 - sum(shares.values())
+        said = f"Whatever the unknown ranks, {'; '.join(found) or 'no model beats every other anywhere'}."
+        return (
+            f"{said} On the other {_percent(rest)}, they or the sample of queries decide." if found and rest else said
+        )
 
     def crossings(self, first: str, second: str) -> list[Floats]:
         """The curves along which two models are equal: arrays [points, 2] of alpha and beta, as fine as the grid."""
@@ -301,6 +327,7 @@ def decision_map(
     replicates: int = _REPLICATES,
     seed: int = 0,
     graph: GraphLike | None = None,
+    at: End | str | None = None,
 ) -> DecisionMap:
     """Evaluate every model at every point of a grid, with the significance of every difference.
 
@@ -320,6 +347,8 @@ def decision_map(
         replicates: The number of bootstrap draws for the width of the band.
         seed: The seed of the random generator.
         graph: Gives the popularity of the targets, unless the models are a `Lineup`; without it, the tables' columns.
+        at: The end, ``best`` or ``worst``, at which ranks that are intervals are taken; by default the map shows both
+            ends as models of their own.
 
     Example:
         >>> from kgprobe.comparison.lineup import line_up
@@ -338,7 +367,8 @@ def decision_map(
         >>> plane.beyond_noise[:, 0].tolist(), plane.crossing_alphas("sharp", "even", 0.0).round(3).tolist()
         ([True, True], [0.127])
     """
-    lineup = line_up(ranks, graph=graph)
+    given = line_up(ranks, graph=graph, at=at, unknown=at is None)
+    lineup = both_ends(given)[0] if given.worst else given
     grid = _axis("alphas", alphas), _axis("betas", betas)
     seeds = seeds or lineup.usual_seeds
     if problems := list(wrong_settings(lineup, seeds=seeds, level=level, seed=seed, replicates=(replicates, 1))):
@@ -365,6 +395,7 @@ def decision_map(
         bands=np.where(errors > 0, widths * errors, np.inf),  # without variance, nothing is significant
         effective=np.stack([surface.effective for surface in found]),
         settings=MapSettings(cluster, level, seeds, Tie(tie), width, replicates, seed),
+        unknown=given if given.worst else None,
     )
 
 

@@ -36,6 +36,7 @@ def evaluate(
     macro: str | None = None,
     tie: Tie | str = Tie.mean,
     weight: str | None = None,
+    at: End | str | None = None,
 ) -> dict[str, float]:
     """The value of each metric by canonical name; see `scores` for the arguments and for more detail.
 
@@ -48,6 +49,7 @@ def evaluate(
         >>> evaluate(table, ["MRR", "Hits@1", "PROBE(alpha=1)"])
         {'MRR': 0.75, 'Hits@1': 0.5, 'PROBE(alpha=1,beta=0)': 0.6875}
     """
+    ranks = ranks if at is None else End(at).of(ranks)
     refuse_intervals(ranks)
     return _values(scores(ranks, metrics, graph=graph, macro=macro, tie=tie, weight=weight))
 
@@ -69,6 +71,7 @@ def scores(
     macro: str | None = None,
     tie: Tie | str = Tie.mean,
     weight: str | None = None,
+    at: End | str | None = None,
 ) -> list[Score]:
     """Evaluate a rank table or file, with groups, seeds and effective sample sizes.
 
@@ -83,6 +86,7 @@ def scores(
         macro: Average per ``relation``, ``entity`` or ``side`` first.
         tie: How ties are scored: ``mean``, ``expected``, ``optimistic`` or ``pessimistic``.
         weight: A label column with sample weights.
+        at: The end, ``best`` or ``worst``, at which ranks that are intervals are taken; by default both.
 
     Example:
         >>> table = Ranks.from_columns(
@@ -94,6 +98,7 @@ def scores(
     graph = as_graph(graph)
     validate(ranks, graph)
     refuse_empty(ranks)
+    ranks = ranks if at is None else End(at).of(ranks)
     table = ranks if graph is None else ranks.with_popularity(graph.popularity)
     parsed = parse_all(metrics)
     to_settle = [moderate for metric in parsed if (moderate := _to_settle(metric))]

@@ -145,7 +145,7 @@ def read_ranks(path: str | PathLike[str]) -> Ranks:
     return RankFile(path).read()
 
 
-Source = TypeVar("Source", Ranks, RankFile)
+Source = TypeVar("Source", Ranks, RankFile, Ranks | RankFile)
 
 
 class End(StrEnum):

@@ -16,10 +16,11 @@ from kgprobe.aggregate import Tie
 from kgprobe.comparison.lineup import Lineup, Source, line_up, whole_tables
 from kgprobe.comparison.pair_tests import Correction, correction_named
 from kgprobe.comparison.results import remarks
+from kgprobe.errors import UsageError
 from kgprobe.files import replacing, require_writable
 from kgprobe.graph import GraphLike, KnowledgeGraph, as_graph
 from kgprobe.metrics import Metric, parse_all
-from kgprobe.ranks import RankFile, Ranks
+from kgprobe.ranks import End, RankFile, Ranks
 from kgprobe.ranks.schema import POPULARITY
 from kgprobe.report.comparison_table import (
     Placing,
@@ -53,6 +54,8 @@ def estimate_row(
         **estimate.group,
         "metric": str(estimate.metric),
         "value": estimate.value,
+        "least": estimate.ends[0],
+        "most": estimate.ends[1],
         **vars(estimate.interval),
         "std": estimate.std,
         "seeds": estimate.seeds,
@@ -75,6 +78,8 @@ def difference_row(difference: Difference, correction: Correction) -> Row:
         **difference.group,
         "metric": str(difference.metric),
         "value": difference.value,
+        "least": difference.ends[0],
+        "most": difference.ends[1],
         **vars(difference.interval),
         "p": difference.p,
         "p_adjusted": difference.adjusted,
@@ -107,6 +112,11 @@ def _text(make: Callable[[Report], str]) -> Callable[[Report, Path], None]:
 
 
 def _page(report: Report, path: Path) -> None:
+    if report.comparison.has_unknown:
+        raise UsageError(
+            "a page needs exact ranks, and some are intervals",
+            remedy="choose one end of them: `at='best'` or `at='worst'`",
+        )
     from kgprobe.report.page.page_file import write_page
     from kgprobe.report.page.payload import About
 
@@ -233,6 +243,7 @@ def compare(
     pairs: str = "all",
     tie: Tie | str = Tie.mean,
     common: bool = False,
+    at: End | str | None = None,
     seed: int = 0,
     progress: Progress | None = None,
 ) -> Report:
@@ -256,6 +267,9 @@ def compare(
         pairs: Report ``all`` pairs of models, or only the ``best`` of each metric against the others.
         tie: How ties are scored.
         common: Use only the queries that all models have, instead of raising an error.
+        at: The end, ``best`` or ``worst``, at which ranks that are intervals are taken. By default values and
+            differences are ranges over all ranks that the intervals allow, and a difference is significant if it is so
+            whatever the unknown ranks.
         seed: Seed of the random generator.
         progress: Called with the additional share of the work that is done.
 
@@ -276,7 +290,7 @@ def compare(
     parsed = None if metrics is None else parse_all(metrics)
     graph = as_graph(graph)
     whole = whole_tables(ranks, graph)
-    lineup = line_up(whole, graph=graph, common=common)
+    lineup = line_up(whole, graph=graph, common=common, at=at, unknown=at is None)
     by = by if isinstance(by, str) else list(by)
     asked = default_metrics(lineup) if parsed is None else parsed
     draws = draws_of(lineup, len(asked), len(groups(lineup, by)), replicates + permutations)

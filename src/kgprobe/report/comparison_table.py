@@ -57,13 +57,14 @@ def standings(comparison: Comparison) -> dict[Question, dict[str, Placing]]:
 
 def _standing(estimates: Sequence[Estimate], differences: Sequence[Difference]) -> dict[str, Placing]:
     higher = estimates[0].metric.higher_is_better
-    place = places({estimate.model: estimate.value for estimate in estimates}, higher)
+    ranges = any(estimate.unknown for estimate in estimates)  # unknown ranks leave the order open
+    place = {} if ranges else places({estimate.model: estimate.value for estimate in estimates}, higher)
     better: set[tuple[str, str]] = set()
     undecided: set[tuple[str, str]] = set()
     for difference in differences:
         pair = (difference.first, difference.second)
         if difference.significant:
-            better.add(pair if (difference.value > 0) == higher else pair[::-1])
+            better.add(pair if (difference.ends[0] > 0) == higher else pair[::-1])
         else:
             undecided |= {pair, pair[::-1]}
     best = [model for model, at in place.items() if at == 1]
@@ -260,7 +261,9 @@ def _about_trust(comparison: Comparison) -> str:
 
 def _about_undefined(comparison: Comparison) -> Iterator[str]:
     """A note for each metric and reason for which a value is undefined or infinite."""
-    reasons = dict.fromkeys((str(e.metric), e.reason) for e in comparison.estimates if e.reason)
+    if comparison.has_unknown:
+        yield "Some ranks are intervals: values lie between the two numbers, and places are open."
+    reasons = dict.fromkeys((str(e.metric), e.reason) for e in comparison.estimates if e.reason and not e.unknown)
     for metric, reason in reasons:
         yield f"{metric} has no finite value{' in some groups' if comparison.estimates[0].group else ''}: {reason}."
 
@@ -330,7 +333,7 @@ class _Layout:
         """A column of values with the same number of decimals."""
         asked = (str(metric), group)
         estimates = [self.estimates[asked, model] for model in self.models]
-        digits = _digits(e.value for e in estimates) if self.style.digits is None else self.style.digits
+        digits = _digits(end for e in estimates for end in e.ends) if self.style.digits is None else self.style.digits
         return [self._cell(estimate, self.standings[asked][estimate.model], digits) for estimate in estimates]
 
     def _cell(self, estimate: Estimate, placing: Placing, digits: int) -> Cell:
@@ -342,7 +345,7 @@ class _Layout:
             comma = "," if len(self.models) > _ALPHABET else ""
             marks.append(comma.join(self.letter[model] for model in placing.beats))
         return Cell(
-            text=_number(estimate.value, digits),
+            text=" to ".join(dict.fromkeys(_number(end, digits) for end in estimate.ends)),
             deviation="" if estimate.std is None or math.isnan(estimate.std) else _number(estimate.std, digits),
             interval=f"[{', '.join(limits)}]" if self.style.intervals and known else "",
             place=placing.place,
