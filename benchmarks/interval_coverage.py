@@ -8,15 +8,17 @@ from __future__ import annotations
 import argparse
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import combinations
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kgprobe.comparison.estimator_families import EstimatorFamily, bootstrap, estimator_family
 from kgprobe.comparison.estimators import Estimator, MeanPart
+from kgprobe.comparison.inference import Hypotheses, about_the_method, about_these_runs
 from kgprobe.comparison.intervals import Interval, tails
-from kgprobe.comparison.model_comparison import Hypotheses, about_the_method, about_these_runs
+from kgprobe.comparison.pair_tests import Correction
 from kgprobe.comparison.results import ComparisonSettings
 from kgprobe.metrics.rank_metrics import MRR
 from machine import describe
@@ -45,6 +47,7 @@ class World:
         seeds: How many training runs a model has.
         between: How much training runs differ as a whole.
         within: How much they differ on a query.
+        apart: By how much each model has worse ranks than the one before.
     """
 
     score: str
@@ -54,6 +57,7 @@ class World:
     seeds: int = 1
     between: float = 0.0
     within: float = 0.7
+    apart: float = 0.0
 
     def sets(self, number: int, models: int, rng: np.random.Generator) -> Iterator[tuple[Floats, Floats]]:
         """Weights [triples, 2] and scores [models, seeds, triples, 2], which share what makes a triple hard."""
@@ -63,14 +67,15 @@ class World:
             own = self.within * rng.normal(size=(models, self.seeds, self.triples, 2))
             run = self.between * rng.normal(size=(models, self.seeds, 1, 1))
             side = 0.5 * rng.normal(size=(models, 1, self.triples, 1))
-            rank = np.clip(np.floor(np.exp(1.8 * (triple + own + run + side))), 1, ENTITIES)
+            apart = self.apart * np.arange(models)[:, None, None, None]
+            rank = np.clip(np.floor(np.exp(1.8 * (triple + own + run + side + apart))), 1, ENTITIES)
             yield np.exp(self.spread * popularity), SCORES[self.score](rank)
 
     def truth(self) -> float:
         """The value on endless queries and training runs."""
-        large = World(self.score, 200_000, self.spread, self.hardness, self.seeds, self.between, self.within)
+        large = replace(self, triples=200_000, apart=0.0)
         rounds = 10 if not self.between else 400
-        large = large if not self.between else World(**{**large.__dict__, "triples": 5_000})
+        large = large if not self.between else replace(large, triples=5_000)
         sums = [(w.sum() * s.size / w.size, (w * s).sum()) for w, s in large.sets(rounds, 1, np.random.default_rng(7))]
         weight, score = np.sum(sums, axis=0)
         return float(score / weight)
@@ -131,9 +136,9 @@ def differences(world: World, number: int, plan: ComparisonSettings) -> str:
     ]
     judge = about_the_method if world.seeds > 1 else about_these_runs
     answers = judge(questions, plan)
-    rejected = np.mean([answer.p[0] <= 0.05 for answer in answers])
+    rejected = np.mean([answer.tests.p[0] <= 0.05 for answer in answers])
     effective = np.mean([question.family.estimators[0].effective for question in questions])
-    level = share([answer.intervals[2] for answer in answers], 0.0)
+    level = share([answer.tests.intervals[0] for answer in answers], 0.0)
     single = share([answer.intervals[0] for answer in answers], world.truth())
     return (
         f"| {world.score} | {world.triples:,} | {effective:,.0f} | {world.seeds} | {world.between:g} | {single} "
@@ -141,14 +146,57 @@ def differences(world: World, number: int, plan: ComparisonSettings) -> str:
     )
 
 
+def families(world: World, number: int, plan: ComparisonSettings, models: int = 6) -> str:
+    """All pairs of six models, with max-t and Holm: false findings, coverage of all intervals at once, and power."""
+    pairs = tuple(combinations(range(models), 2))
+    questions = [
+        Hypotheses(MRR(), estimator_family(estimators(*one)), pairs)
+        for one in world.sets(number, models, np.random.default_rng(3))
+    ]
+    judge = about_the_method if world.seeds > 1 else about_these_runs
+    truth = [replace(world, hardness=world.hardness + world.apart * i).truth() for i in range(models)]
+    true = [truth[i] - truth[j] for i, j in pairs] if world.apart else [0.0] * len(pairs)
+    cells = []
+    for correction in (Correction.max_t, Correction.holm):
+        tests = [answer.tests for answer in judge(questions, replace(plan, correction=correction))]
+        for one in tests:
+            excluding = [not interval.low <= 0 <= interval.high for interval in one.intervals]
+            assert excluding == one.significant
+        any_found = np.mean([any(one.significant) for one in tests])
+        found = np.mean([np.mean(one.significant) for one in tests])
+        held = [
+            all(interval.low <= value <= interval.high for interval, value in zip(one.intervals, true, strict=True))
+            for one in tests
+        ]
+        cells += [f"{100 * any_found:.1f}", f"{100 * found:.1f}", f"{100 * np.mean(held):.1f}"]
+    return f"| {world.score} | {world.triples:,} | {world.seeds} | {world.apart:g} | {' | '.join(cells)} |"
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--sets", type=int, default=2000)
     parser.add_argument("--replicates", type=int, default=1000)
+    parser.add_argument("--only-families", action="store_true", help="only the table of six models")
     options = parser.parse_args()
     plan = ComparisonSettings(replicates=options.replicates, permutations=options.replicates)
     print(describe())
     print(f"{options.sets:,} simulated test sets in each row, {options.replicates:,} replicates; coverage in %\n")
+    if not options.only_families:
+        single_models(options.sets, plan)
+    print("\n| score | triples | seeds | apart | max-t: any | pairs | coverage | Holm: any | pairs | coverage |")
+    print("| --- |" + " ---: |" * 9)
+    for world in (
+        *(World(score, triples, spread) for score in SCORES for triples, spread in ((110, 0.0), (600, 1.2))),
+        *(World("alpha = 1", 600, 0.5, apart=apart) for apart in (0.02, 0.05, 0.1)),
+        *(World("Hits@1", 2000, apart=apart) for apart in (0.02, 0.05)),
+        *(World("alpha = 1", 300, 0.5, seeds=seeds, between=0.03) for seeds in (3, 5)),
+        World("alpha = 1", 300, 0.5, seeds=5, between=0.03, apart=0.1),
+    ):
+        print(families(world, options.sets, plan), flush=True)
+
+
+def single_models(sets: int, plan: ComparisonSettings) -> None:
+    """Coverage of the interval of one model, and of the difference of two."""
     print(
         "| score | triples | effective queries | truth | bootstrap-t | normal | percentile | not clustered "
         "| trusted | coverage of those |"
@@ -162,17 +210,15 @@ def main() -> None:
         ("alpha = -1", 1.0),
     ):
         for triples, spread in ((110, 0.0), (250, 0.8), (600, 1.2), (2000, 0.0), (5000, 1.2)):
-            print(values(World(score, triples, spread, hardness), options.sets, plan), flush=True)
+            print(values(World(score, triples, spread, hardness), sets, plan), flush=True)
     print("\n| score | triples | effective queries | seeds | between | coverage | of differences | rejected at 5 % |")
     print("| --- |" + " ---: |" * 7)
     for score in SCORES:
         for triples, spread in ((110, 0.0), (600, 1.2), (2000, 0.0)):
-            print(differences(World(score, triples, spread), options.sets, plan), flush=True)
+            print(differences(World(score, triples, spread), sets, plan), flush=True)
     for seeds in (2, 3, 5):
         for between in (0.0, 0.03, 0.1, 0.3):
-            print(
-                differences(World("alpha = 1", 300, 0.5, seeds=seeds, between=between), options.sets, plan), flush=True
-            )
+            print(differences(World("alpha = 1", 300, 0.5, seeds=seeds, between=between), sets, plan), flush=True)
 
 
 if __name__ == "__main__":

@@ -98,11 +98,11 @@ def comparison(
     seeds: int = 1,
     **settings: object,
 ) -> Comparison:
-    """A comparison by hand: values by metric and model, and p values (Holm's; half of them the other) by pair.
+    """A comparison by hand: values by metric and model, and adjusted p-values by pair.
 
     Args:
         values: The value of every model by every metric.
-        p: The p value of (metric, one model, other model); 1 where there is none.
+        p: The adjusted p-value of (metric, one model, other model); 1 where there is none.
         groups: Each has the same values.
         untrusted: Models whose intervals are not to be trusted.
         seeds: How many training runs each has.
@@ -121,9 +121,24 @@ def comparison(
             for one, other in combinations(by_model, 2):
                 found = given.get((name, one, other), given.get((name, other, one), 1.0))
                 value = by_model[one] - by_model[other]
-                interval = Interval(value - 0.01, value + 0.01, 0.95, "bootstrap-t")
+                interval = Interval(value - 0.01, value + 0.01, 0.95, "permutation")
+                tests = len(by_model) * (len(by_model) - 1) // 2
+                significant = bool(found <= 0.05) and value != 0
                 differences.append(
-                    Difference(one, other, metric, value, interval, found / 4, found, found / 2, dict(group))
+                    Difference(
+                        one,
+                        other,
+                        metric,
+                        value,
+                        interval,
+                        found / 4,
+                        found,
+                        significant,
+                        tests,
+                        found,
+                        found / 2,
+                        group=dict(group),
+                    )
                 )
     return Comparison(estimates, differences, ComparisonSettings(**settings))  # type: ignore[arg-type]
 

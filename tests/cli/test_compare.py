@@ -47,7 +47,7 @@ def test_the_table_and_below_it_who_leads(kgprobe, models: list[Path]) -> None:
     assert [line.split()[0] for line in lines[2:5]] == ["good", "similar", "bad"]
     assert any(line.startswith("† not significantly worse than the best") for line in lines)
     assert [line.split(":")[0] for line in done.err.splitlines()] == ["MRR", "MR"]
-    assert all(" leads " in line and ": not significant (95 %, Holm over " in line for line in done.err.splitlines())
+    assert all(" scores " in line and line.endswith("): not significant") for line in done.err.splitlines())
     assert "\x1b" not in done.out
 
 
@@ -58,7 +58,9 @@ def test_being_ahead_is_positive_whatever_the_order_and_the_direction(
     done = kgprobe("compare", *(models[i] for i in order), "-m", "MRR,MR", *QUICK)
     for line in done.err.splitlines():
         assert re.search(
-            r": good leads bad by [\d.]+ \[[\d.]+, [\d.]+\], .*: significant \(95 %, Holm over 2 pairs\)$", line
+            r": good scores [\d.]+ (higher|lower) than bad \(95 % simultaneous CI [\d.]+ to [\d.]+, adjusted p .*\): "
+            "significant$",
+            line,
         ), line
 
 
@@ -77,7 +79,7 @@ def test_equal_models_share_the_first_place_and_what_has_no_value_leads_nobody(
     assert none.code == 0
     assert "nan" not in none.err
     three = kgprobe("compare", empty, models[0], models[2], "-m", "PROBE(alpha=1)", *QUICK)
-    assert "good leads bad" in three.err
+    assert "good scores 0.4281 higher than bad" in three.err
     assert "nan" not in three.err
 
 
@@ -115,7 +117,7 @@ def test_csv_has_the_same_numbers_as_json(kgprobe, models: list[Path]) -> None:
 def test_pairs_are_a_second_table(kgprobe, models: list[Path]) -> None:
     done = kgprobe("compare", *models, "-m", "MRR", *QUICK, "--pairs")
     second = done.out.split("\n\n")[-1].splitlines()
-    assert second[0].split() == ["first", "second", "metric", "value", "low", "high", "p", "p_holm", "p_bh"]
+    assert second[0].split() == ["first", "second", "metric", "value", "low", "high", "p", "p_adjusted", "significant"]
     assert [line.split()[:3] for line in second[2:]] == [
         ["good", "similar", "MRR"],
         ["good", "bad", "MRR"],
@@ -170,7 +172,7 @@ def test_groups_corrections_and_the_other_options(kgprobe, models: list[Path]) -
     assert {row["level"] for row in rows} == {0.9}
     assert {row["clusters"] for row in rows[:6]} == {2}
     text = kgprobe("compare", *models, "-m", "MRR", *QUICK, *options).out
-    assert "Benjamini-Hochberg over 6 tests" in text
+    assert "Benjamini-Hochberg over the 3 pairs of models, for each metric and group by itself" in text
     assert "clusters by relation" in text
 
 

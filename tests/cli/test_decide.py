@@ -62,9 +62,10 @@ def test_the_data_of_one_point_agree_with_eval(kgprobe, files: dict[str, Path]) 
 def test_many_points_are_answered_by_places_shares_and_crossings(kgprobe, files: dict[str, Path]) -> None:
     done = kgprobe("decide", *files.values(), "--alpha", "1,-1", "--beta", "0,0.4", *QUICK)
     assert done.code == 0
-    places, models, crossings = (part.splitlines() for part in done.out.split("\n\n"))
+    (answer,), places, models, crossings = (part.splitlines() for part in done.out.split("\n\n"))
+    assert answer == "sharp wins on 50 % of the plane, even on 50 %; significantly sharp on 50 %, even on 50 %."
     assert places[0].split() == ["alpha", "model", "beta=0", "beta=0.4"]
-    assert [line.split() for line in places[2:]] == [
+    assert [[*line.split()[:2], *line.split()[3::2]] for line in places[2:]] == [
         ["1", "sharp", "1", "1"],
         ["1", "even", "2", "2"],
         ["1", "bad", "3", "3"],
@@ -72,6 +73,8 @@ def test_many_points_are_answered_by_places_shares_and_crossings(kgprobe, files:
         ["-1", "even", "1", "1"],
         ["-1", "bad", "3", "3"],
     ]
+    value = kp.evaluate(kp.read_ranks(files["bad"]), "PROBE(alpha=-1,beta=0)")
+    assert places[-1].split()[2] == f"{next(iter(value.values())):.4f}"
     assert models[0].split() == ["model", "wins", "significant_wins", "pareto", "may_be_pareto"]
     assert [line.split() for line in models[2:]] == [
         ["sharp", "0.5000", "0.5000", "yes", "yes"],
@@ -89,7 +92,7 @@ def test_places_that_noise_leaves_open_are_in_brackets(kgprobe, tmp_path: Path) 
     for name in ("a", "b"):
         ranked(TRIPLES, rng.integers(1, 30, 2 * TRIPLES)).write(tmp_path / f"{name}.parquet")
     done = kgprobe("decide", tmp_path / "a.parquet", tmp_path / "b.parquet", "--alpha", "1,0", "--beta", 0, *QUICK)
-    cells = [line.split(maxsplit=2)[2] for line in done.out.split("\n\n")[0].splitlines()[2:]]
+    cells = [line.split(maxsplit=3)[3] for line in done.out.split("\n\n")[1].splitlines()[2:]]
     assert sorted(cells) == ["1 [1-2]", "1 [1-2]", "2 [1-2]", "2 [1-2]"]
 
 
@@ -135,7 +138,7 @@ def test_along_beta_alone(kgprobe, tmp_path: Path) -> None:
         "beta": pytest.approx(expected, abs=1e-9),
         "alpha": 0.0,
     }
-    table = kgprobe("decide", *paths, "--alpha", 0, "--beta", "0,0.8", *QUICK).out.split("\n\n")[2]
+    table = kgprobe("decide", *paths, "--alpha", 0, "--beta", "0,0.8", *QUICK).out.split("\n\n")[3]
     assert "alpha=0.000" in table
     assert f"beta={expected:.4g}" in table
 
@@ -151,7 +154,7 @@ def test_one_model_only(kgprobe, files: dict[str, Path]) -> None:
     point = kgprobe("decide", files["even"], "--alpha", 1, "--beta", 0, *QUICK)
     assert (point.code, "there is no other model to pick" in point.out) == (0, True)
     plane = kgprobe("decide", files["even"], *QUICK)
-    assert (plane.code, plane.err) == (0, "There is only one model to choose from.\n")
+    assert (plane.code, plane.out.splitlines()[0]) == (0, "There is only one model to choose from.")
 
 
 def test_without_popularity_only_beta_0_can_be_asked(kgprobe, plain_files: dict[str, Path]) -> None:

@@ -6,6 +6,7 @@ from scipy import special, stats
 
 from clustered import mean_family
 from kgprobe.comparison.estimator_families import bootstrap
+from kgprobe.comparison.inference import Hypotheses, about_the_method
 from kgprobe.comparison.intervals import (
     Component,
     ContrastRuns,
@@ -17,7 +18,6 @@ from kgprobe.comparison.intervals import (
     tails,
     unknown,
 )
-from kgprobe.comparison.model_comparison import Hypotheses, about_the_method
 from kgprobe.comparison.results import ComparisonSettings
 from kgprobe.metrics.rank_metrics import MRR
 
@@ -126,18 +126,19 @@ OTHERS = ((5, 0.0), (3, 0.1), (5, 0.5))
 def test_intervals_hold_for_other_seeds_and_queries(seeds, between):
     rng = np.random.default_rng(10 * seeds + int(10 * between))
     answers = about_the_method(list(simulated(500, (seeds, seeds), between, rng)), PLAN)
-    for place, truth in ((0, 0.5), (1, 0.5), (2, 0.0)):
-        covered = np.mean([a.intervals[place].low <= truth <= a.intervals[place].high for a in answers])
+    columns = zip(*([*answer.intervals, *answer.tests.intervals] for answer in answers), strict=True)
+    for intervals, truth in zip(columns, (0.5, 0.5, 0.0), strict=True):
+        covered = np.mean([i.low <= truth <= i.high for i in intervals])
         assert 0.93 <= covered <= 0.985
-    rejected = np.mean([answer.p[0] <= 0.05 for answer in answers])
+    rejected = np.mean([answer.tests.p[0] <= 0.05 for answer in answers])
     assert rejected <= 0.07
 
 
 @pytest.mark.parametrize("between", [0.1, 0.3])
 def test_intervals_hold_for_unequal_numbers_of_seeds(between):
     answers = about_the_method(list(simulated(500, (2, 8), between, np.random.default_rng(0))), PLAN)
-    assert np.mean([a.intervals[2].low <= 0 <= a.intervals[2].high for a in answers]) >= 0.95
-    assert np.mean([answer.p[0] <= 0.05 for answer in answers]) <= 0.05
+    assert np.mean([a.tests.intervals[0].low <= 0 <= a.tests.intervals[0].high for a in answers]) >= 0.95
+    assert np.mean([answer.tests.p[0] <= 0.05 for answer in answers]) <= 0.05
 
 
 def test_fixed_seeds_would_be_too_sure_about_the_method():

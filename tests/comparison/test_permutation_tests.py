@@ -15,7 +15,8 @@ from support import with_columns
 
 
 def p_value(one, *, permutations=10_000, pair=(0, 1), seed=0):
-    return permutation_tests([one], [[pair]], permutations=permutations, seed=seed)[0][0]
+    (found,) = permutation_tests([one], [[pair]], permutations=permutations, seed=seed)
+    return found.p[0]
 
 
 def of(given, metric):
@@ -118,10 +119,10 @@ def test_no_finite_value_has_no_p():
 def test_several_families_and_no_pairs():
     given = lineup(40, 3)
     families = [of(given, "MRR"), of(given, "MedianRank")]
-    both = permutation_tests(families, [[(0, 1), (0, 2)], [(1, 2)]], permutations=300)
-    assert [len(p) for p in both] == [2, 1]
-    assert both[0][1] == p_value(families[0], pair=(0, 2), permutations=300)
-    assert [len(p) for p in permutation_tests(families, [[], []], permutations=300)] == [0, 0]
+    both = list(permutation_tests(families, [[(0, 1), (0, 2)], [(1, 2)]], permutations=300))
+    assert [len(one.p) for one in both] == [2, 1]
+    assert both[0].p[1] == p_value(families[0], pair=(0, 2), permutations=300)
+    assert [len(one.p) for one in permutation_tests(families, [[], []], permutations=300)] == [0, 0]
 
 
 def test_one_in_twenty_alike_models_is_rejected():
@@ -133,6 +134,6 @@ def test_one_in_twenty_alike_models_is_rejected():
         hard = rng.normal(size=(60, 1))
         first, second = (np.exp(-np.abs(hard + rng.normal(size=(60, 1)) + rng.normal(size=(60, 2)))) for _ in range(2))
         families.append(mean_family(weight, first, second))
-    p = np.concatenate(permutation_tests(families, [[(0, 1)]] * 4000, permutations=999))
+    p = np.concatenate([one.p for one in permutation_tests(families, [[(0, 1)]] * 4000, permutations=999)])
     assert 0.04 < (p <= 0.05).mean() < 0.06
     assert 0.48 < (p <= 0.5).mean() < 0.52

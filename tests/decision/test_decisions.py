@@ -72,8 +72,9 @@ def test_the_correction_for_all_pairs_decides() -> None:
         decision = decide(random_lineup(5, triples=100, seed=seed), 0.0, 0.0, replicates=100, permutations=500)
         for standing in decision.standings[1:]:
             assert standing.behind is not None
-            assert standing.within_noise == (standing.behind.holm > 0.05)
-            spared += standing.behind.p <= 0.05 < standing.behind.holm <= 0.95
+            assert standing.within_noise == (standing.behind.interval.low <= 0)
+            assert standing.within_noise == (standing.behind.adjusted > 0.05)
+            spared += standing.behind.p <= 0.05 < standing.behind.adjusted <= 0.95
     assert spared > 0
 
 
@@ -99,7 +100,7 @@ def test_a_sure_winner() -> None:
     assert str(decision) == (
         f"For alpha 0 and beta 0.4, pick good: its PROBE {decision.standings[0].estimate.value:.4f} is "
         f"significantly higher than that of every other model; bad comes next, {lead.value:.4f} behind "
-        f"(95 % interval {lead.interval.low:.4f} to "
+        f"(95 % simultaneous CI {lead.interval.low:.4f} to "
         f"{lead.interval.high:.4f}). good is ahead for alpha -1 to 1 and for beta 0 to 0.8."
         + (f" But {decision.remark}." if decision.remark else "")
     )

@@ -278,3 +278,17 @@ def test_runs_repeat() -> None:
     one, same, other = (decision_map(lineup, replicates=200, seed=seed) for seed in (1, 1, 2))
     np.testing.assert_array_equal(one.bands, same.bands)
     assert one.settings.width != other.settings.width
+
+
+def test_the_map_answers_in_sentences() -> None:
+    size, rng = 400, np.random.default_rng(0)
+    ahead, behind = (ranked(size // 2, rng.integers(*ends, size)) for ends in ((1, 4), (30, 60)))
+    clear = decision_map({"ahead": ahead, "behind": behind}, [1.0, 0.0], [0.0])
+    assert str(clear) == "ahead wins everywhere, significantly so."
+    close = {name: ranked(size // 2, rng.integers(1, 60, size)) for name in "abcdef"}
+    plane = decision_map(close, [1.0, 0.5, 0.0, -0.5, -1.0], [0.0])
+    share = plane.share()
+    best = max(share, key=lambda model: share[model])
+    assert str(plane).startswith(f"{best} wins ")
+    assert str(plane).endswith("nowhere significantly.")
+    assert str(decision_map({"alone": ahead}, [1.0], [0.0])) == "There is only one model to choose from."

@@ -283,7 +283,13 @@ def test_the_same_seed_gives_the_same_report_and_progress_ends_at_all_of_it() ->
 
 def test_wrong_requests_are_refused() -> None:
     tables = {"one": random_ranks(1)}
-    for wrong in ({"correction": "none"}, {"cluster": "colour"}, {"level": 2.0}, {"seeds": "many"}, {"tie": "luck"}):
+    for wrong in (
+        {"correction": "bonferroni"},
+        {"cluster": "colour"},
+        {"level": 2.0},
+        {"seeds": "many"},
+        {"tie": "luck"},
+    ):
         with pytest.raises(UsageError):
             compare(tables, "MRR", replicates=100, **wrong)  # type: ignore[arg-type]
     with pytest.raises(UsageError):

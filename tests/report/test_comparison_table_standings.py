@@ -1,11 +1,9 @@
 import math
 from itertools import permutations
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kgprobe.errors import UsageError
 from kgprobe.report.comparison_table import letters, places, standings
 from reporting import comparison
 
@@ -39,20 +37,18 @@ _PAIRS = [tuple(sorted(pair)) for pair in permutations("abcd", 2) if pair[0] < p
     st.fixed_dictionaries({model: st.sampled_from([0.1, 0.2, 0.3]) for model in "abcd"}),
     st.fixed_dictionaries({pair: st.sampled_from([0.001, 0.05, 0.0501, 0.09, 1.0]) for pair in _PAIRS}),
     st.sampled_from(["MRR", "MR"]),
-    st.sampled_from(["holm", "bh"]),
 )
 def test_marks_are_those_of_the_comparison(
-    values: dict[str, float], p: dict[tuple[str, str], float], metric: str, correction: str
+    values: dict[str, float], p: dict[tuple[str, str], float], metric: str
 ) -> None:
     compared = comparison({metric: values}, {(metric, *pair): found for pair, found in p.items()})
-    ((_, found),) = standings(compared, correction=correction, level=0.95).items()
+    ((_, found),) = standings(compared).items()
     worth = {model: value if metric == "MRR" else -value for model, value in values.items()}
     best = max(worth.values())
     for model in "abcd":
 
         def noise(other: str, model: str = model) -> bool:
-            corrected = p[tuple(sorted((model, other)))] / (1 if correction == "holm" else 2)
-            return corrected > 1 - 0.95
+            return p[tuple(sorted((model, other)))] > 0.05
 
         rivals = [other for other in "abcd" if other != model]
         firsts = [other for other in rivals if worth[other] == best]
@@ -64,26 +60,21 @@ def test_marks_are_those_of_the_comparison(
 
 def test_a_significant_difference_of_nothing_beats_nobody() -> None:
     compared = comparison({"MR": {"a": 1.0, "b": 1.0}}, {("MR", "a", "b"): 0.001})
-    ((_, found),) = standings(compared, correction="holm", level=0.95).items()
+    ((_, found),) = standings(compared).items()
     assert [standing.beats for standing in found.values()] == [(), ()]
 
 
 def test_groups_have_standings_of_their_own() -> None:
     compared = comparison({"MRR": {"a": 0.1, "b": 0.2}}, groups=[{"side": "head"}, {"side": "tail"}])
-    found = standings(compared, correction="holm", level=0.95)
+    found = standings(compared)
     assert list(found) == [("MRR", (("side", "head"),)), ("MRR", (("side", "tail"),))]
 
 
 def test_tests_that_could_not_be_made_settle_nothing() -> None:
     compared = comparison({"MRR": {"a": 0.1, "b": 0.2}}, {("MRR", "a", "b"): math.nan})
-    ((_, found),) = standings(compared, correction="holm", level=0.95).items()
+    ((_, found),) = standings(compared).items()
     assert found["a"].within_noise
     assert found["b"].beats == ()
-
-
-def test_an_unknown_correction_is_refused() -> None:
-    with pytest.raises(UsageError, match="bonferroni"):
-        standings(comparison({"MRR": {"a": 0.1}}), correction="bonferroni", level=0.95)
 
 
 def test_letters_are_different_for_any_number_of_models() -> None:

@@ -22,7 +22,7 @@ from kgprobe.aggregate.weights import LARGEST_BETA, Columns, PopularityWeight, l
 from kgprobe.arrays import Flags, Floats, Ints, distinct
 from kgprobe.errors import UsageError
 from kgprobe.graph import GraphLike, as_graph
-from kgprobe.ranks import RankFile, Ranks, RanksLike, open_ranks, refuse_intervals, validate
+from kgprobe.ranks import End, RankFile, Ranks, RanksLike, open_ranks, refuse_intervals, validate
 from kgprobe.tables import Table, in_report
 from kgprobe.transform import SO_SMALL_THAT_LINEAR, AffinePower
 
@@ -115,10 +115,11 @@ def surface(
     tie: Tie | str = Tie.mean,
     eps_e: float | None = None,
     eps_r: float | None = None,
+    at: End | str | None = None,
 ) -> Surface:
     """PROBE(alpha, beta) for every alpha and beta; with several seeds, the mean over them.
 
-    Ranks that are intervals are refused: their ``at_best()`` and ``at_worst()`` have a surface each.
+    Ranks that are intervals are refused, unless ``at`` says which end of them to use.
 
     Args:
         ranks: A table, or a file or its path, which is streamed.
@@ -128,6 +129,7 @@ def surface(
         tie: How ties are scored: ``mean``, ``expected``, ``optimistic`` or ``pessimistic``.
         eps_e: Epsilon of the entity popularity; by default the smallest popularity above 0.
         eps_r: Epsilon of the relation popularity.
+        at: The end, ``best`` or ``worst``, at which ranks that are intervals are taken.
 
     Example:
         >>> ranks = Ranks.from_columns(
@@ -143,6 +145,7 @@ def surface(
     known, opened = as_graph(graph), open_ranks(ranks)
     validate(opened, known)
     refuse_empty(opened)
+    opened = opened if at is None else End(at).of(opened)
     refuse_intervals(opened)
     table = opened if known is None else opened.with_popularity(known.popularity)
     popularity = _Popularity.of(table, beta, eps_e, eps_r) if (beta != 0).any() else None

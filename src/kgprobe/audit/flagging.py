@@ -10,7 +10,7 @@ from kgprobe.audit.view import Finding, Severity
 from kgprobe.comparison.lineup import Flag, Lineup, Models, NamedRanks, line_up, whole_tables
 from kgprobe.errors import DataError
 from kgprobe.graph import GraphLike, as_graph
-from kgprobe.ranks import Ranks
+from kgprobe.ranks import End, Ranks
 
 _FEW_ROWS = 1_000_000  # a comparison audits a sample beyond this, so that the audit takes less time than the comparison
 
@@ -37,6 +37,8 @@ def audited(
     common: bool = False,
     exclude_flagged: bool = False,
     fewest: int = 1,
+    at: End | str | None = None,
+    unknown: bool = False,
 ) -> Audited:
     """Audit the rank tables of several models, and put them in the same order of queries.
 
@@ -46,6 +48,8 @@ def audited(
         common: Keep only the queries that all models have, instead of raising an error.
         exclude_flagged: Leave out models whose rank file has an error.
         fewest: The number of models that must be left then.
+        at: The end, ``best`` or ``worst``, at which ranks that are intervals are taken.
+        unknown: Keep both ends of ranks that are intervals, which are refused otherwise.
 
     Example:
         >>> def ranks(candidates):
@@ -63,19 +67,29 @@ def audited(
     flags = flags_of(findings, common=common)
     excluded = _excluded(tables, flags, fewest) if exclude_flagged else {}
     kept = {model: table for model, table in tables.items() if model not in excluded}
-    lineup = line_up(kept, graph=graph, common=common)
+    lineup = line_up(kept, graph=graph, common=common, at=at, unknown=unknown)
     own = {model: flags[model] for model in kept if model in flags}
     return Audited(replace(lineup, flags=own, excluded=excluded), kept, findings)
 
 
-def audited_lineup(ranks: Models, *, graph: GraphLike | None = None, exclude_flagged: bool = False) -> Lineup:
-    """The audited line-up of rank tables; a `Lineup` keeps the flags that it has."""
+def audited_lineup(
+    ranks: Models,
+    *,
+    graph: GraphLike | None = None,
+    exclude_flagged: bool = False,
+    at: End | str | None = None,
+) -> Lineup:
+    """The audited line-up of rank tables, with both ends of intervals unless one is named.
+
+    A `Lineup` keeps the flags that it has.
+    """
     if not isinstance(ranks, Lineup):
-        return audited(ranks, graph=graph, exclude_flagged=exclude_flagged).lineup
+        return audited(ranks, graph=graph, exclude_flagged=exclude_flagged, at=at, unknown=at is None).lineup
     excluded = _excluded(ranks.models, ranks.flags) if exclude_flagged else {}
     return replace(
         ranks,
         runs={model: own for model, own in ranks.runs.items() if model not in excluded},
+        worst={model: own for model, own in ranks.worst.items() if model not in excluded},
         flags={model: flag for model, flag in ranks.flags.items() if model not in excluded},
         excluded={**ranks.excluded, **excluded},
     )

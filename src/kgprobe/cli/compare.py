@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,6 +11,7 @@ import typer
 
 from kgprobe.aggregate.weighted_mean import Tie
 from kgprobe.cli import console
+from kgprobe.comparison.pair_tests import Correction
 from kgprobe.errors import UsageError
 from kgprobe.files import refuse_overwriting, replacing
 from kgprobe.report.grid import Record, as_text, counted
@@ -21,13 +21,6 @@ if TYPE_CHECKING:
     from kgprobe.report.comparison_report import Report
 
 _MOST_NOTES = 12
-
-
-class Correction(StrEnum):
-    """Correction of p-values for multiple testing."""
-
-    holm = "holm"
-    bh = "bh"
 
 
 def compare(
@@ -44,8 +37,12 @@ def compare(
     permutations: Annotated[int, typer.Option(max=console.MOST_DRAWS, help="Permutations for the p-values.")] = 10_000,
     seeds: console.SeedsOption = None,
     correction: Annotated[
-        Correction, typer.Option(help="Correction of p-values for multiple testing.")
-    ] = Correction.holm,
+        Correction,
+        typer.Option(
+            help="Correction for multiple testing over all pairs of models, for each metric by itself; max-t gives "
+            "simultaneous intervals."
+        ),
+    ] = Correction.max_t,
     pairs: Annotated[bool, typer.Option("--pairs", help="Also show the differences of all pairs.")] = False,
     intervals: Annotated[bool, typer.Option("--intervals", help="Show the confidence interval of each value.")] = False,
     letters: Annotated[
@@ -57,6 +54,7 @@ def compare(
     common: console.CommonOption = False,
     exclude_flagged: console.ExcludeFlaggedOption = False,
     allow_different_candidates: console.DifferentCandidatesOption = False,
+    at: console.AtOption = None,
     tie: console.TieOption = Tie.mean,
     seed: console.DrawOption = 0,
     format: console.FormatOption = console.Format.table,  # noqa: A002
@@ -101,6 +99,7 @@ def compare(
             common=common,
             exclude_flagged=exclude_flagged,
             allow_different_candidates=allow_different_candidates,
+            at=at,
             seed=seed,
             progress=lambda share: progress(100 * share),
         )
@@ -139,7 +138,7 @@ def _print(report: Report, format: console.Format, pairs: bool, latex: str) -> N
 
 def _pairs(report: Report) -> list[Record]:
     """Differences without the columns that are constant or explained in the notes."""
-    hidden = {"kind", "level", "method", "remark", "reason"}
+    hidden = {"kind", "level", "method", "remark", "reason", "correction", "tests", "p_holm", "p_bh"}
     rows = [row for row in report.to_rows() if row["kind"] == "difference"]
     hidden |= {name for name in ("trusted", "tested") if all(row[name] for row in rows)}
     return [{key: value for key, value in row.items() if key not in hidden} for row in rows]
@@ -147,11 +146,13 @@ def _pairs(report: Report) -> list[Record]:
 
 def _leads(report: Report) -> Iterator[str]:
     """For each metric, the difference between the best model and the second best."""
+    from kgprobe.comparison.unknown_ranks import verdicts
     from kgprobe.report.comparison_table import group_text, question
 
     if len(report.standings) > _MOST_NOTES:
         yield f"--pairs shows the differences of {counted(len(report.comparison.differences), 'pair')} of models"
         return
+    yield from verdicts(report.comparison)
     for difference in report.comparison.differences:
         standings = report.standings[question(difference)]
         order = sorted(filter(lambda model: standings[model].place, standings), key=lambda m: standings[m].place or 0)
@@ -166,19 +167,30 @@ def _leads(report: Report) -> Iterator[str]:
 
 
 def _lead(report: Report, difference: Difference, best: str) -> str:
-    from kgprobe.report.comparison_table import CORRECTIONS, is_significant
-
     second = difference.second if best == difference.first else difference.first
-    leads = f"{report.lineup.named(best)} leads {second}"
-    sign = 1 if (best == difference.first) == difference.metric.higher_is_better else -1
+    higher = difference.metric.higher_is_better
+    sign = 1 if (best == difference.first) == higher else -1
+    lead = f"{as_text(sign * difference.value)} {'higher' if higher else 'lower'} than {second}"
+    scores = f"{report.lineup.named(best)} scores {lead}"
     if not difference.tested:
-        return f"{leads} by {as_text(sign * difference.value)}: not tested, because {difference.reason}"
+        return f"{scores}: not tested, because {difference.reason}"
     low, high = sorted(sign * limit for limit in (difference.interval.low, difference.interval.high))
-    level = report.comparison.settings.level
-    verdict = "significant" if is_significant(difference, report.correction, level) else "not significant"
-    tests = counted(report.comparison.tests, "pair")
+    settings = report.comparison.settings
+    kind, p = _KINDS[settings.correction]
     return (
-        f"{leads} by {as_text(sign * difference.value)} [{as_text(low)}, {as_text(high)}], "
-        f"p = {as_text(getattr(difference, report.correction))}: "
-        f"{verdict} ({100 * level:g} %, {CORRECTIONS[report.correction]} over {tests})"
+        f"{scores} ({100 * settings.level:g} % {kind} {as_text(low)} to {as_text(high)}, "
+        f"{p} {_p_text(difference.adjusted)}): {'significant' if difference.significant else 'not significant'}"
     )
+
+
+def _p_text(p: float) -> str:
+    return "< 0.001" if p < 0.001 else as_text(p)
+
+
+_KINDS = {
+    Correction.max_t: ("simultaneous CI", "adjusted p"),
+    Correction.holm: ("CI at its step of Holm", "adjusted p"),
+    Correction.bh: ("CI adjusted for the false discovery rate", "adjusted p"),
+    Correction.none: ("CI", "p"),
+}
+"""What the interval of a difference and its p-value are called."""

@@ -17,6 +17,7 @@ import typer
 
 from kgprobe.aggregate.weighted_mean import Tie
 from kgprobe.errors import DataError, UsageError, naming, one_line
+from kgprobe.ranks.rank_files import End
 from kgprobe.report.grid import Grid, csv_text, grid_of, json_text, terminal, wrapped
 from kgprobe.report.grid import Record as Row
 from kgprobe.report.latex_tables import latex
@@ -108,6 +109,11 @@ DifferentCandidatesOption = Annotated[
     typer.Option(
         "--allow-different-candidates", help="Also test models against each other whose candidate sets differ."
     ),
+]
+
+AtOption = Annotated[
+    End | None,
+    typer.Option("--at", help="End of ranks that are intervals to use: best or worst."),
 ]
 
 MOST_DRAWS = 10_000_000

@@ -32,6 +32,7 @@ def decide(
     common: console.CommonOption = False,
     exclude_flagged: console.ExcludeFlaggedOption = False,
     allow_different_candidates: console.DifferentCandidatesOption = False,
+    at: console.AtOption = None,
     replicates: Annotated[
         int | None,
         typer.Option(
@@ -59,7 +60,9 @@ def decide(
     alphas, betas = console.parse_axis("alpha", alpha), console.parse_axis("beta", beta)
     knowledge = console.load(graph)
     tables, _ = console.read_models(ranks, knowledge)
-    lineup = audited(tables, graph=knowledge, common=common, exclude_flagged=exclude_flagged).lineup
+    lineup = audited(
+        tables, graph=knowledge, common=common, exclude_flagged=exclude_flagged, at=at, unknown=at is None
+    ).lineup
     allowed = allow_different_candidates
     limits = remarks(lineup, seeds or lineup.usual_seeds, [PROBE()], allow_different_candidates=allowed)
     if len(alphas) == len(betas) == 1:
@@ -102,11 +105,16 @@ def decide(
 
 def _print_decision(decision: Decision, format: console.Format) -> None:  # noqa: A002
     rows = [{**row, "alpha": console.axis_value(row["alpha"])} for row in decision.to_rows()]
-    if format is console.Format.table:
-        print(one_line(str(decision)), end="\n\n")
-    else:
-        console.note(str(decision))
+    _answer(str(decision), format)
     console.print_rows(rows if format.is_data else _shortened(rows), format)
+
+
+def _answer(sentences: str, format: console.Format) -> None:  # noqa: A002
+    """Print the answer above a table, apart from other formats."""
+    if format is console.Format.table:
+        print(one_line(sentences), end="\n\n")
+    else:
+        console.note(sentences)
 
 
 def _shortened(rows: Sequence[Record]) -> list[Record]:
@@ -114,7 +122,12 @@ def _shortened(rows: Sequence[Record]) -> list[Record]:
     hidden = {
         "alpha": True,
         "beta": True,
+        "holm": True,
         "reason": True,
+        "least": all(row["least"] == row["most"] for row in rows),
+        "most": all(row["least"] == row["most"] for row in rows),
+        "lead_least": all(row["lead_least"] == row["lead_most"] for row in rows),
+        "lead_most": all(row["lead_least"] == row["lead_most"] for row in rows),
         "std": all(row["std"] is None for row in rows),
         "seeds": all(row["seeds"] == 1 for row in rows),
         "queries": all(row["queries"] == round(row["effective"]) for row in rows),
@@ -138,6 +151,7 @@ def _for_people(rows: Sequence[Record]) -> list[Record]:
 
 def _print_map(plane: DecisionMap, format: console.Format) -> None:  # noqa: A002
     models, crossings = _models(plane), list(_crossings(plane))
+    _answer(str(plane), format)
     if format.is_data:
         records: dict[str, Sequence[Record]] = {"point": plane.to_rows(), "model": models, "crossing": crossings}
         console.print_rows([{"record": record, **row} for record, rows in records.items() for row in rows], format)
@@ -153,11 +167,12 @@ def _print_map(plane: DecisionMap, format: console.Format) -> None:  # noqa: A00
 
 
 def _places(plane: DecisionMap) -> list[Record]:
-    """The place of each model, one row per alpha and model, one column per beta; in brackets its confidence range."""
+    """The score and place of each model, one row per alpha and model, one column per beta; in brackets its range."""
     places, (best, worst) = plane.places(), plane.place_ranges()
 
     def cell(*at: int) -> str:
-        return str(places[at]) if best[at] == worst[at] else f"{places[at]} [{best[at]}-{worst[at]}]"
+        place = str(places[at]) if best[at] == worst[at] else f"{places[at]} [{best[at]}-{worst[at]}]"
+        return f"{plane.scores[at]:.4f}  {place}"
 
     return [
         {"alpha": f"{alpha:g}", "model": f"{model} *" if model in plane.lineup.flagged else model}
@@ -210,7 +225,6 @@ def _across(crossings: list[Record]) -> list[Record]:
 
 def _explain(plane: DecisionMap) -> None:
     if len(plane.models) == 1:
-        console.note("There is only one model to choose from.")
         return
     sampled = {"random": "queries and training runs", "fixed": "queries"}[plane.settings.seeds]
     console.note(

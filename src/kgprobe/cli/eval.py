@@ -30,6 +30,7 @@ def evaluate(
     by: console.ByOption = None,
     macro: Annotated[str | None, typer.Option(help="Average per relation, entity or side first.")] = None,
     tie: console.TieOption = Tie.mean,
+    at: console.AtOption = None,
     weight: Annotated[str | None, typer.Option(help="Column of the file with a weight for each query.")] = None,
     format: console.FormatOption = console.Format.table,  # noqa: A002
 ) -> None:
@@ -44,7 +45,7 @@ def evaluate(
     def evaluated(path: Path) -> tuple[RankFile, list[Score]]:
         with console.watching(path) as progress:
             file = RankFile(path, progress)
-            found = scores(file, metrics, graph=knowledge, by=by or [], macro=macro, tie=tie, weight=weight)
+            found = scores(file, metrics, graph=knowledge, by=by or [], macro=macro, tie=tie, weight=weight, at=at)
             if all(math.isnan(score.value) and math.isnan(score.low) for score in found):
                 raise DataError("no metric has a value", _undefined(found))
             return file, found

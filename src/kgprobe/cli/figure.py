@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kgprobe.cli.console import (
+    AtOption,
     CommonOption,
     GraphOption,
     NamesOption,
@@ -25,7 +26,7 @@ from kgprobe.report.figures import ENDINGS, FIGURES, FigureKind, Inputs, Offer, 
 
 if TYPE_CHECKING:
     from kgprobe.graph import KnowledgeGraph
-    from kgprobe.ranks import RankFile
+    from kgprobe.ranks import End, RankFile
 
 EVERY = "all"
 _NAMES = ", ".join([*FIGURES, EVERY])
@@ -54,6 +55,7 @@ def figure(
         typer.Option(help="Models to draw, in this order, comma-separated; figures of two models use the first two."),
     ] = None,
     common: CommonOption = False,
+    at: AtOption = None,
     type_: Annotated[str, typer.Option("--type", metavar="TYPE", help="File type that 'all' writes.")] = "pdf",
 ) -> None:
     """Draw a figure, or with 'all' every figure that the given files allow."""
@@ -82,7 +84,7 @@ def figure(
     drawable = [kind for kind in kinds if not kind.missing(offer)]
     for kind in drawable:
         require_writable(paths[kind.name])
-    inputs = _read(files, load(graph, names), offer, common)
+    inputs = _read(files, load(graph, names), offer, common, at)
     skipped = {kind.name: f"needs {'; '.join(kind.missing(offer))}" for kind in kinds if kind not in drawable}
     for kind in drawable:
         try:
@@ -122,13 +124,15 @@ def _refuse_unused(kind: FigureKind, given: Mapping[str, str | None]) -> None:
         raise UsageError(f"{', '.join(unused)}: no option of the figure '{kind.name}'", remedy=f"it takes {used}")
 
 
-def _read(files: Mapping[str, RankFile], graph: KnowledgeGraph | None, offer: Offer, common: bool) -> Inputs:
+def _read(
+    files: Mapping[str, RankFile], graph: KnowledgeGraph | None, offer: Offer, common: bool, at: End | None
+) -> Inputs:
     from kgprobe.comparison import line_up
 
     by_path = {file.path: file for file in files.values()}
     read = dict(each_file(list(by_path), lambda path: read_file(by_path[path], graph)))
     tables = {name: read[file.path] for name, file in files.items()}
-    return Inputs(offer, line_up(tables, graph=graph, common=common) if tables else None, graph)
+    return Inputs(offer, line_up(tables, graph=graph, common=common, at=at) if tables else None, graph)
 
 
 def _shown(kind: FigureKind, offer: Offer) -> str:

@@ -13,6 +13,7 @@ import typer
 
 from kgprobe.cli.console import (
     MOST_DRAWS,
+    AtOption,
     CommonOption,
     DifferentCandidatesOption,
     ExcludeFlaggedOption,
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
     from kgprobe.graph import KnowledgeGraph
     from kgprobe.metrics import Metric
     from kgprobe.openworld import Bench
-    from kgprobe.ranks import Ranks
+    from kgprobe.ranks import End, Ranks
     from kgprobe.report.page.entries import Reasons
 
 _MOST_QUERIES = 300_000
@@ -49,7 +50,6 @@ _SKIPPED = "Other metrics and their tests are skipped, because there are so many
 _FEW_MODELS, _FEW_QUERIES = 6, 100_000  # above these, only the best model of each metric is tested against the others
 _LEAST_DRAWS, _MOST_DRAWS = 1_000, 10_000
 _MOST_PRODUCTS = 2_500_000_000  # draws x queries x pairs of models: a few seconds for all metrics
-_PERMUTATIONS_PER_TEST = 40  # so that the smallest possible p-value stays below 0.025 after correction
 
 
 def report(
@@ -75,6 +75,7 @@ def report(
     common: CommonOption = False,
     exclude_flagged: ExcludeFlaggedOption = False,
     allow_different_candidates: DifferentCandidatesOption = False,
+    at: AtOption = None,
     level: Annotated[float, typer.Option(help="Confidence level of intervals and tests.")] = 0.95,
     replicates: Annotated[
         int | None,
@@ -122,7 +123,7 @@ def report(
     metrics = parse_all(metric) if metric else None
     knowledge = load(graph, names)
     tables, files = _named_by_tail(*read_models(ranks, knowledge))
-    found = audited(tables, graph=knowledge, common=common, exclude_flagged=exclude_flagged)
+    found = audited(tables, graph=knowledge, common=common, exclude_flagged=exclude_flagged, at=at)
     lineup, allowed = found.lineup, allow_different_candidates
     reasons = _reasons(rules or [], found.tables, lineup, knowledge)
     skipped = is_page and len(lineup) > _MOST_QUERIES and metrics is None and replicates is None
@@ -136,7 +137,7 @@ def report(
         comparison=None if skipped else _compare(lineup, metrics, level, replicates, allowed),
         findings=found.findings,
         allow_different_candidates=allowed,
-        notes=[_SKIPPED] if skipped else [],
+        notes=[*([_SKIPPED] if skipped else []), *_about_ends(found.tables, at)],
         benches=_benches(open_world or []),
         reasons=reasons,
     )
@@ -202,6 +203,14 @@ def _tails(paths: Sequence[str]) -> list[str]:
     return next((found for found in tails if len(set(found)) == len(found)), list(paths))
 
 
+def _about_ends(tables: Mapping[str, Ranks], at: End | None) -> list[str]:
+    """A note for readers if one end of ranks that are intervals is shown."""
+    unknown = [model for model, table in tables.items() if table.has_intervals]
+    return (
+        [f"Some ranks of {', '.join(unknown)} are intervals; this page uses the {at} end of each."] if unknown else []
+    )
+
+
 def _benches(folders: Sequence[Path]) -> dict[str, Bench]:
     if not folders:
         return {}
@@ -241,11 +250,9 @@ def _compare(
     metrics = asked or default_metrics(lineup)
     models = len(lineup.models)
     few = models <= _FEW_MODELS and len(lineup) <= _FEW_QUERIES
-    tests = len(metrics) * (models * (models - 1) // 2 if few else models - 1)
     products = len(lineup) * models * (models + 1) // 2
     draws = _clipped(_MOST_PRODUCTS // products) if replicates is None else replicates
-    permutations = _clipped(_PERMUTATIONS_PER_TEST * tests) if replicates is None else replicates
-    total = draws_of(lineup, len(metrics), 1, draws + permutations)
+    total = draws_of(lineup, len(metrics), 1, 2 * draws)
     with counting("testing differences", total, "draws") as bar:
         progress = announcing("testing differences", total, "fewer --replicates take less", bar)
         return compare_models(
@@ -253,7 +260,7 @@ def _compare(
             metrics,
             level=level,
             replicates=draws,
-            permutations=permutations,
+            permutations=draws,
             pairs="all" if few else "best",
             allow_different_candidates=allow_different_candidates,
             progress=progress,

@@ -9,7 +9,6 @@ import typer
 
 from kgprobe.aggregate.weighted_mean import Tie
 from kgprobe.cli import console
-from kgprobe.ranks.rank_files import End
 from kgprobe.report.grid import Record, counted
 
 if TYPE_CHECKING:
@@ -26,7 +25,7 @@ def surface(
     tie: console.TieOption = Tie.mean,
     eps_e: Annotated[float | None, typer.Option(help="Epsilon of the entity popularity.")] = None,
     eps_r: Annotated[float | None, typer.Option(help="Epsilon of the relation popularity.")] = None,
-    at: Annotated[End | None, typer.Option(help="End of rank intervals to use: best or worst.")] = None,
+    at: console.AtOption = None,
     format: console.FormatOption = console.Format.table,  # noqa: A002
 ) -> None:
     """Compute PROBE(alpha, beta) over a grid."""
@@ -40,8 +39,7 @@ def surface(
     def computed(path: Path) -> tuple[RankFile, Surface]:
         with console.watching(path) as progress:
             file = RankFile(path, progress)
-            source = file if at is None else at.of(file)
-            return file, surface(source, alphas, betas, graph=knowledge, tie=tie, eps_e=eps_e, eps_r=eps_r)
+            return file, surface(file, alphas, betas, graph=knowledge, tie=tie, eps_e=eps_e, eps_r=eps_r, at=at)
 
     found = dict(result for _, result in console.each_file(ranks, computed))
     rows: list[Record] = []

@@ -230,7 +230,7 @@ class Component:
         """Half the width of the interval of that level."""
         from scipy import special
 
-        return float(special.stdtrit(self.freedom, (1 + level) / 2)) * math.sqrt(self.variance)
+        return -float(special.stdtrit(self.freedom, (1 - level) / 2)) * math.sqrt(self.variance)
 
     def probability(self, difference: float) -> float:
         """The two-sided p-value of a difference."""
@@ -302,9 +302,13 @@ class Uncertainty:
     ) -> Interval:
         if not (math.isfinite(estimate) and math.isfinite(self.both.variance)):
             return unknown(level, "the metric has no finite value here")
-        half = max(self.both.half_width(level), self.seeds.half_width(level))
+        half = self.half_width(level)
         remark = evidence.remark
         return Interval(*clipped(estimate - half, estimate + half, limits), level, "t", remark is None, remark)
+
+    def half_width(self, level: float) -> float:
+        """Half the width of the interval of that level."""
+        return max(self.both.half_width(level), self.seeds.half_width(level))
 
     def probability(self, difference: float) -> float:
         """The p-value of a difference, never 0; it is below 1 - level where the interval of that level excludes 0."""

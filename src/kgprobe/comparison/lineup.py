@@ -17,7 +17,7 @@ from kgprobe.aggregate import parse_groupings
 from kgprobe.arrays import Floats, Ints, codes_of, distinct, natural
 from kgprobe.errors import DataError, UsageError
 from kgprobe.graph import GraphLike, KnowledgeGraph, as_graph
-from kgprobe.ranks import RankFile, Ranks, RanksLike, open_ranks, refuse_intervals, validate
+from kgprobe.ranks import End, RankFile, Ranks, RanksLike, open_ranks, refuse_intervals, validate
 
 RunTables = Mapping[str, tuple[Ranks, ...]]
 
@@ -118,6 +118,7 @@ class Lineup:
         left_out: For every model, the number of its queries that were left out because not all models have them.
         flags: What the audit has against models, by model; empty where there was no audit.
         excluded: The same for models that were left out because of it.
+        worst: For every model whose ranks are intervals, the tables with their worst ends; ``runs`` has the best ends.
 
     Example:
         >>> def ranks(*rank):
@@ -135,6 +136,7 @@ class Lineup:
     left_out: Mapping[str, int]
     flags: Mapping[str, Flag] = field(default_factory=dict)
     excluded: Mapping[str, Flag] = field(default_factory=dict)
+    worst: RunTables = field(default_factory=dict)
 
     @property
     def models(self) -> tuple[str, ...]:
@@ -225,7 +227,14 @@ _SHARED = {"triple": ("head", "relation", "tail"), "relation": ("relation",), "e
 """The columns that are equal within a cluster."""
 
 
-def line_up(ranks: Models, *, graph: GraphLike | None = None, common: bool = False) -> Lineup:
+def line_up(
+    ranks: Models,
+    *,
+    graph: GraphLike | None = None,
+    common: bool = False,
+    at: End | str | None = None,
+    unknown: bool = False,
+) -> Lineup:
     """Put the tables of several models in the same order of queries.
 
     Args:
@@ -233,6 +242,8 @@ def line_up(ranks: Models, *, graph: GraphLike | None = None, common: bool = Fal
             separates training runs. A `Lineup` is returned unchanged.
         graph: Gives the popularity of the targets; without it, the tables' own columns are used.
         common: Keep only the queries that all models and seeds have, instead of refusing models that have others.
+        at: The end, ``best`` or ``worst``, at which ranks that are intervals are taken.
+        unknown: Keep both ends of ranks that are intervals, which are refused otherwise.
 
     Example:
         >>> def ranks(*heads):
@@ -253,8 +264,10 @@ def line_up(ranks: Models, *, graph: GraphLike | None = None, common: bool = Fal
     runs: dict[str, tuple[Ranks, ...]] = {}
     for model, table in whole.items():
         validate(table, graph)
-        refuse_intervals(table)
-        runs[model] = by_seed(table)
+        exact = table if at is None else End(at).of(table)
+        if not unknown:
+            refuse_intervals(exact)
+        runs[model] = by_seed(exact)
     if empty := [f"{model}: the table is empty" for model, own in runs.items() if not all(map(len, own))]:
         raise DataError("there is no query to compare", empty, "check that the rank files have rows")
     lined = _in_one_order(runs, common)
@@ -262,7 +275,13 @@ def line_up(ranks: Models, *, graph: GraphLike | None = None, common: bool = Fal
         lined = {model: tuple(run.with_popularity(graph.popularity) for run in own) for model, own in lined.items()}
     most = {model: max(map(len, own)) for model, own in runs.items()}
     kept = len(next(iter(lined.values()))[0])
-    return Lineup(lined, {model: count - kept for model, count in most.items()})
+    left_out = {model: count - kept for model, count in most.items()}
+    open_ends = [model for model, own in lined.items() if any(run.has_intervals for run in own)]
+    return Lineup(
+        {model: tuple(run.at_best() for run in own) for model, own in lined.items()},
+        left_out,
+        worst={model: tuple(run.at_worst() for run in lined[model]) for model in open_ends},
+    )
 
 
 def by_seed(ranks: Ranks) -> tuple[Ranks, ...]:

@@ -16,6 +16,7 @@ from kgprobe.arrays import Floats
 from kgprobe.comparison.estimator_families import EstimatorFamily, SmoothFamily
 from kgprobe.comparison.estimators import DistributionPart, Estimator
 from kgprobe.comparison.lineup import Lineup
+from kgprobe.comparison.pair_tests import NullDraws
 from kgprobe.comparison.resampling import (
     ColumnSums,
     DrawFunction,
@@ -68,11 +69,12 @@ def permutation_tests(
     permutations: int,
     seed: int = 0,
     progress: Progress | None = None,
-) -> list[Floats]:
-    """The p-value of each pair of models in each family: the share of swaps with a difference at least as large.
+) -> Iterator[NullDraws]:
+    """The differences of each pair of models in each family after swaps, one family after the other.
 
-    All swaps are tried where there are no more of them than ``permutations``. Otherwise swaps are random, and the
-    observed difference counts as one more, so that p is never 0.
+    The p-value of a pair is the share of swaps with a difference at least as large as the observed one. All swaps are
+    tried where there are no more of them than ``permutations``. Otherwise swaps are random, and the observed
+    difference counts as one more, so that p is never 0.
 
     Args:
         families: One metric each, all on the same clusters.
@@ -81,11 +83,10 @@ def permutation_tests(
         seed: The seed of the random generator.
         progress: Called with the number of new swaps.
 
-    Returns:
-        For each family an array [pairs]; NaN where a metric has no finite value.
     """
     if not any(pairs):
-        return [np.empty(0) for _ in families]
+        yield from (NullDraws(np.empty((0, 0)), np.empty(0), 1, 0) for _ in families)
+        return
     clusters = families[0].clusters
     swaps = [
         _SmoothSwaps(family, own) if isinstance(family, SmoothFamily) else _StepSwaps(family, own)
@@ -100,7 +101,8 @@ def permutation_tests(
         else gathered(flipped, reduce, clusters=clusters, total=permutations, seed=seed, progress=progress)
     )
     others = 0 if exact else 1
-    return [one.p_values(part, others) for one, part in zip(swaps, parted(reduced, kinds), strict=True)]
+    for one, part in zip(swaps, parted(reduced, kinds), strict=True):
+        yield NullDraws(one.distances(part), one.observed, others, clusters)
 
 
 class _Swaps(ABC):
@@ -109,19 +111,25 @@ class _Swaps(ABC):
     def __init__(self, family: EstimatorFamily, pairs: Sequence[Pair]) -> None:
         self.estimators, self.pairs = family.estimators, pairs
 
-    def p_values(self, reduced: Floats, others: int) -> Floats:
-        """The share of differences that are as large as the observed one; ``others`` such differences are added."""
-        pairs = zip(self.differences(reduced), self.pairs, strict=True)
-        return np.array([self._share(differences, pair, others) for differences, pair in pairs])
+    def distances(self, reduced: Floats) -> Floats:
+        """The absolute differences after swaps, [swaps, pairs]."""
+        found = np.empty((len(reduced), len(self.pairs)))
+        for own, differences in zip(found.T, self.differences(reduced), strict=True):
+            np.abs(differences, out=own)
+        # A swap that leaves the metric without a value is no evidence for a difference.
+        found[np.isnan(found)] = np.inf
+        return found
 
-    def _share(self, differences: Floats, pair: Pair, others: int) -> float:
+    @property
+    def observed(self) -> Floats:
+        """The absolute differences of the models themselves, less a rounding error; NaN where there is none."""
+        return np.array([self._observed(pair) for pair in self.pairs])
+
+    def _observed(self, pair: Pair) -> float:
         first, second = (self.estimators[i].estimate for i in pair)
         if not (math.isfinite(first) and math.isfinite(second)):
             return math.nan
-        least = abs(first - second) - _ROUNDING * max(abs(first), abs(second))
-        # A swap that leaves the metric without a value is no evidence for a difference.
-        as_large = int((~(np.abs(differences) < least)).sum())
-        return (as_large + others) / (len(differences) + others)
+        return float(abs(first - second) - _ROUNDING * max(abs(first), abs(second)))
 
     @property
     @abstractmethod

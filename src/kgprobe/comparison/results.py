@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-import numpy as np
-from numpy.typing import ArrayLike
-
 from kgprobe.aggregate import Tie
-from kgprobe.arrays import Floats
 from kgprobe.comparison.intervals import Interval
 from kgprobe.comparison.lineup import Lineup
+from kgprobe.comparison.pair_tests import Correction
 from kgprobe.comparison.resampling import MOST_UNITS
 from kgprobe.metrics import Metric
 
@@ -21,6 +18,14 @@ _SMALL = 0.01
 
 _FEW_RUNS = 5
 """With fewer runs, t quantiles are so large that only large differences are significant."""
+
+
+_CORRECTED = {
+    Correction.max_t: "Tests and {level} % intervals of differences are simultaneous for {over} (max-t)",
+    Correction.holm: "Holm over {over}",
+    Correction.bh: "Benjamini-Hochberg over {over}",
+    Correction.none: "No correction for multiple testing over {over}",
+}
 
 
 @dataclass(frozen=True)
@@ -35,6 +40,7 @@ class ComparisonSettings:
     pairs: str = "all"
     tie: Tie = Tie.mean
     seed: int = 0
+    correction: Correction = Correction.max_t
     allow_different_candidates: bool = False
 
 
@@ -54,6 +60,7 @@ class Estimate:
         effective: The effective number of queries.
         group: The group's name by column.
         reason: Why the value is not a finite number; None where it is.
+        unknown: The smallest and the largest value, where ranks are intervals; then the value is NaN.
     """
 
     model: str
@@ -67,6 +74,12 @@ class Estimate:
     effective: float
     group: dict[str, Any] = field(default_factory=dict)
     reason: str | None = None
+    unknown: tuple[float, float] | None = None
+
+    @property
+    def ends(self) -> tuple[float, float]:
+        """The smallest and the largest value that the unknown ranks allow; both are the value if all is known."""
+        return self.unknown or (self.value, self.value)
 
 
 @dataclass(frozen=True)
@@ -78,13 +91,18 @@ class Difference:
         second: The model whose value is subtracted.
         metric: The metric.
         value: The difference.
-        interval: Its confidence interval over queries (and over training runs, where seeds are random).
-        p: The p-value; never 0.
-        holm: The p-value adjusted for all differences of the comparison by Holm.
-        bh: The p-value adjusted by Benjamini and Hochberg.
+        interval: Its confidence interval over queries (and over training runs, where seeds are random), with the
+            correction of the comparison: it excludes 0 where the difference is significant.
+        p: The p-value of this difference by itself; never 0.
+        adjusted: The p-value with the correction of the comparison, over all pairs of models by this metric.
+        significant: Whether the adjusted p-value is at most 1 - level.
+        tests: The number of pairs of models that are tested together.
+        holm: The p-value adjusted for these tests by Holm.
+        bh: The p-value adjusted for these tests by Benjamini and Hochberg.
         group: The group's name by column.
         reason: Why the value or the p-value is not a finite number; None where both are.
         tested: Whether the models were tested against each other; False where their candidate sets differ.
+        unknown: The smallest and the largest value, where ranks are intervals; then the value is NaN.
     """
 
     first: str
@@ -93,11 +111,26 @@ class Difference:
     value: float
     interval: Interval
     p: float
-    holm: float = math.nan
-    bh: float = math.nan
+    adjusted: float
+    significant: bool
+    tests: int
+    holm: float
+    bh: float
     group: dict[str, Any] = field(default_factory=dict)
     reason: str | None = None
     tested: bool = True
+    unknown: tuple[float, float] | None = None
+
+    @property
+    def ends(self) -> tuple[float, float]:
+        """The smallest and the largest difference that the unknown ranks allow; both are the value if all is known."""
+        return self.unknown or (self.value, self.value)
+
+    def turned(self) -> Difference:
+        """The same difference with the models in the other order."""
+        interval = replace(self.interval, low=-self.interval.high, high=-self.interval.low)
+        other = replace(self, first=self.second, second=self.first, value=-self.value, interval=interval)
+        return other if self.unknown is None else replace(other, unknown=(-self.unknown[1], -self.unknown[0]))
 
 
 @dataclass(frozen=True)
@@ -125,6 +158,22 @@ class Comparison:
         return [*self.grouping, *self._coarse()]
 
     @property
+    def has_unknown(self) -> bool:
+        """Whether some values are ranges, because ranks are intervals."""
+        return any(one.unknown for one in self.estimates)
+
+    @property
+    def family(self) -> str:
+        """Which tests are corrected together, in one sentence."""
+        pairs = max((one.tests for one in self.differences), default=0)
+        over = f"the {pairs:,} pairs of models" if pairs != 1 else "the only pair of models"
+        if self.has_unknown:
+            over += " at both ends of their unknown ranks"
+        by = "metric and group" if any(one.group for one in self.differences) else "metric"
+        how = _CORRECTED[self.settings.correction].format(over=over, level=f"{100 * self.settings.level:.4g}")
+        return f"{how}, for each {by} by itself; choose the metric before you look at the results."
+
+    @property
     def grouping(self) -> list[str]:
         """Whether random groups of clusters were drawn, in one sentence."""
         most = max((estimate.clusters for estimate in self.estimates), default=0)
@@ -136,50 +185,16 @@ class Comparison:
         ]
 
     def _coarse(self) -> Iterator[str]:
-        smallest = self.tests / (self.settings.permutations + 1)
-        if self.settings.seeds == "random" or smallest <= _SMALL:
+        corrected = self.settings.correction in (Correction.holm, Correction.bh)
+        tests = max((one.tests for one in self.differences), default=0) if corrected else 1
+        smallest = tests / (self.settings.permutations + 1)
+        if self.settings.seeds == "random" or smallest <= _SMALL or not self.differences:
             return
-        enough = math.ceil(self.tests / _SMALL)
+        enough = math.ceil(tests / _SMALL)
         yield (
-            f"With {self.tests:,} differences and {self.settings.permutations:,} permutations, no p-value "
-            f"adjusted by Holm can be below {min(smallest, 1):.2g}; {enough:,} permutations would allow {_SMALL:g}."
+            f"With {tests:,} pair{'s' if tests > 1 else ''} of models and {self.settings.permutations:,} permutations, "
+            f"no adjusted p-value can be below {min(smallest, 1):.2g}; {enough:,} permutations would allow {_SMALL:g}."
         )
-
-
-def holm(p: ArrayLike) -> Floats:
-    """P-values adjusted by Holm: among those up to 0.05, the probability of any false rejection is at most 5 %.
-
-    NaN is left unchanged and does not count as a test.
-
-    Example:
-        >>> holm([0.01, 0.04, 0.03]).round(12).tolist()
-        [0.03, 0.06, 0.06]
-    """
-    given = np.asarray(p, dtype=np.float64)
-    adjusted = np.full(given.shape, np.nan)
-    tests = np.flatnonzero(~np.isnan(given))
-    order = tests[np.argsort(given[tests], kind="stable")]
-    scaled = given[order] * np.arange(len(order), 0, -1)
-    adjusted[order] = np.minimum(np.maximum.accumulate(scaled), 1.0)
-    return adjusted
-
-
-def benjamini_hochberg(p: ArrayLike) -> Floats:
-    """P-values adjusted by Benjamini and Hochberg: of those up to 0.05, at most 5 % are false on average.
-
-    NaN is left unchanged and does not count as a test.
-
-    Example:
-        >>> benjamini_hochberg([0.01, 0.04, 0.03]).round(12).tolist()
-        [0.03, 0.04, 0.04]
-    """
-    given = np.asarray(p, dtype=np.float64)
-    adjusted = np.full(given.shape, np.nan)
-    tests = np.flatnonzero(~np.isnan(given))
-    order = tests[np.argsort(given[tests], kind="stable")]
-    scaled = given[order] * (len(order) / np.arange(1, len(order) + 1))
-    adjusted[order] = np.minimum(np.minimum.accumulate(scaled[::-1])[::-1], 1.0)
-    return adjusted
 
 
 def sets_differ(count: int) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -21,6 +21,7 @@ from kgprobe.decision.maps import SAME
 from kgprobe.errors import DataError
 from kgprobe.graph import GraphLike
 from kgprobe.metrics import parse
+from kgprobe.ranks import End
 from kgprobe.resources import Progress
 from kgprobe.tables import Table
 
@@ -96,8 +97,8 @@ class Standing:
         place: 1 for the best; equal models share the better place.
         estimate: Its score with an interval.
         behind: The lead of the winner over it, with an interval and p-values; None for the winner.
-        within_noise: Whether it is the winner or not significantly worse: the p-value of the difference, by Holm over
-            all pairs of models, is above 1 - level, or there is no test.
+        within_noise: Whether it is the winner or not significantly worse: the interval of the difference, simultaneous
+            for all pairs of models, contains 0.
     """
 
     place: int
@@ -117,6 +118,8 @@ class Standing:
     @property
     def distance(self) -> str:
         """Its distance from the winner in words."""
+        if self.behind is not None and self.behind.unknown:
+            return "between {:.4f} and {:.4f} behind".format(*self.behind.unknown)
         return "equal" if self.place == 1 or self.behind is None else f"{self.behind.value:.4f} behind"
 
     @property
@@ -127,6 +130,8 @@ class Standing:
     @property
     def reason(self) -> str | None:
         """Why a number of its row is missing; None where none is."""
+        if self.estimate.reason:
+            return self.estimate.reason
         if self.behind is None:
             return self.estimate.interval.reason or "the winner has no lead over itself"
         return self.behind.reason or self.estimate.interval.reason or self.behind.interval.reason
@@ -194,7 +199,8 @@ class Decision(Table):
     def _answer(self) -> str:
         point = f"For alpha {self.alpha:g} and beta {self.beta:g}"
         first = self.standings[0].estimate
-        winner, score = self._named(self.winner), f"PROBE {first.value:.4f}"
+        winner = self._named(self.winner)
+        score = "PROBE " + " to ".join(dict.fromkeys(f"{end:.4f}" for end in first.ends))
         if len(self.standings) == 1:
             return f"{point}, {winner} has {score}{_between(first.interval)}; there is no other model to pick."
         if not all(standing.tested for standing in self.standings):
@@ -212,9 +218,11 @@ class Decision(Table):
             )
         lead = self.standings[1].behind
         assert lead is not None
+        behind = f"{self.standings[1].distance}{_between(lead.interval, 'simultaneous CI')}"
+        whatever = " whatever the unknown ranks" if any(one.estimate.unknown for one in self.standings) else ""
         return (
-            f"{point}, pick {winner}: its {score} is significantly higher than that of every other model; "
-            f"{lead.second} comes next, {lead.value:.4f} behind{_between(lead.interval)}."
+            f"{point}, pick {winner}: its {score} is significantly higher than that of every other model"
+            f"{whatever}; {lead.second} comes next, {behind}."
         )
 
     def _without_test(self) -> str:
@@ -247,14 +255,19 @@ class Decision(Table):
                     "alpha": self.alpha,
                     "beta": self.beta,
                     "value": estimate.value,
+                    "least": estimate.ends[0],
+                    "most": estimate.ends[1],
                     "low": estimate.interval.low,
                     "high": estimate.interval.high,
                     "std": estimate.std,
                     "seeds": estimate.seeds,
                     "lead": behind and behind.value,
+                    "lead_least": behind and behind.ends[0],
+                    "lead_most": behind and behind.ends[1],
                     "lead_low": behind and behind.interval.low,
                     "lead_high": behind and behind.interval.high,
                     "p": behind and behind.p,
+                    "p_adjusted": behind and behind.adjusted,
                     "holm": behind and behind.holm,
                     "within_noise": standing.within_noise,
                     "queries": estimate.queries,
@@ -284,8 +297,8 @@ def _not_worse(close: Sequence[Standing]) -> str:
     return f"{behind} {'is' if len(close) == 1 else 'are'} not significantly worse"
 
 
-def _between(interval: Interval) -> str:
-    return f" ({100 * interval.level:.4g} % interval {interval.low:.4f} to {interval.high:.4f})"
+def _between(interval: Interval, kind: str = "CI") -> str:
+    return f" ({100 * interval.level:.4g} % {kind} {interval.low:.4f} to {interval.high:.4f})"
 
 
 def _listed(names: Sequence[str], conjunction: str) -> str:
@@ -308,6 +321,7 @@ def decide(
     graph: GraphLike | None = None,
     exclude_flagged: bool = False,
     allow_different_candidates: bool = False,
+    at: End | str | None = None,
     progress: Progress | None = None,
 ) -> Decision:
     """Decide which model to pick at one (alpha, beta), and which others are not significantly worse.
@@ -330,6 +344,8 @@ def decide(
         graph: Gives the popularity of the targets, unless the models are a `Lineup`; without it, the tables' columns.
         exclude_flagged: Leave out models whose rank file has an error in `kgprobe.check`.
         allow_different_candidates: Also test models against each other whose candidate sets differ.
+        at: The end, ``best`` or ``worst``, at which ranks that are intervals are taken; by default scores are ranges,
+            and a model is picked if it is significantly better whatever the unknown ranks.
         progress: Called with the number of new bootstrap draws and permutations.
 
     Example:
@@ -343,10 +359,10 @@ def decide(
         >>> lineup = line_up({"sharp": ranks(1, 1, 2, 80), "even": ranks(3, 4, 5, 6)})
         >>> print(decide(lineup, alpha=1, beta=0, replicates=999))  # doctest: +NORMALIZE_WHITESPACE
         For alpha 1 and beta 0, pick sharp: its PROBE 0.6244 is significantly higher than that of every other model;
-        even comes next, 0.3946 behind (95 % interval 0.3576 to 0.4294). sharp is ahead for alpha -0.116 to 1 (even
-        below).
+        even comes next, 0.3946 behind (95 % simultaneous CI 0.3593 to 0.4299). sharp is ahead for alpha -0.116 to 1
+        (even below).
     """
-    lineup = audited_lineup(ranks, graph=graph, exclude_flagged=exclude_flagged)
+    lineup = audited_lineup(ranks, graph=graph, exclude_flagged=exclude_flagged, at=at)
     metric = parse(f"PROBE(alpha={alpha},beta={beta})")
     found = compare_models(
         lineup,
@@ -361,15 +377,19 @@ def decide(
         allow_different_candidates=allow_different_candidates,
         progress=progress,
     )
-    if none := [f"{estimate.model}: {estimate.reason}" for estimate in found.estimates if estimate.reason]:
+    if none := [
+        f"{estimate.model}: {estimate.reason}"
+        for estimate in found.estimates
+        if estimate.reason and not estimate.unknown
+    ]:
         raise DataError(f"{metric} is undefined for {len(none)} of {len(lineup.models)} models", none)
-    ordered = sorted(found.estimates, key=lambda estimate: -estimate.value)
+    ordered = sorted(found.estimates, key=lambda estimate: -estimate.ends[0])
     ahead = {difference.second: difference for difference in _from(found.differences, ordered[0].model)}
     point = {"alpha": float(alpha), "beta": float(beta)}
     limits = {"alpha": (min(PAPER_ALPHAS), max(PAPER_ALPHAS)), "beta": (min(PAPER_BETAS), max(PAPER_BETAS))}
     return Decision(
         **point,
-        standings=tuple(_standing(estimate, ordered, ahead.get(estimate.model), level) for estimate in ordered),
+        standings=tuple(_standing(estimate, ordered, ahead.get(estimate.model)) for estimate in ordered),
         reaches=tuple(reach(lineup, ordered[0].model, axis, point, limits[axis], tie) for axis in _axes(lineup, point)),
         settings=found.settings,
         flags=lineup.flags,
@@ -379,27 +399,16 @@ def decide(
 def _from(differences: Sequence[Difference], winner: str) -> list[Difference]:
     """The differences between the winner and every other model, with the winner first."""
     leads = [difference for difference in differences if difference.first == winner]
-    return leads + [_turned(difference) for difference in differences if difference.second == winner]
+    return leads + [difference.turned() for difference in differences if difference.second == winner]
 
 
-def _turned(difference: Difference) -> Difference:
-    low, high = difference.interval.low, difference.interval.high
-    return replace(
-        difference,
-        first=difference.second,
-        second=difference.first,
-        value=-difference.value,
-        interval=replace(difference.interval, low=-high, high=-low),
-    )
-
-
-def _standing(estimate: Estimate, ordered: Sequence[Estimate], behind: Difference | None, level: float) -> Standing:
-    place = 1 + sum(other.value > estimate.value + SAME for other in ordered)
-    return Standing(place, estimate, behind, behind is None or not behind.holm <= 1 - level)
+def _standing(estimate: Estimate, ordered: Sequence[Estimate], behind: Difference | None) -> Standing:
+    place = 1 + sum(other.ends[0] > estimate.ends[1] + SAME for other in ordered)
+    return Standing(place, estimate, behind, behind is None or not behind.significant)
 
 
 def _axes(lineup: Lineup, point: dict[str, float]) -> list[str]:
-    """The axes that can be searched: beta needs popularity, alpha must be finite."""
+    """The axes that can be searched: beta needs popularity, alpha must be finite, ranks must be known."""
     runs = [run for own in lineup.runs.values() for run in own]
     popular = all(
         np.isfinite(run.numbers(column)).all()
@@ -407,4 +416,4 @@ def _axes(lineup: Lineup, point: dict[str, float]) -> list[str]:
         for column in ("entity_popularity", "relation_popularity")
     )
     movable = {"alpha": math.isfinite(point["alpha"]), "beta": popular}
-    return [axis for axis, moves in movable.items() if moves and len(lineup.models) > 1]
+    return [axis for axis, moves in movable.items() if moves and len(lineup.models) > 1 and not lineup.worst]

@@ -19,10 +19,12 @@ from kgprobe.comparison.lineup import Lineup, Models, flag_columns
 from kgprobe.comparison.model_comparison import wrong_settings
 from kgprobe.comparison.permutation_tests import different_candidates
 from kgprobe.comparison.results import sets_differ
+from kgprobe.comparison.unknown_ranks import both_ends, end_of
 from kgprobe.decision.bands import SeedVariance, band_width, covariances, variances_of_differences, widened
 from kgprobe.decision.influence import Influences, ScoreLine, model_surface, roots, samples
 from kgprobe.errors import UsageError
 from kgprobe.graph import GraphLike
+from kgprobe.ranks import End
 from kgprobe.tables import Table, in_report
 
 if TYPE_CHECKING:
@@ -77,6 +79,7 @@ class DecisionMap(Table):
             clusters, so that their variance is not known, and between models with different candidate sets.
         effective: The effective number of queries, [models, betas].
         settings: How the scores and the band were computed.
+        unknown: The models themselves, where ranks are intervals: the models of the map are then their two ends.
     """
 
     lineup: Lineup = field(repr=False)
@@ -88,6 +91,7 @@ class DecisionMap(Table):
     bands: Floats = field(repr=False)
     effective: Floats = field(repr=False)
     settings: MapSettings
+    unknown: Lineup | None = field(default=None, repr=False)
 
     @property
     def models(self) -> tuple[str, ...]:
@@ -177,6 +181,45 @@ class DecisionMap(Table):
         else:
             kept = not_dominated(self.scores.reshape(len(self.models), -1), SAME)
         return tuple(model for model, stays in zip(self.models, kept, strict=True) if stays)
+
+    def __str__(self) -> str:
+        """Who wins where, in sentences."""
+        if len(self.models) == 1:
+            return "There is only one model to choose from."
+        if self.unknown is not None:
+            return self._over_unknown_ranks(self.unknown)
+        won, sure = self.share(), self.share(beyond_noise=True)
+        winners = sorted((model for model in self.models if won[model]), key=lambda model: -won[model])
+        plane = "plane" if min(self.scores.shape[1:]) > 1 else "line"
+        if len(winners) == 1:
+            return f"{winners[0]} wins everywhere, {_significantly(sure[winners[0]], plane)}."
+        named = winners if len(winners) <= _MOST_NAMED + 1 else winners[:_MOST_NAMED]
+        shares = [f"{model} on {_percent(won[model])}" for model in named]
+        shares[0] = f"{winners[0]} wins on {_percent(won[winners[0]])} of the {plane}"
+        if rest := winners[len(named) :]:
+            shares.append(f"{len(rest)} others on {_percent(sum(won[model] for model in rest))}")
+        found = [f"{model} on {_percent(sure[model])}" for model in named if sure[model]]
+        return f"{', '.join(shares)}; {'significantly ' + ', '.join(found) if found else 'nowhere significantly'}."
+
+    def dominates(self, model: str) -> Flags:
+        """Where a model is significantly better than every other whatever the unknown ranks, [alphas, betas]."""
+        named = self.unknown or self.lineup
+        own = self.beats[self._index(end_of(model, End.worst, named))]
+        others = [self._index(end_of(other, End.best, named)) for other in named.models if other != model]
+        return np.asarray(own[others].all(axis=0))
+
+    def _over_unknown_ranks(self, lineup: Lineup) -> str:
+        shares = {model: float(self.dominates(model).mean()) for model in lineup.models}
+        found = [
+            f"{model} beats every other model on {_percent(share)} of the points"
+            for model, share in shares.items()
+            if share
+        ]
+        rest = 1 - sum(shares.values())
+        said = f"Whatever the unknown ranks, {'; '.join(found) or 'no model beats every other anywhere'}."
+        return (
+            f"{said} On the other {_percent(rest)}, they or the sample of queries decide." if found and rest else said
+        )
 
     def crossings(self, first: str, second: str) -> list[Floats]:
         """The curves along which two models are equal: arrays [points, 2] of alpha and beta, as fine as the grid."""
@@ -299,6 +342,23 @@ class DecisionMap(Table):
         return models
 
 
+_MOST_NAMED = 3
+
+
+def _significantly(share: float, plane: str) -> str:
+    if share in (0, 1):
+        return "significantly so" if share else "nowhere significantly"
+    return f"significantly on {_percent(share)} of the {plane}"
+
+
+def _percent(share: float) -> str:
+    """A share in percent; one that is not all or nothing is never shown as 0 or 100 %."""
+    shown = round(100 * share)
+    if 0 < share < 1 and shown in (0, 100):
+        return "less than 1 %" if shown == 0 else "more than 99 %"
+    return f"{shown} %"
+
+
 def _listed(axis: Floats) -> str:
     shown = ", ".join(f"{value:g}" for value in axis[:8])
     return shown + (", ..." if len(axis) > 8 else "")
@@ -318,6 +378,7 @@ def decision_map(
     graph: GraphLike | None = None,
     exclude_flagged: bool = False,
     allow_different_candidates: bool = False,
+    at: End | str | None = None,
 ) -> DecisionMap:
     """Evaluate every model at every point of a grid, with the significance of every difference.
 
@@ -339,6 +400,8 @@ def decision_map(
         graph: Gives the popularity of the targets, unless the models are a `Lineup`; without it, the tables' columns.
         exclude_flagged: Leave out models whose rank file has an error in `kgprobe.check`.
         allow_different_candidates: Also test models against each other whose candidate sets differ.
+        at: The end, ``best`` or ``worst``, at which ranks that are intervals are taken; by default the map shows both
+            ends as models of their own.
 
     Example:
         >>> from kgprobe.comparison.lineup import line_up
@@ -352,10 +415,13 @@ def decision_map(
         >>> plane = decision_map(line_up({"sharp": ranks(sharp), "even": ranks(even)}), [1.0, -1.0], [0.0])
         >>> plane.scores.round(3).tolist(), [plane.models[i] for i in plane.winner[:, 0]]
         ([[[0.601], [0.681]], [[0.222], [0.966]]], ['sharp', 'even'])
+        >>> print(plane)
+        sharp wins on 50 % of the line, even on 50 %; significantly sharp on 50 %, even on 50 %.
         >>> plane.beyond_noise[:, 0].tolist(), plane.crossing_alphas("sharp", "even", 0.0).round(3).tolist()
         ([True, True], [0.127])
     """
-    lineup = audited_lineup(ranks, graph=graph, exclude_flagged=exclude_flagged)
+    given = audited_lineup(ranks, graph=graph, exclude_flagged=exclude_flagged, at=at)
+    lineup = both_ends(given)[0] if given.worst else given
     grid = _axis("alphas", alphas), _axis("betas", betas)
     seeds = seeds or lineup.usual_seeds
     if problems := list(wrong_settings(lineup, seeds=seeds, level=level, seed=seed, replicates=(replicates, 1))):
@@ -386,6 +452,7 @@ def decision_map(
         bands=bands,
         effective=np.stack([surface.effective for surface in found]),
         settings=MapSettings(cluster, level, seeds, Tie(tie), width, replicates, seed, allow_different_candidates),
+        unknown=given if given.worst else None,
     )
 
 

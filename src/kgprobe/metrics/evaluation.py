@@ -47,6 +47,7 @@ def evaluate(
     macro: str | None = None,
     tie: Tie | str = Tie.mean,
     weight: str | None = None,
+    at: End | str | None = None,
 ) -> dict[str, float]: ...
 
 
@@ -60,6 +61,7 @@ def evaluate(
     macro: str | None = None,
     tie: Tie | str = Tie.mean,
     weight: str | None = None,
+    at: End | str | None = None,
 ) -> Scores: ...
 
 
@@ -72,6 +74,7 @@ def evaluate(
     macro: str | None = None,
     tie: Tie | str = Tie.mean,
     weight: str | None = None,
+    at: End | str | None = None,
 ) -> dict[str, float] | Scores:
     """The value of each metric by canonical name; with ``by``, the scores of each group.
 
@@ -88,9 +91,9 @@ def evaluate(
         {'side': ['head', 'tail'], 'value': [1.0, 0.5]}
     """
     opened = open_ranks(ranks)
-    if by is None:
+    if by is None and at is None:
         refuse_intervals(opened)
-    found = scores(opened, metrics, graph=graph, by=by or (), macro=macro, tie=tie, weight=weight)
+    found = scores(opened, metrics, graph=graph, by=by or (), macro=macro, tie=tie, weight=weight, at=at)
     return found if by is not None else _values(found)
 
 
@@ -111,6 +114,7 @@ def scores(
     macro: str | None = None,
     tie: Tie | str = Tie.mean,
     weight: str | None = None,
+    at: End | str | None = None,
 ) -> Scores:
     """Evaluate a rank table or file, with groups, seeds and effective sample sizes.
 
@@ -125,6 +129,7 @@ def scores(
         macro: Average per ``relation``, ``entity`` or ``side`` first.
         tie: How ties are scored: ``mean``, ``expected``, ``optimistic`` or ``pessimistic``.
         weight: A label column with sample weights.
+        at: The end, ``best`` or ``worst``, at which ranks that are intervals are taken; by default both.
 
     Example:
         >>> table = Ranks.from_columns(
@@ -136,6 +141,7 @@ def scores(
     graph, opened = as_graph(graph), open_ranks(ranks)
     validate(opened, graph)
     refuse_empty(opened)
+    opened = opened if at is None else End(at).of(opened)
     table = opened if graph is None else opened.with_popularity(graph.popularity)
     parsed = parse_all(metrics)
     to_settle = [moderate for metric in parsed if (moderate := _to_settle(metric))]

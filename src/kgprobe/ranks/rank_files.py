@@ -170,7 +170,7 @@ def open_ranks(ranks: Any) -> Ranks | RankFile:
     raise UsageError(f"`ranks` is a {kind}", remedy="pass a rank table (Ranks), a RankFile, or the path of a rank file")
 
 
-Source = TypeVar("Source", Ranks, RankFile)
+Source = TypeVar("Source", Ranks, RankFile, Ranks | RankFile)
 
 
 class End(StrEnum):

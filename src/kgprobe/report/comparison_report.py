@@ -14,17 +14,18 @@ import numpy as np
 
 from kgprobe.aggregate import Tie
 from kgprobe.comparison.lineup import Flag, Lineup, NamedRanks, flag_columns, open_models
+from kgprobe.comparison.pair_tests import Correction, correction_named
 from kgprobe.comparison.results import remarks
+from kgprobe.errors import UsageError
 from kgprobe.files import replacing, require_writable
 from kgprobe.graph import GraphLike, KnowledgeGraph, as_graph
 from kgprobe.metrics import Metric, parse_all
-from kgprobe.ranks import RankFile, Ranks
+from kgprobe.ranks import End, RankFile, Ranks
 from kgprobe.ranks.schema import POPULARITY
 from kgprobe.report.comparison_table import (
     Placing,
     Question,
     Style,
-    check_correction,
     comparison_grid,
     question,
     standings,
@@ -59,6 +60,8 @@ def estimate_row(
         **estimate.group,
         "metric": str(estimate.metric),
         "value": estimate.value,
+        "least": estimate.ends[0],
+        "most": estimate.ends[1],
         **vars(estimate.interval),
         "std": estimate.std,
         "seeds": estimate.seeds,
@@ -73,7 +76,7 @@ def estimate_row(
     }
 
 
-def difference_row(difference: Difference) -> Row:
+def difference_row(difference: Difference, correction: Correction) -> Row:
     """The row of a difference between two models, with its interval and p-values."""
     return {
         "kind": "difference",
@@ -82,8 +85,14 @@ def difference_row(difference: Difference) -> Row:
         **difference.group,
         "metric": str(difference.metric),
         "value": difference.value,
+        "least": difference.ends[0],
+        "most": difference.ends[1],
         **vars(difference.interval),
         "p": difference.p,
+        "p_adjusted": difference.adjusted,
+        "significant": difference.significant,
+        "correction": str(correction),
+        "tests": difference.tests,
         "p_holm": difference.holm,
         "p_bh": difference.bh,
         "tested": difference.tested,
@@ -111,6 +120,11 @@ def _text(make: Callable[[Report], str]) -> Callable[[Report, Path], None]:
 
 
 def _page(report: Report, path: Path) -> None:
+    if report.comparison.has_unknown:
+        raise UsageError(
+            "a page needs exact ranks, and some are intervals",
+            remedy="choose one end of them: `at='best'` or `at='worst'`",
+        )
     from kgprobe.report.page.page_file import write_page
     from kgprobe.report.page.payload import About
 
@@ -149,7 +163,6 @@ class Report(Table):
         lineup: The ranks of all models on the same queries.
         tables: The rank tables, by model.
         graph: The graph that popularity and labels come from.
-        correction: The correction for multiple testing that sets the marks.
         files: The rank file of every model that has one.
         style: What tables show.
         findings: The findings of the audit.
@@ -159,7 +172,6 @@ class Report(Table):
     lineup: Lineup
     tables: Mapping[str, Ranks]
     graph: KnowledgeGraph | None = None
-    correction: str = "holm"
     files: Mapping[str, str] = field(default_factory=dict)
     style: Style = field(default_factory=Style)
     findings: Sequence[Finding] = ()
@@ -167,7 +179,7 @@ class Report(Table):
     @cached_property
     def standings(self) -> dict[Question, dict[str, Placing]]:
         """The placing of each model by each metric and group."""
-        return standings(self.comparison, correction=self.correction, level=self.comparison.settings.level)
+        return standings(self.comparison)
 
     def with_style(self, *, intervals: bool = False, letters: bool = False, digits: int | None = None) -> Report:
         """The same report with intervals, letters of significantly worse models, or another number of digits."""
@@ -176,7 +188,7 @@ class Report(Table):
     @property
     def grid(self) -> Grid:
         """The table that the text formats render."""
-        return comparison_grid(self.comparison, self.correction, self.style, self.remarks, self.lineup.flagged)
+        return comparison_grid(self.comparison, self.style, self.remarks, self.lineup.flagged)
 
     @property
     def remarks(self) -> list[str]:
@@ -190,7 +202,11 @@ class Report(Table):
     def to_rows(self) -> list[dict[str, Any]]:
         """Flat rows: those of kind ``estimate``, then those of kind ``difference``."""
         estimates = [estimate_row(e, self.standings, self.files, self.lineup.flags) for e in self.comparison.estimates]
-        return estimates + [difference_row(difference) for difference in self.comparison.differences]
+        correction = self.comparison.settings.correction
+        return estimates + [difference_row(difference, correction) for difference in self.comparison.differences]
+        estimates = [estimate_row(e, self.standings, self.files) for e in self.comparison.estimates]
+        correction = self.comparison.settings.correction
+        return estimates + [difference_row(difference, correction) for difference in self.comparison.differences]
 
     def to_json(self) -> str:
         return json_text(self.to_rows())
@@ -239,12 +255,13 @@ def compare(
     replicates: int = 10_000,
     permutations: int = 10_000,
     seeds: str | None = None,
-    correction: str = "holm",
+    correction: Correction | str = Correction.max_t,
     pairs: str = "all",
     tie: Tie | str = Tie.mean,
     common: bool = False,
     exclude_flagged: bool = False,
     allow_different_candidates: bool = False,
+    at: End | str | None = None,
     seed: int = 0,
     progress: Progress | None = None,
 ) -> Report:
@@ -257,16 +274,22 @@ def compare(
         by: Groupings such as ``relation``, ``side`` or ``popularity:5``; models are compared within each group.
         cluster: Queries that share this are resampled together: ``triple``, ``relation``, ``entity`` or ``query``
             (each query alone).
-        level: Confidence level; a difference is significant if its corrected p-value is at most 1 - level.
+        level: Confidence level; a difference is significant if its adjusted p-value is at most 1 - level, and its
+            interval then excludes 0.
         replicates: Bootstrap draws for the intervals.
         permutations: Permutations for the p-values.
         seeds: Whether training runs are a ``random`` sample of all possible runs, or ``fixed``.
-        correction: ``holm`` (family-wise error rate) or ``bh`` (false discovery rate).
-        pairs: Test ``all`` pairs of models, or only the ``best`` of each metric against the others.
+        correction: The correction for multiple testing over all pairs of models, for each metric and group by itself:
+            ``max-t`` (simultaneous intervals), ``holm`` (no false finding either), ``bh`` (false discovery rate) or
+            ``none``.
+        pairs: Report ``all`` pairs of models, or only the ``best`` of each metric against the others.
         tie: How ties are scored.
         common: Use only the queries that all models have, instead of raising an error.
         exclude_flagged: Leave out models whose rank file has an error in `kgprobe.check`.
         allow_different_candidates: Also test models against each other whose candidate sets differ.
+        at: The end, ``best`` or ``worst``, at which ranks that are intervals are taken. By default values and
+            differences are ranges over all ranks that the intervals allow, and a difference is significant if it is so
+            whatever the unknown ranks.
         seed: Seed of the random generator.
         progress: Called with the additional share of the work that is done.
 
@@ -284,11 +307,13 @@ def compare(
     from kgprobe.comparison.lineup import groups
     from kgprobe.comparison.model_comparison import compare_models, draws_of
 
-    check_correction(correction)
+    correction = correction_named(correction)
     parsed = None if metrics is None else parse_all(metrics)
     graph = as_graph(graph)
     opened = open_models(ranks)
-    found = audited(opened, graph=graph, common=common, exclude_flagged=exclude_flagged, fewest=2)
+    found = audited(
+        opened, graph=graph, common=common, exclude_flagged=exclude_flagged, fewest=2, at=at, unknown=at is None
+    )
     lineup = found.lineup
     by = by if isinstance(by, str) else list(by)
     asked = default_metrics(lineup) if parsed is None else parsed
@@ -302,6 +327,7 @@ def compare(
         replicates=replicates,
         permutations=permutations,
         seeds=seeds,
+        correction=correction,
         pairs=pairs,
         tie=tie,
         seed=seed,
@@ -313,7 +339,6 @@ def compare(
         lineup,
         found.tables,
         graph,
-        correction,
         files=_files(opened),
         findings=found.findings,
     )

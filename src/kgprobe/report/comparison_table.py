@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import chain, pairwise, zip_longest
 from typing import TYPE_CHECKING, Any
 
-from kgprobe.errors import UsageError, one_line
+from kgprobe.errors import one_line
 from kgprobe.metrics import Metric
 from kgprobe.metrics.metric import spelled
 from kgprobe.report.grid import UNDEFINED, Cell, Column, Grid, GridRow, as_text, counted
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from kgprobe.comparison.results import Comparison, Difference, Estimate
 
 _ROUNDING = 1e-12  # values with a smaller relative difference are equal
-CORRECTIONS = {"holm": "Holm", "bh": "Benjamini-Hochberg"}
 
 Question = tuple[str, tuple[tuple[str, object], ...]]
 
@@ -47,41 +46,21 @@ def question(result: Estimate | Difference) -> Question:
     return str(result.metric), tuple(result.group.items())
 
 
-def standings(comparison: Comparison, *, correction: str, level: float) -> dict[Question, dict[str, Placing]]:
-    """The placing of every model by every metric in every group.
-
-    Args:
-        comparison: The estimates and differences.
-        correction: Which corrected p-value decides: ``holm`` or ``bh``.
-        level: A difference is significant if its corrected p-value is at most 1 - level.
-    """
-    check_correction(correction)
+def standings(comparison: Comparison) -> dict[Question, dict[str, Placing]]:
+    """The placing of every model by every metric in every group."""
     differences: dict[Question, list[Difference]] = {}
     for difference in comparison.differences:
         differences.setdefault(question(difference), []).append(difference)
     estimates: dict[Question, list[Estimate]] = {}
     for estimate in comparison.estimates:
         estimates.setdefault(question(estimate), []).append(estimate)
-    return {asked: _standing(own, differences.get(asked, []), correction, level) for asked, own in estimates.items()}
+    return {asked: _standing(own, differences.get(asked, [])) for asked, own in estimates.items()}
 
 
-def check_correction(correction: str) -> None:
-    """Raise a UsageError for an unknown correction."""
-    if correction not in CORRECTIONS:
-        raise UsageError(f"unknown `correction` '{correction}'", [f"it can be {', '.join(CORRECTIONS)}"])
-
-
-def is_significant(difference: Difference, correction: str, level: float) -> bool:
-    """Whether a difference is statistically significant at this level after the correction."""
-    p: float = getattr(difference, correction)
-    return difference.value != 0 and p + level <= 1
-
-
-def _standing(
-    estimates: Sequence[Estimate], differences: Sequence[Difference], correction: str, level: float
-) -> dict[str, Placing]:
+def _standing(estimates: Sequence[Estimate], differences: Sequence[Difference]) -> dict[str, Placing]:
     higher = estimates[0].metric.higher_is_better
-    place = places({estimate.model: estimate.value for estimate in estimates}, higher)
+    ranges = any(estimate.unknown for estimate in estimates)  # unknown ranks leave the order open
+    place = {} if ranges else places({estimate.model: estimate.value for estimate in estimates}, higher)
     better: set[tuple[str, str]] = set()
     undecided: set[tuple[str, str]] = set()
     untested: set[tuple[str, str]] = set()
@@ -89,8 +68,8 @@ def _standing(
         pair = (difference.first, difference.second)
         if not difference.tested:
             untested |= {pair, pair[::-1]}
-        elif is_significant(difference, correction, level):
-            better.add(pair if (difference.value > 0) == higher else pair[::-1])
+        elif difference.significant:
+            better.add(pair if (difference.ends[0] > 0) == higher else pair[::-1])
         else:
             undecided |= {pair, pair[::-1]}
     best = [model for model, at in place.items() if at == 1]
@@ -207,7 +186,7 @@ _NUMBER = re.compile(r"(?<![\w.])\d[\d,]*\b")
 
 
 def notes(
-    comparison: Comparison, correction: str, marks: Collection[str], *, behind: bool, intervals: bool, letters: bool
+    comparison: Comparison, marks: Collection[str], *, behind: bool, intervals: bool, letters: bool
 ) -> Iterator[str]:
     """The notes below a table: queries, marks, tests and intervals."""
     settings = comparison.settings
@@ -220,10 +199,8 @@ def notes(
         unmarked = "Unmarked models are significantly worse than the best"
         explained = "; ".join(filter(None, (within, better))) or (unmarked if UNTESTED in marks else _UNMARKED[behind])
         tests = _TESTS[settings.seeds].format(**vars(settings))
-        yield (
-            f"{explained[0].upper()}{explained[1:]} (p <= {1 - settings.level:.3g}, {tests},"
-            f" {CORRECTIONS[correction]} over {counted(comparison.tests, 'test')})."
-        )
+        yield f"{explained[0].upper()}{explained[1:]} (p <= {1 - settings.level:.3g}, {tests})."
+        yield comparison.family
     if UNTESTED in marks:
         yield f"{UNTESTED} not tested against the best, because their candidate sets differ."
     if intervals:
@@ -295,7 +272,9 @@ def _about_trust(comparison: Comparison) -> str:
 
 def _about_undefined(comparison: Comparison) -> Iterator[str]:
     """A note for each metric and reason for which a value is undefined or infinite."""
-    reasons = dict.fromkeys((str(e.metric), e.reason) for e in comparison.estimates if e.reason)
+    if comparison.has_unknown:
+        yield "Some ranks are intervals: values lie between the two numbers, and places are open."
+    reasons = dict.fromkeys((str(e.metric), e.reason) for e in comparison.estimates if e.reason and not e.unknown)
     for metric, reason in reasons:
         yield f"{metric} has no finite value{' in some groups' if comparison.estimates[0].group else ''}: {reason}."
 
@@ -316,30 +295,29 @@ class Style:
 
 def comparison_grid(
     comparison: Comparison,
-    correction: str,
     style: Style | None = None,
     remarks: Iterable[str] = (),
     flagged: Collection[str] = (),
 ) -> Grid:
     """A comparison as a table; models that the audit objects to are marked."""
     shown = style or Style()
-    columns, lines = _Layout(comparison, correction, shown, flagged).table()
+    columns, lines = _Layout(comparison, shown, flagged).table()
     marks = {mark for line in lines for cell in line.cells for mark in cell.marks}
     behind = any((cell.place or 1) > 1 for line in lines for cell in line.cells)
     marks |= {FLAGGED} if flagged else set()
     marks |= {LOWER for column in columns if any(LOWER in heading for heading in column.headings)}
-    below = notes(comparison, correction, marks, behind=behind, intervals=shown.intervals, letters=shown.letters)
+    below = notes(comparison, marks, behind=behind, intervals=shown.intervals, letters=shown.letters)
     return Grid(tuple(columns), tuple(lines), tuple(one_line(note) for note in (*below, *remarks)))
 
 
 class _Layout:
     """The columns and rows of the table of a comparison."""
 
-    def __init__(self, comparison: Comparison, correction: str, style: Style, flagged: Collection[str] = ()) -> None:
+    def __init__(self, comparison: Comparison, style: Style, flagged: Collection[str] = ()) -> None:
         estimates = comparison.estimates
         self.flagged = flagged
         self.style = style
-        self.standings = standings(comparison, correction=correction, level=comparison.settings.level)
+        self.standings = standings(comparison)
         self.models = list(dict.fromkeys(estimate.model for estimate in estimates))
         self.metrics = list(dict.fromkeys(estimate.metric for estimate in estimates))
         self.groups: list[Group] = list(dict.fromkeys(tuple(estimate.group.items()) for estimate in estimates))
@@ -374,7 +352,7 @@ class _Layout:
         """A column of values with the same number of decimals."""
         asked = (str(metric), group)
         estimates = [self.estimates[asked, model] for model in self.models]
-        digits = _digits(e.value for e in estimates) if self.style.digits is None else self.style.digits
+        digits = _digits(end for e in estimates for end in e.ends) if self.style.digits is None else self.style.digits
         return [self._cell(estimate, self.standings[asked][estimate.model], digits) for estimate in estimates]
 
     def _cell(self, estimate: Estimate, placing: Placing, digits: int) -> Cell:
@@ -387,7 +365,7 @@ class _Layout:
             comma = "," if len(self.models) > _ALPHABET else ""
             marks.append(comma.join(self.letter[model] for model in placing.beats))
         return Cell(
-            text=_number(estimate.value, digits),
+            text=" to ".join(dict.fromkeys(_number(end, digits) for end in estimate.ends)),
             deviation="" if estimate.std is None or math.isnan(estimate.std) else _number(estimate.std, digits),
             interval=f"[{', '.join(limits)}]" if self.style.intervals and known else "",
             place=placing.place,

@@ -37,8 +37,8 @@ _FORMAT = (
 
 
 _UNMATCHED = (
-    "`unknown='drop'` leaves unknown answers out, `unknown='keep-as-wrong'` counts them as wrong answers in their place; "
-    "`duplicates='first'` counts repeated answers once"
+    "`unknown='drop'` leaves unknown answers out, `unknown='keep-as-wrong'` counts them as wrong answers in their "
+    "place; `duplicates='first'` counts repeated answers once"
 )
 
 

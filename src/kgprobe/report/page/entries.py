@@ -62,6 +62,8 @@ def difference_entry(difference: Difference) -> dict[str, Any]:
         "group": dict(difference.group),
         "value": _finite(difference.value),
         "p": _finite(difference.p),
+        "adjusted": _finite(difference.adjusted),
+        "significant": difference.significant,
         "holm": _finite(difference.holm),
         "bh": _finite(difference.bh),
         **_interval_entry(difference.interval),

@@ -337,6 +337,7 @@ def _header(lineup: Lineup, about: About) -> dict[str, Any]:
         "findings": [finding_entry(_naming_files(finding, about.files)) for finding in about.findings],
         "estimates": [estimate_entry(estimate) for estimate in comparison.estimates] if comparison else [],
         "differences": [difference_entry(difference) for difference in comparison.differences] if comparison else [],
+        "family": comparison.family if comparison and comparison.differences else None,
         "notes": [*remarks(lineup, weighted=weighted), *about.notes],
         "reasons": [reasons_entry(reasons, lineup) for reasons in about.reasons],
         "openWorld": [world_entry(bench) for bench in about.benches.values()],

@@ -14,8 +14,8 @@ function createMetrics(data, state) {
   const table = differenceTable(data);
   if (metrics.length) {
     panel.append(heading("Differences"), make("p", { class: "remark" },
-      "First minus second, the best pair first. The p-values are of paired tests; Holm's correction controls the ",
-      "family-wise error rate, that of Benjamini and Hochberg the false discovery rate."),
+      "First minus second, the best pair first, of paired tests. A difference is significant where its interval ",
+      "excludes 0. ", data.family),
     make("div", { class: "picks" }, make("label", { class: "pick", for: "metric" }, "Metric ", select)), table.element,
     copy(table, "differences"));
   }
@@ -77,8 +77,7 @@ function differenceTable(data) {
     { title: "Second", cell: (item) => markedLabel(data, item.second) },
     { title: "Difference", numeric: true, cell: value },
     { title: "p", numeric: true, cell: p("p") },
-    { title: "p, Holm", numeric: true, cell: p("holm") },
-    { title: "p, Benjamini-Hochberg", numeric: true, cell: p("bh") },
+    { title: "adjusted p", numeric: true, cell: p("adjusted") },
   ]);
 }
 
