@@ -123,6 +123,8 @@ def _pairs(report: Report) -> list[Record]:
     rows = [row for row in report.to_rows() if row["kind"] == "difference"]
     if all(row["trusted"] for row in rows):
         hidden.add("trusted")
+    if all(row["least"] == row["most"] for row in rows):
+        hidden |= {"least", "most"}
     return [{key: value for key, value in row.items() if key not in hidden} for row in rows]
 
 
@@ -135,7 +137,7 @@ def _leads(report: Report) -> Iterator[str]:
         yield f"--pairs shows the differences of {counted(len(report.comparison.differences), 'pair')} of models"
         return
     yield from verdicts(report.comparison)
-    for difference in report.comparison.differences:
+    for difference in (one for one in report.comparison.differences if one.unknown is None):
         standings = report.standings[question(difference)]
         order = sorted(filter(lambda model: standings[model].place, standings), key=lambda m: standings[m].place or 0)
         if {difference.first, difference.second} == set(order[:2]):
@@ -153,22 +155,15 @@ def _lead(report: Report, difference: Difference, best: str) -> str:
     sign = 1 if (best == difference.first) == higher else -1
     low, high = sorted(sign * limit for limit in (difference.interval.low, difference.interval.high))
     settings = report.comparison.settings
-    kind, p = _KINDS[settings.correction]
+    p = "p" if settings.correction is Correction.none else "adjusted p"
+    direction = "higher" if higher else "lower"
+    interval = f"{settings.correction.interval_name} {as_text(low)} to {as_text(high)}"
     return (
-        f"{best} scores {as_text(sign * difference.value)} {'higher' if higher else 'lower'} than {second} "
-        f"({100 * settings.level:g} % {kind} {as_text(low)} to {as_text(high)}, {p} {_p_text(difference.adjusted)}): "
+        f"{best} scores {as_text(sign * difference.value)} {direction} than {second} "
+        f"({100 * settings.level:g} % {interval}, {p} {_p_text(difference.adjusted)}): "
         f"{'significant' if difference.significant else 'not significant'}"
     )
 
 
 def _p_text(p: float) -> str:
     return "< 0.001" if p < 0.001 else as_text(p)
-
-
-_KINDS = {
-    Correction.max_t: ("simultaneous CI", "adjusted p"),
-    Correction.holm: ("CI at its step of Holm", "adjusted p"),
-    Correction.bh: ("CI adjusted for the false discovery rate", "adjusted p"),
-    Correction.none: ("CI", "p"),
-}
-"""What the interval of a difference and its p-value are called."""

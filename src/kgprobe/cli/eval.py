@@ -18,6 +18,7 @@ from kgprobe.report.grid import Record
 if TYPE_CHECKING:
     from kgprobe.graph import KnowledgeGraph
     from kgprobe.metrics import Score
+    from kgprobe.ranks import End
 
 DEFAULT_METRICS = ["PROBE(alpha=1,beta=0)", "PROBE(alpha=0,beta=0)", "MRR", "Hits@1", "Hits@3", "Hits@10", "MR", "AMRI"]
 _LOW_EFFECTIVE_SHARE = 0.05  # below this share of effective queries a score gets a note
@@ -51,13 +52,19 @@ def evaluate(
 
     rows: list[Record] = []
     for path, (model, found) in console.each_file(ranks, evaluated):
-        rows += [_row(path, model, score, tie, macro, knowledge) for score in found]
+        rows += [_row(path, model, score, tie, macro, at, knowledge) for score in found]
         _print_notes(path, found)
     console.print_rows(rows if format.is_data else _shortened(rows), format)
 
 
 def _row(
-    path: Path, model: str | None, score: Score, tie: Tie, macro: str | None, graph: KnowledgeGraph | None
+    path: Path,
+    model: str | None,
+    score: Score,
+    tie: Tie,
+    macro: str | None,
+    at: End | None,
+    graph: KnowledgeGraph | None,
 ) -> dict[str, Any]:
     group = dict(score.group)
     if graph is not None and graph.relation_labels is not None and "relation" in group:
@@ -78,6 +85,7 @@ def _row(
         "intervals": score.intervals,
         "tie": str(tie),
         "macro": macro,
+        "at": None if at is None else str(at),
         "note": score.note,
         "reason": score.reason,
     }
@@ -96,6 +104,7 @@ def _shortened(rows: list[Record]) -> list[Record]:
         "left_out": all(row["left_out"] == 0 for row in rows),
         "tie": all(row["tie"] == Tie.mean for row in rows),
         "macro": all(row["macro"] is None for row in rows),
+        "at": all(row["at"] is None for row in rows),
         "note": True,  # printed below the table
         "reason": True,
     }

@@ -148,7 +148,7 @@ def compare_models(
         for question, answer in zip(asked, answers, strict=True):
             estimates += _estimates(lineup.models, question, answer.intervals, group)
             tested = _differences(lineup.models, question, answer.tests, group.name)
-            shown = given or _PAIRS[settings.pairs](question.metric, question.family)
+            shown = _PAIRS[settings.pairs](question.metric, question.family) if given is None else given
             differences += [tested[pair] if pair in tested else tested[pair[::-1]].turned() for pair in shown]
     if all(math.isnan(estimate.value) for estimate in estimates):
         problems = dict.fromkeys(f"{one.metric} of {one.model} is undefined: {one.reason}" for one in estimates)
@@ -188,7 +188,10 @@ def _hypotheses(
         if progress is not None and _scored(lineup):
             progress(_scored(lineup))
     families = [estimator_family(own) for own in zip(*by_model, strict=True)]
-    return [Hypotheses(metric, family, pairs or _all_pairs(metric, family)).merged(settings) for family in families]
+    return [
+        Hypotheses(metric, family, _all_pairs(metric, family) if pairs is None else pairs).merged(settings)
+        for family in families
+    ]
 
 
 def _positions(pairs: Sequence[NamePair], lineup: Lineup) -> tuple[Pair, ...]:

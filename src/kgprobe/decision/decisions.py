@@ -192,23 +192,25 @@ class Decision:
         score = "PROBE " + " to ".join(dict.fromkeys(f"{end:.4f}" for end in first.ends))
         if len(self.standings) == 1:
             return f"{point}, {self.winner} has {score}{_between(first.interval)}; there is no other model to pick."
+        open_ranks = any(standing.estimate.unknown for standing in self.standings)
+        best = f"has the highest score{' at its worst' if open_ranks else ''}, {score}"
         close = [standing for standing in self.standings[1:] if standing.within_noise]
         if len(close) == len(self.standings) - 1 > 1:
             return (
-                f"{point}, any model may be the best: {self.winner} has the highest score, {score}, "
+                f"{point}, any model may be the best: {self.winner} {best}, "
                 f"but none of the {len(close)} others is significantly worse."
             )
         if close:
             behind = _listed([f"{s.model} ({s.distance})" for s in close], "and")
             verb = "is" if len(close) == 1 else "are"
             return (
-                f"{point}, pick {_listed(self.choices, 'or')}: {self.winner} has the highest score, {score}, "
+                f"{point}, pick {_listed(self.choices, 'or')}: {self.winner} {best}, "
                 f"but {behind} {verb} not significantly worse."
             )
         lead = self.standings[1].behind
         assert lead is not None
         behind = f"{self.standings[1].distance}{_between(lead.interval, 'simultaneous CI')}"
-        whatever = " whatever the unknown ranks" if any(one.estimate.unknown for one in self.standings) else ""
+        whatever = " whatever the unknown ranks" if open_ranks else ""
         return (
             f"{point}, pick {self.winner}: its {score} is significantly higher than that of every other model"
             f"{whatever}; {lead.second} comes next, {behind}."
