@@ -268,10 +268,13 @@ def test_mistakes_are_named(
     assert said in done.err
 
 
-def test_ranks_that_are_intervals_are_refused(kgprobe, interval_file: Path) -> None:
-    done = kgprobe("compare", interval_file, "-m", "MRR")
-    assert (done.code, done.out) == (1, "")
-    assert "intervals" in done.err
+def test_a_single_model_with_unknown_ranks_has_a_range(kgprobe, interval_file: Path) -> None:
+    done = kgprobe("compare", interval_file, "-m", "MRR", *QUICK)
+    assert done.code == 0
+    low, high = (
+        next(iter(kp.evaluate(kp.read_ranks(interval_file), "MRR", at=end).values())) for end in ("worst", "best")
+    )
+    assert f"{low:.4f} to {high:.4f}" in done.out
 
 
 def test_progress_is_shown_on_a_terminal(models: list[Path]) -> None:
@@ -327,3 +330,64 @@ def test_long_work_is_announced_once_with_a_remedy(monkeypatch, capsys) -> None:
 
 def test_short_work_is_not_announced(kgprobe, models: list[Path]) -> None:
     assert "will take about" not in kgprobe("compare", *models, *QUICK).err
+
+
+@pytest.fixture
+def lists(tmp_path: Path) -> list[Path]:
+    """Ranks of top-10 lists: targets that are not listed have unknown ranks."""
+    rng = np.random.default_rng(0)
+    paths = []
+    for name, most in (("strong", 4), ("weak", 12)):
+        rank = rng.integers(1, most, 600)
+        beyond = (rank > 10) | (rng.random(600) < 0.05)
+        table = kp.Ranks.from_columns(
+            head=range(600), relation=[0] * 600, tail=[600] * 600, side=["tail"] * 600, candidates=[100] * 600,
+            rank=np.where(beyond, 11, rank), worst_rank=np.where(beyond, 100, rank),
+        )  # fmt: skip
+        paths.append(tmp_path / f"{name}.parquet")
+        table.with_info(model=name).write(paths[-1])
+    return paths
+
+
+def test_unknown_ranks_give_ranges_and_verdicts_that_hold_whatever_they_are(kgprobe, lists: list[Path]) -> None:
+    done = kgprobe("compare", *lists, "-m", "MRR,MR,Hits@3", *QUICK)
+    assert done.code == 0
+    assert " to " in done.out.splitlines()[2]
+    first, second, third = done.err.splitlines()
+    assert first.startswith("MRR: strong beats weak whatever the unknown ranks: it scores ")
+    assert second.startswith("MR: the unknown ranks decide between strong and weak")
+    assert third.startswith("Hits@3: strong scores ")  # the unknown ranks are all beyond 3
+    rows = json.loads(kgprobe("compare", *lists, "-m", "MRR", *QUICK, "-f", "json").out)
+    assert rows[0]["value"] is None
+    assert rows[0]["least"] < rows[0]["most"]
+    assert rows[-1]["significant"]
+    refused = kgprobe("compare", *lists, "-m", "MRR", *QUICK, "-o", lists[0].with_name("page.html"))
+    assert (refused.code, "--at worst" in refused.err) == (2, True)
+
+
+@pytest.mark.parametrize("end", ["best", "worst"])
+def test_one_end_of_the_unknown_ranks_on_request(kgprobe, lists: list[Path], end: str) -> None:
+    exact = [path.with_name(f"exact-{path.name}") for path in lists]
+    for path, other in zip(lists, exact, strict=True):
+        table = kp.read_ranks(path)
+        (table.at_best() if end == "best" else table.at_worst()).write(other)
+    for command in (["compare", "-m", "MRR"], ["decide", "--alpha", 1, "--beta", 0], ["eval", "-m", "MRR"]):
+        quick = [] if command[0] == "eval" else QUICK if command[0] == "compare" else ["--replicates", 200]
+        asked = json.loads(kgprobe(command[0], *lists, *command[1:], *quick, "--at", end, "-f", "json").out)
+        known = json.loads(kgprobe(command[0], *exact, *command[1:], *quick, "-f", "json").out)
+        for one, other in zip(asked, known, strict=True):
+            apart = {key for key in one if one[key] != other[key]}
+            assert apart <= {"ranks", "at"}
+
+
+def test_pages_and_figures_name_the_option_for_unknown_ranks(kgprobe, lists: list[Path], tmp_path: Path) -> None:
+    page = tmp_path / "page.html"
+    refused = kgprobe("report", *lists, "-o", page)
+    assert refused.code == 1
+    assert "strong: " in refused.err
+    assert "weak: " in refused.err
+    assert "--at worst" in refused.err
+    done = kgprobe("report", *lists, "-o", page, "--at", "worst", "--replicates", 100)
+    assert (done.code, page.exists()) == (0, True)
+    assert "Some ranks of strong, weak are intervals; this page uses the worst end of each." in done.err
+    assert kgprobe("figure", "rank-histogram", *lists, "-o", tmp_path / "a.pdf").code in (1, 2)

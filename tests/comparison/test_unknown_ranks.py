@@ -83,8 +83,8 @@ def test_verdicts_hold_whatever_the_unknown_ranks():
     said = list(verdicts(found))
     assert said[0].startswith("MRR: sharp beats blunt whatever the unknown ranks: it scores 0.")
     assert said[0].endswith("): significant")
-    assert " higher (95 % CI " in said[0]
-    assert " lower (95 % CI " in said[3]
+    assert " higher (95 % simultaneous CI " in said[0]
+    assert " lower (95 % simultaneous CI " in said[3]
     assert said[3].startswith("MR: sharp beats blunt whatever the unknown ranks")
     assert said[5].startswith("MR: the unknown ranks decide between blunt and open: the difference is between -")
     for one in found.differences:

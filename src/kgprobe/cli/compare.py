@@ -141,6 +141,8 @@ def _pairs(report: Report) -> list[Record]:
     hidden = {"kind", "level", "method", "remark", "reason", "correction", "tests", "p_holm", "p_bh"}
     rows = [row for row in report.to_rows() if row["kind"] == "difference"]
     hidden |= {name for name in ("trusted", "tested") if all(row[name] for row in rows)}
+    if all(row["least"] == row["most"] for row in rows):
+        hidden |= {"least", "most"}
     return [{key: value for key, value in row.items() if key not in hidden} for row in rows]
 
 
@@ -153,7 +155,7 @@ def _leads(report: Report) -> Iterator[str]:
         yield f"--pairs shows the differences of {counted(len(report.comparison.differences), 'pair')} of models"
         return
     yield from verdicts(report.comparison)
-    for difference in report.comparison.differences:
+    for difference in (one for one in report.comparison.differences if one.unknown is None):
         standings = report.standings[question(difference)]
         order = sorted(filter(lambda model: standings[model].place, standings), key=lambda m: standings[m].place or 0)
         if {difference.first, difference.second} == set(order[:2]):
@@ -176,21 +178,13 @@ def _lead(report: Report, difference: Difference, best: str) -> str:
         return f"{scores}: not tested, because {difference.reason}"
     low, high = sorted(sign * limit for limit in (difference.interval.low, difference.interval.high))
     settings = report.comparison.settings
-    kind, p = _KINDS[settings.correction]
+    p = "p" if settings.correction is Correction.none else "adjusted p"
+    interval = f"{settings.correction.interval_name} {as_text(low)} to {as_text(high)}"
     return (
-        f"{scores} ({100 * settings.level:g} % {kind} {as_text(low)} to {as_text(high)}, "
+        f"{scores} ({100 * settings.level:g} % {interval}, "
         f"{p} {_p_text(difference.adjusted)}): {'significant' if difference.significant else 'not significant'}"
     )
 
 
 def _p_text(p: float) -> str:
     return "< 0.001" if p < 0.001 else as_text(p)
-
-
-_KINDS = {
-    Correction.max_t: ("simultaneous CI", "adjusted p"),
-    Correction.holm: ("CI at its step of Holm", "adjusted p"),
-    Correction.bh: ("CI adjusted for the false discovery rate", "adjusted p"),
-    Correction.none: ("CI", "p"),
-}
-"""What the interval of a difference and its p-value are called."""

@@ -18,6 +18,7 @@ from kgprobe.report.grid import Cell, Column, Grid, GridRow, Record, as_text, co
 if TYPE_CHECKING:
     from kgprobe.graph import KnowledgeGraph
     from kgprobe.metrics import Score
+    from kgprobe.ranks import End
 
 _LOW_EFFECTIVE_SHARE = 0.05  # below this share of effective queries a score gets a note
 
@@ -53,7 +54,7 @@ def evaluate(
     found = dict(result for _, result in console.each_file(ranks, evaluated))
     called = {file: name for name, file in named_files(list(found)).items()}
     rows = [
-        {"name": called[file]} | _row(file.path, file.info.model, score, tie, macro, knowledge)
+        {"name": called[file]} | _row(file.path, file.info.model, score, tie, macro, at, knowledge)
         for file, own in found.items()
         for score in own
     ]
@@ -66,7 +67,13 @@ def evaluate(
 
 
 def _row(
-    path: Path, model: str | None, score: Score, tie: Tie, macro: str | None, graph: KnowledgeGraph | None
+    path: Path,
+    model: str | None,
+    score: Score,
+    tie: Tie,
+    macro: str | None,
+    at: End | None,
+    graph: KnowledgeGraph | None,
 ) -> dict[str, Any]:
     group = dict(score.group)
     if graph is not None and "relation" in group:
@@ -87,6 +94,7 @@ def _row(
         "intervals": score.intervals,
         "tie": str(tie),
         "macro": macro,
+        "at": None if at is None else str(at),
         "note": score.note,
         "reason": score.reason,
     }
@@ -94,7 +102,7 @@ def _row(
 
 _OF_SCORES = (
     *("name", "ranks", "model", "metric", "value", "low", "high", "std", "seeds", "queries", "effective"),
-    *("left_out", "intervals", "tie", "macro", "note", "reason"),
+    *("left_out", "intervals", "tie", "macro", "at", "note", "reason"),
 )
 
 
@@ -154,6 +162,7 @@ def _constants(rows: Sequence[Record]) -> Iterator[str]:
         yield f"Ranks of up to {counted(unknown, 'query', 'queries')} are intervals, so that some values are"
     settings = [("Ties", row["tie"]) for row in rows if row["tie"] != Tie.mean]
     settings += [("Macro average by", row["macro"]) for row in rows if row["macro"]]
+    settings += [("Ranks that are intervals are taken at their", row["at"]) for row in rows if row["at"]]
     yield from dict.fromkeys(f"{name} {value}" for name, value in settings)
 
 

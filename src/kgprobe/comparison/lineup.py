@@ -17,7 +17,7 @@ from kgprobe.aggregate import parse_groupings
 from kgprobe.arrays import Floats, Ints, codes_of, distinct, natural
 from kgprobe.errors import DataError, UsageError
 from kgprobe.graph import GraphLike, KnowledgeGraph, as_graph
-from kgprobe.ranks import End, RankFile, Ranks, RanksLike, open_ranks, refuse_intervals, validate
+from kgprobe.ranks import End, RankFile, Ranks, RanksLike, open_ranks, validate
 
 RunTables = Mapping[str, tuple[Ranks, ...]]
 
@@ -264,10 +264,9 @@ def line_up(
     runs: dict[str, tuple[Ranks, ...]] = {}
     for model, table in whole.items():
         validate(table, graph)
-        exact = table if at is None else End(at).of(table)
-        if not unknown:
-            refuse_intervals(exact)
-        runs[model] = by_seed(exact)
+        runs[model] = by_seed(table if at is None else End(at).of(table))
+    if not unknown:
+        _refuse_intervals(runs)
     if empty := [f"{model}: the table is empty" for model, own in runs.items() if not all(map(len, own))]:
         raise DataError("there is no query to compare", empty, "check that the rank files have rows")
     lined = _in_one_order(runs, common)
@@ -282,6 +281,16 @@ def line_up(
         left_out,
         worst={model: tuple(run.at_worst() for run in lined[model]) for model in open_ends},
     )
+
+
+def _refuse_intervals(runs: RunTables) -> None:
+    """Raise a DataError that names the models whose ranks are intervals."""
+    counts = {model: sum(int(run.intervals.sum()) for run in own if run.has_intervals) for model, own in runs.items()}
+    if some := [
+        f"{model}: {count:,} of {sum(map(len, runs[model])):,} ranks" for model, count in counts.items() if count
+    ]:
+        remedy = "choose one end of them: `at='worst'` or `at='best'`"
+        raise DataError("some ranks are intervals, so there is no single value", some, remedy)
 
 
 def by_seed(ranks: Ranks) -> tuple[Ranks, ...]:

@@ -153,7 +153,7 @@ def compare_models(
             estimates += _estimates(lineup.models, question, answer.intervals, group)
             tested = _differences(lineup.models, question, answer.tests, group.name)
             tested |= _not_tested(lineup.models, question, level, group.name)
-            shown = given or _shown_pairs(question, settings.pairs)
+            shown = _shown_pairs(question, settings.pairs) if given is None else given
             differences += [tested[pair] if pair in tested else tested[pair[::-1]].turned() for pair in shown]
     if all(math.isnan(estimate.value) for estimate in estimates):
         problems = dict.fromkeys(f"{one.metric} of {one.model} is undefined: {one.reason}" for one in estimates)
@@ -194,7 +194,7 @@ def _hypotheses(
             progress(_scored(lineup))
     families = [estimator_family(own) for own in zip(*by_model, strict=True)]
     different = {} if settings.allow_different_candidates else different_candidates(lineup)
-    every = pairs or PAIRS["all"](np.empty(len(lineup.models)), ())
+    every = PAIRS["all"](np.empty(len(lineup.models)), ()) if pairs is None else pairs
     tested = tuple(pair for pair in every if pair not in different)
     untested = {pair: different[pair] for pair in every if pair in different}
     return [Hypotheses(metric, family, tested, untested).merged(settings) for family in families]

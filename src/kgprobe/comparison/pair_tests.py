@@ -28,6 +28,19 @@ class Correction(StrEnum):
     bh = "bh"
     none = "none"
 
+    @property
+    def interval_name(self) -> str:
+        """What the interval of a difference is called."""
+        return _INTERVAL_NAMES[self]
+
+
+_INTERVAL_NAMES = {
+    Correction.max_t: "simultaneous CI",
+    Correction.holm: "CI at its step of Holm",
+    Correction.bh: "CI adjusted for the false discovery rate",
+    Correction.none: "CI",
+}
+
 
 def correction_named(name: str) -> Correction:
     """The correction of this name."""

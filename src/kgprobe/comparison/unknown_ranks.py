@@ -15,6 +15,7 @@ from itertools import combinations
 
 from kgprobe.comparison.intervals import Interval, unknown
 from kgprobe.comparison.lineup import Lineup
+from kgprobe.comparison.pair_tests import Correction
 from kgprobe.comparison.results import Comparison, Difference, Estimate
 from kgprobe.ranks import End
 
@@ -96,6 +97,8 @@ def _range(pair: NamePair, ends: list[Difference]) -> Difference:
     least, most = min(ends, key=lambda one: one.value), max(ends, key=lambda one: one.value)
     if len(ends) == 1 or any(one.reason for one in ends):
         return replace(next((one for one in ends if one.reason), least), first=first, second=second)
+    if least.metric.facts.monotone and math.isclose(least.value, most.value, rel_tol=1e-12):
+        return replace(least, first=first, second=second)  # the unknown ranks do not matter to this metric
     known = replace(
         least, first=first, second=second, value=math.nan, unknown=(least.value, most.value), reason=_BETWEEN
     )
@@ -126,25 +129,30 @@ def verdicts(comparison: Comparison) -> Iterator[str]:
     for one in comparison.differences:
         if one.unknown is not None:
             asked = str(one.metric) + "".join(f", {key} {value}" for key, value in one.group.items())
-            yield f"{asked}: {_verdict(one)}"
+            yield f"{asked}: {_verdict(one, comparison.settings.correction)}"
 
 
-def _verdict(difference: Difference) -> str:
+def _verdict(difference: Difference, correction: Correction) -> str:
     least, most = difference.ends
-    interval = f"{100 * difference.interval.level:g} % CI"
+    interval = f"{100 * difference.interval.level:g} % {correction.interval_name}"
     if least <= 0 <= most:
         return (
             f"the unknown ranks decide between {difference.first} and {difference.second}: the difference is between "
-            f"{least:.4f} and {most:.4f} ({interval} {difference.interval.low:.4f} to {difference.interval.high:.4f})"
+            f"{_number(least)} and {_number(most)} "
+            f"({interval} {_number(difference.interval.low)} to {_number(difference.interval.high)})"
         )
     higher = difference.metric.higher_is_better
     ahead = difference if (least > 0) == higher else difference.turned()
     sign = 1 if higher else -1
     low, high = sorted(sign * end for end in ahead.ends)
     limits = sorted(sign * limit for limit in (ahead.interval.low, ahead.interval.high))
-    text = f"{low:.4f} to {high:.4f} {'higher' if higher else 'lower'}"
+    text = f"{_number(low)} to {_number(high)} {'higher' if higher else 'lower'}"
     p = "< 0.001" if difference.adjusted < 0.001 else f"{difference.adjusted:.4f}"
-    tested = f"({interval} {limits[0]:.4f} to {limits[1]:.4f}, adjusted p {p})"
+    tested = f"({interval} {_number(limits[0])} to {_number(limits[1])}, adjusted p {p})"
     if difference.significant:
         return f"{ahead.first} beats {ahead.second} whatever the unknown ranks: it scores {text} {tested}: significant"
     return f"{ahead.first} scores {text} than {ahead.second} whatever the unknown ranks {tested}: not significant"
+
+
+def _number(value: float) -> str:
+    return f"{value:.4f}" if abs(value) < 10 else f"{value:,.1f}"

@@ -203,23 +203,25 @@ class Decision(Table):
         score = "PROBE " + " to ".join(dict.fromkeys(f"{end:.4f}" for end in first.ends))
         if len(self.standings) == 1:
             return f"{point}, {winner} has {score}{_between(first.interval)}; there is no other model to pick."
+        open_ranks = any(standing.estimate.unknown for standing in self.standings)
+        best = f"has the highest score{' at its worst' if open_ranks else ''}, {score}"
         if not all(standing.tested for standing in self.standings):
-            return f"{point}, {winner} has the highest score, {score}, but {self._without_test()}"
+            return f"{point}, {winner} {best}, but {self._without_test()}"
         close = [standing for standing in self.standings[1:] if standing.within_noise]
         if len(close) == len(self.standings) - 1 > 1:
             return (
-                f"{point}, any model may be the best: {winner} has the highest score, {score}, "
+                f"{point}, any model may be the best: {winner} {best}, "
                 f"but none of the {len(close)} others is significantly worse."
             )
         if close:
             return (
-                f"{point}, pick {_listed([self._named(model) for model in self.choices], 'or')}: {self.winner} has the "
-                f"highest score, {score}, but {_not_worse(close)}."
+                f"{point}, pick {_listed([self._named(model) for model in self.choices], 'or')}: {self.winner} {best}, "
+                f"but {_not_worse(close)}."
             )
         lead = self.standings[1].behind
         assert lead is not None
         behind = f"{self.standings[1].distance}{_between(lead.interval, 'simultaneous CI')}"
-        whatever = " whatever the unknown ranks" if any(one.estimate.unknown for one in self.standings) else ""
+        whatever = " whatever the unknown ranks" if open_ranks else ""
         return (
             f"{point}, pick {winner}: its {score} is significantly higher than that of every other model"
             f"{whatever}; {lead.second} comes next, {behind}."
