@@ -36,7 +36,11 @@ def test_names_are_matched_by_label_and_the_rest_is_counted(graph: kp.KnowledgeG
 
 
 def test_one_file_may_name_entities_and_relations(graph: kp.KnowledgeGraph) -> None:
-    named = graph.with_names({"Q1": "Ada", "P2": "knows", "Q2": "Bob"})
+    said: list[str] = []
+    named = graph.with_names({"Q1": "Ada", "P2": "knows", "Q2": "Bob", "x": "y"}, note=said.append)
+    assert said == [
+        "the mapping of names: names of 2 of 4 entities and 1 of 2 relations; 1 line names nothing in the graph"
+    ]
     assert (named.entity_name([0, 1]), named.relation_name([0, 1])) == (["Ada", "Bob"], ["P1", "knows"])
 
 

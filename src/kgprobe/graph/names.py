@@ -85,10 +85,8 @@ def displayed(labels: Labels | None, names: Labels | None, size: int) -> Labels:
     unique = unique.cast(names.type)
     taken = pa.chunked_array([_repeated(names), unique])
     texts = pc.binary_join_element_wise(names, " (", pc.binary_join_element_wise(unique, ")", ""), "")
-    clear = pc.or_(
-        pc.invert(pc.is_in(names, value_set=taken.combine_chunks())), pc.equal(names, unique.cast(names.type))
-    )
-    return pc.coalesce(pc.if_else(clear, names, texts), unique.cast(names.type))
+    clear = pc.or_(pc.invert(pc.is_in(names, value_set=taken.combine_chunks())), pc.equal(names, unique))
+    return pc.coalesce(pc.if_else(clear, names, texts), unique)
 
 
 @dataclass(frozen=True, eq=False)
