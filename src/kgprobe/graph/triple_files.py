@@ -7,6 +7,7 @@ import re
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -56,7 +57,12 @@ LABEL = "label"
 """The fourth column of a file of triples: whether a triple is true."""
 
 _TRUE, _FALSE = "1", ("-1", "0")
-_LABELS = Names(f"label ({_TRUE} or {_FALSE[0]})", pa.array([_TRUE, *_FALSE]))
+
+
+@cache
+def _labels() -> Names:
+    return Names(f"label ({_TRUE} or {_FALSE[0]})", pa.array([_TRUE, *_FALSE]))
+
 
 _HOW = (
     "each line must be head, relation, tail, separated by tabs, commas (.csv) or spaces; a fourth column is 1 for "
@@ -183,12 +189,12 @@ def _read(path: Path, layout: Layout, known: Mapping[str, Names], problems: list
     labels = columns.get(LABEL)
     negative = np.zeros(len(columns["head"]), dtype=bool)
     if labels is not None:
-        negative = (_LABELS.ids(labels.dictionary) > 0)[labels.indices.to_numpy()]
+        negative = (_labels().ids(labels.dictionary) > 0)[labels.indices.to_numpy()]
     return TripleFile({name: columns[name] for name in TRIPLE}, negative)
 
 
 def _rule(layout: Layout, known: Mapping[str, Names]) -> KnownNames:
-    labels = {LABEL: _LABELS} if LABEL in layout.columns else {}
+    labels = {LABEL: _labels()} if LABEL in layout.columns else {}
     return KnownNames({**known, **labels}, tuple(layout.columns))
 
 

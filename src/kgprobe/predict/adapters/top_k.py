@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 
 from kgprobe.arrays import Floats, Ints, find, pair_keys
 from kgprobe.errors import DataError, UsageError
-from kgprobe.graph import KnowledgeGraph
-from kgprobe.graph.knowledge_graph import KnownAnswers
+from kgprobe.graph import KnowledgeGraph, KnownAnswers
 from kgprobe.predict.scorers import Side
 from kgprobe.predict.tasks import Counts
 
