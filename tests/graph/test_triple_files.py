@@ -198,7 +198,7 @@ def test_csv_of_pandas(tmp_path: Path, quotes: bool) -> None:
     rows = ABC if quotes else SPACED
     pd.DataFrame(rows, columns=["subject", "predicate", "object"]).to_csv(tmp_path / "train.csv")
     pd.DataFrame(rows[:1], columns=["source", "edge", "target"]).to_csv(tmp_path / "test.csv.gz", index=False)
-    with pytest.warns(UserWarning) as said:
+    with pytest.warns(UserWarning, match="is a header") as said:
         graph = load_graph(tmp_path)
     assert [str(warning.message) for warning in said] == [
         "train.csv, line 1 is a header, not a triple: columns head, relation, tail; not read: one without a name",
@@ -236,7 +236,7 @@ HEADERS = {
 def test_a_header_is_skipped_and_said(tmp_path: Path, content: str, line: int, columns: str, ending: str) -> None:
     raw = content.encode()
     (tmp_path / f"train.{ending}").write_bytes(gzip.compress(raw) if ending == "txt.gz" else raw)
-    with pytest.warns(UserWarning) as said:
+    with pytest.warns(UserWarning, match="is a header") as said:
         graph = load_graph(tmp_path)
     message = f"train.{ending}, line {line} is a header, not a triple: columns {columns}"
     assert [str(warning.message) for warning in said] == [message]
