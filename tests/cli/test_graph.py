@@ -7,7 +7,8 @@ import pytest
 from typer.testing import CliRunner
 
 from kgprobe.cli.graph import app
-from kgprobe.errors import DataError
+from kgprobe.errors import DataError, UsageError
+from kgprobe.graph import load_graph
 
 
 @pytest.fixture
@@ -58,6 +59,27 @@ def test_several_graphs_are_shown_side_by_side(tiny: Path) -> None:
 
 
 def test_a_bad_graph_is_a_data_error(tiny: Path) -> None:
-    (tiny / "test.txt").write_text("b r a\n")
+    (tiny / "test.txt").write_text("a\tr\n")
     with pytest.raises(DataError, match="not a graph of labelled triples"):
         _run(tiny)
+
+
+def _write(*arguments: object) -> str:
+    result = CliRunner().invoke(app, ["write", *map(str, arguments)], catch_exceptions=False)
+    assert result.exit_code == 0
+    return result.stderr
+
+
+@pytest.mark.parametrize(("options", "file"), [((), "train.parquet"), (("--format", "tsv"), "train.tsv")])
+def test_a_graph_is_written_in_another_format(tiny: Path, options: tuple[str, ...], file: str) -> None:
+    note = _write(tiny, "-o", tiny.parent / "new", *options)
+    assert "2 entities, 1 relations, triples: 2 train, 1 test" in note
+    assert (tiny.parent / "new" / file).exists()
+    assert load_graph(tiny.parent / "new").content_hash == load_graph(tiny).content_hash
+
+
+def test_a_format_that_does_not_exist(tiny: Path) -> None:
+    with pytest.raises(UsageError, match="nearest: parquet"):
+        _write(tiny, "-o", tiny.parent / "new", "-f", "parqet")
+    with pytest.raises(DataError, match=r"train\.txt exists"):
+        _write(tiny, "-o", tiny, "-f", "tsv")

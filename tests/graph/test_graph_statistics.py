@@ -41,6 +41,7 @@ def test_statistics_agree_with_sets(train: Rows, valid: Rows, test: Rows) -> Non
         "inverse_leakage": _share([any((a, b) == (t, h) for a, _, b in train) for h, _, t in test]),
         "symmetric_leakage": _share([(t, r, h) in train for h, r, t in test]),
         "duplicate_relation_leakage": _share([any((h, q, t) in train for q in {0, 1, 2} - {r}) for h, r, t in test]),
+        "negatives": 0,
     }
 
 
@@ -102,6 +103,11 @@ def test_nothing_is_made_up_without_training_triples() -> None:
     row = statistics(KnowledgeGraph.from_triples(test=[[0, 0, 1], [0, 0, 1]]))
     assert (row["train"], row["test"], row["overlap_valid_test"]) == (0, 2, 0)
     assert (row["mean_degree"], row["unseen_entities"], row["inverse_leakage"]) == (None, None, None)
+
+
+def test_negatives_of_codex(data: Path) -> None:
+    row = statistics(load_graph(data / "graphs" / "codex-s"))
+    assert (row["triples"], row["negatives"]) == (32888 + 1827 + 1828, 1827 + 1828)
 
 
 def test_an_empty_graph() -> None:

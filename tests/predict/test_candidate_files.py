@@ -92,7 +92,7 @@ def test_entities_without_types_are_said(tmp_path: Path) -> None:
     path = tmp_path / "entity2types.json"
     path.write_text(json.dumps({"Ada": ["person"], "Bob": "person", "Nobody": ["person"], "Cy": []}))
     problems: list[str] = []
-    with pytest.warns(UserWarning, match=".") as said:
+    with pytest.warns(UserWarning, match="have no type") as said:
         pairs = read_types(path, GRAPH, problems)
     assert [str(warning.message) for warning in said] == [
         "entity2types.json: 2 of 4 entities have no type (1 that it lists are not of graph): "

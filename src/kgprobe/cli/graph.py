@@ -1,19 +1,20 @@
-"""``kgprobe graph stats``: statistics of knowledge graphs."""
+"""``kgprobe graph``: statistics of knowledge graphs, and their conversion to Parquet or labelled text."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from kgprobe.cli.console import Format, FormatOption, print_rows
+from kgprobe.cli.console import Format, FormatOption, note, print_rows
 
 app = typer.Typer(no_args_is_help=True)
 
 
 @app.callback()
 def graph() -> None:
-    """Inspect knowledge graphs."""
+    """Inspect and convert knowledge graphs."""
 
 
 @app.command()
@@ -33,3 +34,20 @@ def stats(
         print_rows([{"graph": key, str(name[1]): value} for key, value in properties], format)
     else:
         print_rows(rows, format)
+
+
+@app.command()
+def write(
+    graph: Annotated[str, typer.Argument(metavar="GRAPH", help="Directory, or name looked up in KGPROBE_DATA.")],
+    output: Annotated[Path, typer.Option("--output", "-o", metavar="DIR", help="Directory to write.")],
+    format: Annotated[  # noqa: A002
+        str, typer.Option("--format", "-f", metavar="FORMAT", help="parquet, or tsv for labelled text.")
+    ] = "parquet",
+) -> None:
+    """Write a graph as Parquet or as labelled text; its ids stay the same."""
+    from kgprobe.graph import load_graph
+
+    loaded = load_graph(graph)
+    loaded.write(output, format=format)
+    sizes = ", ".join(f"{len(triples):,} {split}" for split, triples in loaded.splits.items())
+    note(f"wrote {output}: {loaded.num_entities:,} entities, {loaded.num_relations:,} relations, triples: {sizes}")

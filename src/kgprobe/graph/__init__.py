@@ -1,7 +1,8 @@
 """Knowledge graphs: triples by split, readers and writers, popularity, known answers, statistics."""
 
 from kgprobe.graph.graph_statistics import statistics
-from kgprobe.graph.knowledge_graph import KnowledgeGraph, KnownAnswers
+from kgprobe.graph.knowledge_graph import KnowledgeGraph
+from kgprobe.graph.known_answers import KnownAnswers
 from kgprobe.graph.load import GraphLike, as_graph, load_graph
 from kgprobe.graph.popularity import Popularity, TrainCounts
 from kgprobe.graph.triple_sources import SPLITS

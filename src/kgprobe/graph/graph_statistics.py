@@ -28,6 +28,7 @@ def statistics(graph: KnowledgeGraph) -> Statistics:
     - ``inverse_leakage``: share of the test triples (h, r, t) for which train has (t, r', h) with any r'.
     - ``symmetric_leakage``: the same with r' = r.
     - ``duplicate_relation_leakage``: the same with (h, r', t) and r' other than r.
+    - ``negatives``: triples of all splits that are labelled as false; they are not among the ``triples``.
 
     None means unknown: shares without test triples, and everything that needs the training triples if they are
     missing (their counts still give their number, the degrees and the unseen entities).
@@ -49,6 +50,7 @@ def statistics(graph: KnowledgeGraph) -> Statistics:
         **sizes,
         **_degrees(graph),
         **_defects(graph),
+        "negatives": sum(len(triples) for triples in graph.negative_splits.values()),
     }
 
 

@@ -10,8 +10,7 @@ import numpy as np
 
 from kgprobe.arrays import Flags, Floats, Ints, find, pair_keys
 from kgprobe.errors import DataError
-from kgprobe.graph import KnowledgeGraph
-from kgprobe.graph.knowledge_graph import KnownAnswers
+from kgprobe.graph import KnowledgeGraph, KnownAnswers
 from kgprobe.predict.adapters.list_matching import Unlisted
 from kgprobe.predict.scorers import Side
 from kgprobe.predict.tasks import Counts
