@@ -1,7 +1,10 @@
 """All input kinds."""
 
-from fuzz import command_kinds, graph_kinds, list_kinds, model_kinds, name_kinds, rank_kinds, run_kinds
+from fuzz import command_kinds, graph_kinds, json_table_kinds, list_kinds, model_kinds, name_kinds, rank_kinds, run_kinds
 
-_MODULES = (rank_kinds, graph_kinds, model_kinds, list_kinds, name_kinds, run_kinds, command_kinds)
+_MODULES = (
+    *(rank_kinds, json_table_kinds, graph_kinds, model_kinds),
+    *(list_kinds, name_kinds, run_kinds, command_kinds),
+)
 
 KINDS = {kind.name: kind for module in _MODULES for kind in module.KINDS}

@@ -170,11 +170,11 @@ def _written_text(table: Mapping[str, Sequence[Any]], delimiter: str, rows: int)
 def foreign_parquet() -> list[Files]:
     texts = [files["ranks.csv"].decode() for files in foreign_tables(",", "csv")]
     tables = [list(csv.reader(io.StringIO(text))) for text in texts]
-    typed = [{name: _typed(values) for name, *values in zip(*table, strict=True)} for table in tables]
+    typed = [{name: typed_column(values) for name, *values in zip(*table, strict=True)} for table in tables]
     return [{"ranks.parquet": table_bytes(pa.table(columns))} for columns in typed]
 
 
-def _typed(values: Sequence[str]) -> Any:
+def typed_column(values: Sequence[str]) -> Any:
     if all(re.fullmatch(r"[0-9]+", value) for value in values) and "007" not in values:
         return pa.array(map(int, values))
     if all(re.fullmatch(r"[0-9.]*", value) for value in values) and "007" not in values:
@@ -288,6 +288,12 @@ def _rank_and_ties(found: Mapping[str, list[Any]]) -> dict[str, list[Any]]:
             if one == "greater":
                 return {"rank": [1 + a + b / 2 for a, b in both], "ties": [whole(b) for _, b in both]}
             return {"rank": [(a + b) / 2 for a, b in both], "ties": [whole(b - a) for a, b in both]}
+    if "rank" not in found:
+        one, sign = ("optimistic", 1) if "optimistic" in found else ("pessimistic", -1)
+        other = "ties" if "ties" in found else "equal"
+        ends = [number(_filled(value)) for value in found[one]]
+        ties = [_whole_or_blank(value) if other == "ties" else whole(_filled(value)) for value in found[other]]
+        return {"rank": [end + sign * (tie or 0) / 2 for end, tie in zip(ends, ties, strict=True)], "ties": ties}
     rows: dict[str, list[Any]] = {"rank": [number(_filled(value)) for value in found["rank"]]}
     return rows | ({"ties": [_whole_or_blank(value) for value in found["ties"]]} if "ties" in found else {})
 
@@ -364,12 +370,12 @@ def plain_probe_json(folder: Path) -> Any:
     return rows
 
 
-_by_size = partial(read_foreign, num_entities=NUM_ENTITIES)
+by_size = partial(read_foreign, num_entities=NUM_ENTITIES)
 
 KINDS = (
     Kind("rank-file", rank_files, read_rank_file, plain_rank_file),
-    Kind("import-csv", partial(foreign_tables, ",", "csv"), _by_size, plain_csv),
+    Kind("import-csv", partial(foreign_tables, ",", "csv"), by_size, plain_csv),
     Kind("import-tsv", partial(foreign_tables, "\t", "tsv"), lambda f: read_foreign(f, graph=small_graph()), plain_tsv),
-    Kind("import-parquet", foreign_parquet, _by_size, plain_parquet),
-    Kind("probe-json", probe_json_files, _by_size, plain_probe_json),
+    Kind("import-parquet", foreign_parquet, by_size, plain_parquet),
+    Kind("probe-json", probe_json_files, by_size, plain_probe_json),
 )

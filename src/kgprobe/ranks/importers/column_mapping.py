@@ -170,11 +170,18 @@ def to_long(table: pa.Table, wide: Mapping[str, str]) -> pa.Table:
         parts.append(pa.table(columns, names=[*names, "side", *own]))
     rows = np.arange(len(sides) * table.num_rows).reshape(len(sides), -1).T.ravel()
     # Columns may occur twice, so the parts are joined by position.
-    joined = [
-        pa.concat_tables([pa.table({"x": part.column(i)}) for part in parts], promote_options="permissive").column("x")
-        for i in range(parts[0].num_columns)
-    ]
+    joined = [_joined([part.column(i) for part in parts]) for i in range(parts[0].num_columns)]
     return pa.table(joined, names=parts[0].column_names).take(pa.array(rows))
+
+
+def _joined(columns: Sequence[pa.ChunkedArray]) -> pa.ChunkedArray:
+    """Columns one after the other; as text, if their types differ."""
+    try:
+        tables = [pa.table({"column": column}) for column in columns]
+        return pa.concat_tables(tables, promote_options="permissive").column("column")
+    except pa.ArrowException:
+        values = [value for column in columns for value in column.to_pylist()]
+        return pa.chunked_array([pa.array([None if value is None else str(value) for value in values], pa.string())])
 
 
 def with_tie(naming: Naming, tie: str) -> Naming:

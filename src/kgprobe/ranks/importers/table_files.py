@@ -188,17 +188,17 @@ _DECIMAL_COMMA = r"^\s*[+-]?[0-9]+(,[0-9]+)?\s*$"
 
 def _with_decimal_points(draft: Draft, table: pa.Table) -> pa.Table:
     """The table with points in columns of numbers that are written with decimal commas."""
-    columns = dict(zip(table.column_names, table.columns, strict=True))
     commas = [
-        name
-        for name, column in columns.items()
+        i
+        for i, column in enumerate(table.columns)
         if pc.any(pc.match_substring(column, ",")).as_py()
         and pc.all(pc.match_substring_regex(column, _DECIMAL_COMMA)).as_py()
     ]
+    for i in commas:
+        table = table.set_column(i, table.column_names[i], pc.replace_substring(table.column(i), ",", "."))
     if commas:
-        draft.notes.append(f"decimal commas were read in: {', '.join(commas)}")
-        columns |= {name: pc.replace_substring(columns[name], ",", ".") for name in commas}
-    return pa.table(list(columns.values()), names=table.column_names)
+        draft.notes.append(f"decimal commas were read in: {', '.join(table.column_names[i] for i in commas)}")
+    return table
 
 
 def _read_json(draft: Draft) -> pa.Table | None:
