@@ -312,6 +312,11 @@ def _text(name: Name) -> str:
     return name if isinstance(name, str) else shown(name)
 
 
+def _recorded(text: str) -> str:
+    """The beginning of a text, with what is no Unicode written as escapes."""
+    return text[:_LONGEST].encode("utf-8", "backslashreplace").decode()
+
+
 @dataclass
 class Answers:
     """Matches the answers of lists, one list after the other, and counts how.
@@ -362,6 +367,6 @@ class Answers:
             nearest=self.options.nearest,
             answers=self._counts.total(),
             repeated=self._repeated,
-            frequent=tuple(UnmatchedAnswer(text[:_LONGEST], n) for text, n in self._unmatched.most_common(_FREQUENT)),
+            frequent=tuple(UnmatchedAnswer(_recorded(text), n) for text, n in self._unmatched.most_common(_FREQUENT)),
             **{str(how): count for how, count in self._counts.items()},
         )
