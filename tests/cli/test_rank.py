@@ -89,6 +89,34 @@ def test_lists_give_intervals_unless_the_rest_is_tied(kgprobe, graph_dir: Path, 
     assert values["tied"]["value"] == (2.5 + 3 + 1 + 2) / 4
 
 
+def test_lists_of_a_language_model(kgprobe, graph_dir: Path, tmp_path: Path) -> None:
+    lists, out = tmp_path / "llm.jsonl", tmp_path / "ranks.parquet"
+    answers = {("e0", "likes"): ["1. E1", "Atlantis", "e2"], ("e1", "knows"): ["e0", "e00", "E0", "e3"]}
+    records = [{"subject": head, "predicate": r, "answers": names} for (head, r), names in answers.items()]
+    lists.write_text("\n".join(map(json.dumps, records)), encoding="utf-8")
+
+    def rank(*options: object):
+        return kgprobe("rank", lists, "-g", graph_dir, "-o", out, "--side", "tail", "--filter", "none", *options)
+
+    refuse(rank(), 1, "'Atlantis' is no known entity", "--unknown drop", "--unknown keep-as-wrong", "2 unknown")
+    refuse(rank("--unknown", "drop"), 1, "'E0' is predicted twice", "--duplicates first", "1 repeated")
+    expected = {
+        ("drop",): [2.0, 2.0],
+        ("keep-as-wrong",): [3.0, 3.0],
+        ("keep-as-wrong", "--nearest", "0.8"): [3.0, 2.0],
+    }
+    for options, ranks in expected.items():
+        done = rank("--duplicates", "first", "--unknown", *options)
+        assert done.code == 0, done.err
+        assert kp.read_ranks(out).rank.tolist() == ranks
+        assert "7 answers: 3 matched by label, 1 matched after folding" in done.err
+    assert "1 matched to the nearest name, 1 unknown (counted as wrong)" in done.err
+    assert "not matched: 'Atlantis' (1 time)" in done.err
+    info = kp.read_ranks(out).info.lists
+    assert info is not None
+    assert (info.unknown, info.duplicates, info.nearest, info.answers) == ("keep-as-wrong", "first", 0.8, 7)
+
+
 def test_facts_that_are_repeated_are_ranked_once(kgprobe, graph_dir: Path, tmp_path: Path) -> None:
     with (graph_dir / "test.txt").open("a", encoding="utf-8") as file:
         file.write("e0\tlikes\te2\n")
@@ -117,6 +145,9 @@ def test_requests_that_make_no_sense(kgprobe, graph_dir: Path, tmp_path: Path) -
     refuse(rank("--threads", "0", "--batch", "0"), 2, "threads is 0", "batch is 0")
     refuse(rank("--device", "abacus"), 2, "the device 'abacus' cannot be used")
     refuse(rank("--unlisted", "lost"), 2, "unknown, tied")
+    refuse(rank("--unknown", "guess"), 2, "--unknown cannot be 'guess'", "error, drop, keep-as-wrong")
+    refuse(rank("--duplicates", "last"), 2, "error, first")
+    refuse(rank("--nearest", "2"), 2, "--nearest is 2.0")
     refuse(rank("--candidates", "trian"), 2, "trian")
     assert list(tmp_path.glob("*.parquet")) == []
 

@@ -220,13 +220,17 @@ def test_ctrl_c_says_how_to_go_on_and_going_on_ends_the_same(kgprobe, small: Pat
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=60)
     assert (process.returncode, out) == (130, "")
-    assert f"the same command with --resume continues {run}" in err
+    said = re.search(r"run: stopped; epoch (\d+) of 80 is saved; .* --resume continues with epoch", err)
+    assert said, err
     assert "Traceback" not in err
     refused = kgprobe(*command)
     assert refused.code == 2
     assert "--resume continues it" in refused.err
     resumed = kgprobe(*command, "--resume")
     assert resumed.code == 0, resumed.err
+    first = re.search(r"^epoch (\d+)/80", resumed.err, re.MULTILINE)
+    assert first, resumed.err
+    assert int(first[1]) > int(said[1])
     assert len(re.findall("^epoch ", resumed.err, re.MULTILINE)) <= 21
     command[5] = str(tmp_path / "undisturbed")
     assert kgprobe(*command).out == resumed.out

@@ -11,7 +11,7 @@ from kgprobe.errors import DataError, UsageError
 from kgprobe.graph import KnowledgeGraph, load_graph
 from kgprobe.predict import Dot, Model, Opening, Setting, open_model, rank, rank_in
 from kgprobe.predict.adapters.embedding_files import write_embeddings
-from kgprobe.predict.adapters.top_k import Unlisted
+from kgprobe.predict.adapters.list_matching import ListOptions, Unlisted
 from kgprobe.predict.adapters.top_k_files import open_top_k
 from kgprobe.predict.baselines import BASELINES
 from kgprobe.resources import Resources
@@ -75,7 +75,7 @@ def test_lists_have_no_candidates_but_all(lists: Path) -> None:
 
 def test_what_a_list_leaves_out_may_be_tied(lists: Path) -> None:
     setting = Setting.build(GRAPH, filter="none")
-    model = open_model(lists, Opening(GRAPH, setting.ranked, unlisted=Unlisted.tied))
+    model = open_model(lists, Opening(GRAPH, setting.ranked, lists=ListOptions(Unlisted.tied)))
     ranks = rank_in(setting, model, Resources())
     left_out = GRAPH.num_entities - 3
     listed = ranks.target < 3

@@ -215,7 +215,9 @@ class ListsInfo:
         parts += [(self.ambiguous, f"ambiguous{became}"), (self.not_found, f"unknown{became}")]
         parts += [(self.repeated, "repeated" + (" (only the first one counts)" if self.duplicates == "first" else ""))]
         said = ", ".join(f"{count:,} {text}" for count, text in parts if count)
-        frequent = ", ".join(f"{shown(one.answer, most=40)} ({one.times:,} times)" for one in self.frequent)
+        frequent = ", ".join(
+            f"{shown(one.answer, most=40)} ({one.times:,} time{'s' * (one.times > 1)})" for one in self.frequent
+        )
         return f"{self.answers:,} answers: {said or 'none'}" + (f"; not matched: {frequent}" if frequent else "")
 
 

@@ -202,6 +202,18 @@ def test_what_becomes_of_unknown_answers(graph: KnowledgeGraph, options: dict[st
     assert "1 ambiguous" in str(info)
 
 
+def test_odd_answers_are_unknown_and_can_be_written(graph: KnowledgeGraph, tmp_path: Path) -> None:
+    odd = ["\ud800", "\x00", 10**5000, -1, "", "x" * 100_000, "\u202e", "Paris"]
+    records = [{"head": head, "relation": 0, "predictions": odd} for head in (0, 1)]
+    found = kp.rank(records, graph, sides="tail", unknown="keep-as-wrong", nearest=0.9)
+    assert found.rank.tolist()[0] == 7.0  # seven answers come before it, but there are only six other candidates
+    found.write(tmp_path / "ranks.parquet")
+    read = kp.read_ranks(tmp_path / "ranks.parquet").info.lists
+    assert read == found.info.lists
+    assert str(read).encode()
+    assert len(str(read)) < 800
+
+
 def test_how_answers_were_matched_is_in_the_file(graph: KnowledgeGraph, tmp_path: Path) -> None:
     found = kp.rank(RECORDS, graph, sides="tail", duplicates="first", unknown="drop")
     found.write(tmp_path / "ranks.parquet")

@@ -209,9 +209,12 @@ def test_everything_that_is_wrong_is_said_with_its_line(write: Write, people: Kn
         "line 9: 'Xi' is no known entity",
         "line 10: the best must come first",
     ]
-    assert len(problems) == len(said)
-    for problem, part in zip(problems, said, strict=True):
+    *lines, summary = problems
+    for problem, part in zip(lines, said, strict=True):
         assert problem.startswith(f"answers.jsonl, {part}")
+    assert summary.startswith(
+        "answers.jsonl: 8 answers: 4 matched by label, 1 matched by id, 1 ambiguous, 2 unknown, 1 r"
+    )
 
 
 def test_of_many_bad_lines_all_are_named(write: Write, people: KnowledgeGraph) -> None:
@@ -296,10 +299,11 @@ def test_a_line_without_an_end_is_refused_while_it_is_read(tmp_path: Path, peopl
 def test_lines_of_all_kinds_are_named(write: Write, people: KnowledgeGraph, line: str) -> None:
     with pytest.raises(DataError) as caught:
         open_top_k(write([line]), people)
-    [problem] = caught.value.problems
+    problem, *summary = caught.value.problems
     assert problem.startswith("answers.jsonl, line 1: ")
-    assert len(problem) < 300
-    assert problem.encode()
+    for text in (problem, *summary):
+        assert len(text) < 300
+        assert text.encode()
 
 
 def test_fields_by_the_names_of_rdf() -> None:

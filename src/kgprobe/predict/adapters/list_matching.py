@@ -305,7 +305,16 @@ def _characters(text: str) -> Ints:
     return np.minimum(counts, 255)
 
 
-_FREQUENT = 5
+_FREQUENT, _LONGEST = 5, 100  # how many unmatched answers are recorded, and how many characters of each
+
+
+def _text(name: Name) -> str:
+    return name if isinstance(name, str) else shown(name)
+
+
+def _recorded(text: str) -> str:
+    """The beginning of a text, with what is no Unicode written as escapes."""
+    return text[:_LONGEST].encode("utf-8", "backslashreplace").decode()
 
 
 @dataclass
@@ -331,14 +340,14 @@ class Answers:
         """
         matches = [self.ids.find(name) for name in names]
         self._counts.update(match.how for match in matches)
-        self._unmatched.update(str(name) for name, match in zip(names, matches, strict=True) if match.id < 0)
+        self._unmatched.update(_text(name) for name, match in zip(names, matches, strict=True) if match.id < 0)
         if self.options.unknown is Unknown.error:
             self.ids.require(names, matches)
         entities, kept, seen = [], [], set[int | str]()
         for place, (name, match) in enumerate(zip(names, matches, strict=True)):
             if match.id < 0 and self.options.unknown is Unknown.drop:
                 continue
-            own = match.id if match.id >= 0 else folded(str(name))
+            own = match.id if match.id >= 0 else folded(_text(name))
             if own in seen:
                 self._repeated += 1
                 if self.options.duplicates is Duplicates.error:
@@ -358,6 +367,6 @@ class Answers:
             nearest=self.options.nearest,
             answers=self._counts.total(),
             repeated=self._repeated,
-            frequent=tuple(UnmatchedAnswer(*pair) for pair in self._unmatched.most_common(_FREQUENT)),
+            frequent=tuple(UnmatchedAnswer(_recorded(text), n) for text, n in self._unmatched.most_common(_FREQUENT)),
             **{str(how): count for how, count in self._counts.items()},
         )

@@ -37,8 +37,8 @@ _FORMAT = (
 
 
 _UNMATCHED = (
-    "`unknown='drop'` leaves unknown answers out, `unknown='keep-as-wrong'` counts them as wrong answers in their "
-    "place; `duplicates='first'` counts repeated answers once"
+    "`unknown='drop'` leaves unknown answers out, `unknown='keep-as-wrong'` keeps them as wrong answers; "
+    "`duplicates='first'` counts repeated answers once"
 )
 
 
@@ -144,7 +144,7 @@ class _Collected:
         if not problems and not self._seen:
             problems = [f"{path.name}: empty"]
         if self._unmatched:
-            problems = [f"{path.name}: {self._answers.info()}", *problems]
+            problems = [*problems, f"{path.name}: {self._answers.info()}"]
         if problems:
             raise DataError(f"{path}: these lists cannot be used", problems, _UNMATCHED if self._unmatched else _FORMAT)
         sides = {side: self._side(side) for side in SIDES}
