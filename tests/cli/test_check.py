@@ -186,7 +186,7 @@ def test_a_name_that_is_too_long_is_a_finding(kgprobe) -> None:
     assert "File name too long" in result.out
 
 
-@pytest.mark.parametrize(("columns", "width"), [(None, 100), ("70", 70)], ids=["default", "COLUMNS"])
+@pytest.mark.parametrize(("columns", "width"), [(None, 100), ("80", 80)], ids=["default", "COLUMNS"])
 def test_findings_are_wrapped_in_a_pipe_too(
     kgprobe, tmp_path: Path, queries, monkeypatch: pytest.MonkeyPatch, columns: str | None, width: int
 ) -> None:
