@@ -41,7 +41,7 @@ def test_candidates_are_compared_with_the_filter(
     assert kgprobe("check", ranks_file, "--graph", graph_dir).code == 0
     path = tmp_path / "raw.parquet"
     kp.Ranks.from_columns(**queries(candidates=[4, 4, 4, 4])).write(path)
-    done = kgprobe("check", path, "--graph", graph_dir)
+    done = kgprobe("check", path, "--graph", graph_dir, "-f", "csv")
     assert done.code == 1
     assert "Unfiltered: 3 of 4 rows have other candidate counts than filtering by train+test leaves" in done.out
 
@@ -62,7 +62,7 @@ def test_popularity_is_compared_with_the_graph(kgprobe, tmp_path: Path, graph_di
 def test_a_rank_that_its_ties_cannot_give(kgprobe, tmp_path: Path, queries) -> None:
     path = tmp_path / "untied.parquet"
     kp.Ranks.from_columns(**queries(ties=[0, 0, 0, 0])).write(path)
-    done = kgprobe("check", path)
+    done = kgprobe("check", path, "-f", "csv")
     assert (done.code, "inconsistent in 1 of 4 rows: rank - ties/2 is no integer" in done.out) == (1, True)
 
 
@@ -76,7 +76,7 @@ def test_seeds_of_different_length(kgprobe, tmp_path: Path, queries) -> None:
 
 def test_a_file_that_cannot_be_read_is_a_finding(kgprobe, tmp_path: Path, ranks_file: Path) -> None:
     (tmp_path / "text.parquet").write_text("no parquet", encoding="utf-8")
-    done = kgprobe("check", tmp_path / "text.parquet", tmp_path / "missing.parquet", ranks_file)
+    done = kgprobe("check", tmp_path / "text.parquet", tmp_path / "missing.parquet", ranks_file, "-f", "csv")
     assert done.code == 1
     assert "text.parquet" in done.out
     assert "no such file" in done.out
@@ -184,3 +184,20 @@ def test_a_name_that_is_too_long_is_a_finding(kgprobe) -> None:
     result = kgprobe("check", "a" * 300, "-f", "json")
     assert result.code == 1
     assert "File name too long" in result.out
+
+
+@pytest.mark.parametrize(("columns", "width"), [(None, 100), ("80", 80)], ids=["default", "COLUMNS"])
+def test_findings_are_wrapped_in_a_pipe_too(
+    kgprobe, tmp_path: Path, queries, monkeypatch: pytest.MonkeyPatch, columns: str | None, width: int
+) -> None:
+    monkeypatch.delenv("COLUMNS", raising=False)
+    if columns is not None:
+        monkeypatch.setenv("COLUMNS", columns)
+    path = tmp_path / "raw.parquet"
+    kp.Ranks.from_columns(**queries(candidates=[9, 9, 9, 9])).with_info(model="raw").write(path)
+    kp.Ranks.from_columns(**queries()).with_info(model="fine").write(tmp_path / "fine.parquet")
+    done = kgprobe("check", path, tmp_path / "fine.parquet")
+    lines = done.out.splitlines()
+    assert width - 20 < max(map(len, lines)) <= width
+    told = rows_of(kgprobe("check", path, tmp_path / "fine.parquet", "-f", "json"))[0]["finding"]
+    assert set(told.split()) <= set(done.out.split())

@@ -1,6 +1,15 @@
 """All input kinds."""
 
-from fuzz import command_kinds, graph_kinds, json_table_kinds, list_kinds, model_kinds, name_kinds, rank_kinds, run_kinds
+from fuzz import (
+    command_kinds,
+    graph_kinds,
+    json_table_kinds,
+    list_kinds,
+    model_kinds,
+    name_kinds,
+    rank_kinds,
+    run_kinds,
+)
 
 _MODULES = (
     *(rank_kinds, json_table_kinds, graph_kinds, model_kinds),

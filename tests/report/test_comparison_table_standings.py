@@ -1,10 +1,11 @@
 import math
+from dataclasses import replace
 from itertools import permutations
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kgprobe.report.comparison_table import letters, places, standings
+from kgprobe.report.comparison_table import comparison_grid, letters, places, standings
 from reporting import comparison
 
 _VALUES = st.dictionaries(
@@ -75,6 +76,26 @@ def test_tests_that_could_not_be_made_settle_nothing() -> None:
     ((_, found),) = standings(compared).items()
     assert found["a"].within_noise
     assert found["b"].beats == ()
+
+
+def test_models_that_are_not_tested_against_the_best_are_marked_apart() -> None:
+    made = comparison({"MRR": {"odd": 0.9, "good": 0.5, "bad": 0.1}}, {("MRR", "good", "bad"): 0.001})
+    differences = [
+        replace(one, p=math.nan, significant=False, tested=False) if one.first == "odd" else one
+        for one in made.differences
+    ]
+    found = replace(made, differences=differences)
+    placings = standings(found)["MRR", ()]
+    assert {model: (own.place, own.untested, own.within_noise) for model, own in placings.items()} == {
+        "odd": (1, False, False),
+        "good": (2, True, False),
+        "bad": (3, True, False),
+    }
+    assert placings["good"].beats == ("bad",)
+    grid = comparison_grid(found, flagged=("odd",))
+    assert [line.cells[0].text for line in grid.lines] == ["odd *", "good", "bad"]
+    assert [line.cells[1].marks for line in grid.lines] == ["", "§", "§"]
+    assert "§ not tested against the best, because their candidate sets differ." in grid.notes
 
 
 def test_letters_are_different_for_any_number_of_models() -> None:

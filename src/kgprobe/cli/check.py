@@ -19,10 +19,11 @@ from kgprobe.cli.console import (
     load,
     note,
     print_rows,
+    print_terminal,
     watching,
 )
 from kgprobe.errors import DataError
-from kgprobe.report.grid import Record
+from kgprobe.report.grid import Record, grid_of
 from kgprobe.resources import Progress
 
 if TYPE_CHECKING:
@@ -49,7 +50,10 @@ def check(
     paths = {model: str(file.path) for model, file in files.items()}
     if findings or format is not Format.table:
         rows = [_row(finding, paths) for finding in findings]
-        print_rows(rows if format.is_data else [_shortened(row) for row in rows], format)
+        if format is Format.table:
+            print_terminal(grid_of([_shortened(row) for row in rows]), fold=True)
+        else:
+            print_rows(rows if format.is_data else [_shortened(row) for row in rows], format)
     unclean = [finding for finding in findings if finding.unclean]
     faulty = {paths.get(model, model) for finding in unclean for model in finding.models}
     for path in dict.fromkeys(map(str, ranks)):

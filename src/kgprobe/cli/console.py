@@ -280,10 +280,18 @@ def print_grid(grid: Grid, format: Format) -> None:  # noqa: A002
         sys.stdout.write(latex(grid) if format is Format.latex else markdown(grid))
 
 
-def print_terminal(grid: Grid) -> None:
-    """Write a table to standard output; on a terminal in colour and folded to its width."""
+_COLUMNS = 100  # of text that is no terminal's
+
+
+def print_terminal(grid: Grid, *, fold: bool = False) -> None:
+    """Write a table to standard output; on a terminal in colour and folded to its width.
+
+    Args:
+        grid: The table.
+        fold: Also fold it where standard output is no terminal, to COLUMNS or 100 columns.
+    """
     is_terminal = sys.stdout.isatty()
-    width = shutil.get_terminal_size().columns if is_terminal else None
+    width = shutil.get_terminal_size((_COLUMNS, 24)).columns if is_terminal or fold else None
     sys.stdout.write(terminal(grid, width=width, colour=is_terminal))
 
 
