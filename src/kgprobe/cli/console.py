@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import shlex
 import shutil
 import sys
 import time
@@ -212,6 +213,27 @@ def rank_files_below(folders: Sequence[Path]) -> list[Path]:
         []
     """
     return [file for folder in folders for file in folder.rglob("*.parquet")]
+
+
+def shareable_command(arguments: Sequence[str], paths: Sequence[Path]) -> str:
+    """The command line with file names instead of paths: nobody else has these folders.
+
+    Example:
+        >>> shareable_command(
+        ...     ["report", "/home/ada/a.parquet", "-o/tmp/x.html", "--graph=/g/umls"],
+        ...     [Path("/tmp/x.html")],
+        ... )
+        'kgprobe report a.parquet -ox.html --graph=umls'
+    """
+    known = sorted({str(path) for path in paths}, key=len, reverse=True)
+    return shlex.join(["kgprobe", *(_without_folder(argument, known) for argument in arguments)])
+
+
+def _without_folder(argument: str, known: Sequence[str]) -> str:
+    option, equals, value = argument.partition("=") if argument.startswith("--") else ("", "", argument)
+    if Path(value).is_absolute() or str(Path(value)) in known:
+        return option + equals + Path(value).name
+    return next((argument.removesuffix(path) + Path(path).name for path in known if argument.endswith(path)), argument)
 
 
 def each_file(paths: Sequence[Path], work: Callable[[Path], Result]) -> list[tuple[Path, Result]]:

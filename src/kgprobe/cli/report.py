@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import sys
 from collections.abc import Mapping, Sequence
 from datetime import date
@@ -28,6 +27,7 @@ from kgprobe.cli.console import (
     note,
     rank_files_below,
     read_models,
+    shareable_command,
 )
 from kgprobe.cli.rules import require_models
 from kgprobe.errors import UsageError
@@ -154,27 +154,6 @@ def report(
         note(f"The audit has {counted(unclean, 'finding')}. Run `kgprobe check` for details.")
     audit_hints(lineup, allowed)
     print(output)
-
-
-def shareable_command(arguments: Sequence[str], paths: Sequence[Path]) -> str:
-    """The command line with file names instead of paths: nobody else has these folders.
-
-    Example:
-        >>> shareable_command(
-        ...     ["report", "/home/ada/a.parquet", "-o/tmp/x.html", "--graph=/g/umls"],
-        ...     [Path("/tmp/x.html")],
-        ... )
-        'kgprobe report a.parquet -ox.html --graph=umls'
-    """
-    known = sorted({str(path) for path in paths}, key=len, reverse=True)
-    return shlex.join(["kgprobe", *(_without_folder(argument, known) for argument in arguments)])
-
-
-def _without_folder(argument: str, known: Sequence[str]) -> str:
-    option, equals, value = argument.partition("=") if argument.startswith("--") else ("", "", argument)
-    if Path(value).is_absolute() or str(Path(value)) in known:
-        return option + equals + Path(value).name
-    return next((argument.removesuffix(path) + Path(path).name for path in known if argument.endswith(path)), argument)
 
 
 _Table = TypeVar("_Table")

@@ -89,7 +89,8 @@ def test_a_page_is_written(kgprobe: Command, runs: Path, tmp_path: Path) -> None
     assert kgprobe("openworld", "bench", runs, *CHOSEN, "--replicates", 5, "-o", path).code == 0
     header = _carried(path)
     assert header["openWorld"][0]["models"] == ["model-0", "model-1", "model-2"]
-    assert header["command"].startswith("kgprobe openworld bench ")
+    assert header["command"].startswith(f"kgprobe openworld bench {runs.name} ")
+    assert str(tmp_path) not in json.dumps(header)
 
 
 def test_figures_are_drawn_world_by_world(kgprobe: Command, tmp_path: Path) -> None:

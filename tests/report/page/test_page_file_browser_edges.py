@@ -84,7 +84,9 @@ def test_hostile_labels_are_text(window: Any, hostile: Path) -> None:
         assert box is not None
         page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
         page.wait_for_selector(".hoverlayer text")
-        assert "<b>bold</b> & <a href='javascript:" in page.locator("#panel-ranks .hoverlayer").first.inner_text()
+        assert "<b>bold</b> & <a href='javascript:" in (
+            page.locator("#panel-ranks .hoverlayer").first.text_content() or ""
+        )
         assert page.evaluate("window.__pwned") is None
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shlex
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -20,6 +19,7 @@ from kgprobe.cli.console import (
     note,
     print_terminal,
     rank_files_below,
+    shareable_command,
 )
 from kgprobe.files import refuse_overwriting
 
@@ -77,7 +77,7 @@ def bench(
     if figures is not None:
         _draw(benches, figures, type_)
     if output is not None:
-        write_bench(benches, output, command=shlex.join(["kgprobe", *sys.argv[1:]]))
+        write_bench(benches, output, command=shareable_command(sys.argv[1:], [*folders, output]))
         note(f"wrote {output}")
         return
     if format is Format.table:

@@ -159,11 +159,11 @@ function createFilters(data, state) {
     const chosen = state.chosen();
     selects.forEach(([key, select]) => { select.value = state.values[key]; });
     const words = choiceWords(data, state.values);
-    const of = data.exact ? `${whole(chosen.counted)} of ${plural(data.queries, "query", "queries")}`
-      : `${whole(chosen.counted)} queries of a random sample`;
-    find("filters-count").textContent = words.length ? of : `all ${whole(data.queries)}`;
+    const total = data.exact ? plural(data.queries, "query", "queries") : `${whole(data.counted)} sampled queries`;
+    find("filters-count").textContent = words.length
+      ? `${whole(chosen.counted)} of ${whole(data.counted)}` : `all ${whole(data.queries)}`;
     line.hidden = !words.length;
-    line.replaceChildren("Only ", of, ": ", ...listed(words).flat(), ". ", clear);
+    line.replaceChildren(`Only ${whole(chosen.counted)} of ${total}: `, ...listed(words).flat(), ". ", clear);
   };
   openWide("filters", isFiltered(state.values));
   return { needs: CHOICE, live: true, draw };

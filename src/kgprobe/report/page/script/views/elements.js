@@ -26,7 +26,8 @@ function swatch(index) {
 }
 
 function modelName(data, index, mark = auditMark(data, data.models[index].name)) {
-  return make("span", { class: "model" }, swatch(index), label(data.models[index].name), mark);
+  const name = label(data.models[index].name);
+  return make("span", { class: "model" }, swatch(index), name, mark ? make("span", { class: "mark" }, mark) : null);
 }
 
 // The number of audit findings of a severity for a model.
