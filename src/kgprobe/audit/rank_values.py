@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from kgprobe.arrays import Flags, Floats, Ints
 from kgprobe.audit.view import AuditedRun, Finding, Severity, View
+from kgprobe.ranks import Basis
 
 _KIND = "rank values"
 _FEW_CANDIDATES = 10  # among fewer candidates, any rank is frequent
@@ -97,7 +98,10 @@ def late_runs(view: View, model: str) -> list[AuditedRun]:
 
 
 def _off_by_one(view: View, model: str) -> Iterator[Finding]:
-    """No rank below 2, though rank 2 is frequent: in all runs or some, on both sides or one."""
+    """No rank below 2, though rank 2 is frequent: in all runs or some, on both sides or one.
+
+    It is only a warning for ranks that kgprobe computed: TransE may rank the given entity first in every query.
+    """
     runs, late = view.runs[model], late_runs(view, model)
     some = 0 < len(late) < len(runs)
     # Many runs with few queries each may give enough evidence only together.
@@ -112,9 +116,12 @@ def _off_by_one(view: View, model: str) -> Iterator[Finding]:
     message = (
         f"{prefix} rank is better than 2, and {int((rows.first[side] == 2).sum()):,} of {int(side.sum()):,} rows have "
         "rank 2: ranks are off by one (is the target compared with itself?). The rank is 1 plus the number of other "
-        "candidates with a higher score."
+        "candidates with a higher score. Only a model that always ranks the given entity first, such as TransE, has "
+        "such ranks too."
     )
-    yield Finding((model,), _KIND, message, Severity.error, int(side.sum()))
+    candidates = view.info[model].candidates
+    own = candidates is not None and candidates.basis in (Basis.verified, Basis.given)
+    yield Finding((model,), _KIND, message, Severity.warning if own else Severity.error, int(side.sum()))
 
 
 def _late_sides(rows: _Rows) -> dict[str, Flags]:

@@ -192,10 +192,10 @@ class DecisionMap(Table):
         winners = sorted((model for model in self.models if won[model]), key=lambda model: -won[model])
         plane = "plane" if min(self.scores.shape[1:]) > 1 else "line"
         if len(winners) == 1:
-            return f"{winners[0]} wins everywhere, {_significantly(sure[winners[0]], plane)}."
+            return f"{self.lineup.named(winners[0])} wins everywhere, {_significantly(sure[winners[0]], plane)}."
         named = winners if len(winners) <= _MOST_NAMED + 1 else winners[:_MOST_NAMED]
-        shares = [f"{model} on {_percent(won[model])}" for model in named]
-        shares[0] = f"{winners[0]} wins on {_percent(won[winners[0]])} of the {plane}"
+        shares = [f"{self.lineup.named(model)} on {_percent(won[model])}" for model in named]
+        shares[0] = f"{self.lineup.named(winners[0])} wins on {_percent(won[winners[0]])} of the {plane}"
         if rest := winners[len(named) :]:
             shares.append(f"{len(rest)} others on {_percent(sum(won[model] for model in rest))}")
         found = [f"{model} on {_percent(sure[model])}" for model in named if sure[model]]
@@ -211,7 +211,7 @@ class DecisionMap(Table):
     def _over_unknown_ranks(self, lineup: Lineup) -> str:
         shares = {model: float(self.dominates(model).mean()) for model in lineup.models}
         found = [
-            f"{model} beats every other model on {_percent(share)} of the points"
+            f"{lineup.named(model)} beats every other model on {_percent(share)} of the points"
             for model, share in shares.items()
             if share
         ]

@@ -58,10 +58,10 @@ function scoreColumns(data) {
   ];
 }
 
-// The models that cannot be told from the best: alone if its lead over all others is significant. Of one model, none.
+// The models that are not significantly worse than the best: none of one model, nor those that it is not tested against.
 function firstPlace(order, against) {
   if (against.length < 2 || order[0].place === null) return [];
-  const behind = new Set(against.filter((item) => item.beyond).map((item) => item.model));
+  const behind = new Set(against.filter((item) => item.beyond || item.untested).map((item) => item.model));
   return order.filter((result) => result.place !== null && !behind.has(result.model)).map((result) => result.model);
 }
 
