@@ -102,6 +102,8 @@ def _refuse(drafts: Sequence[Draft], options: ImportOptions) -> None:
         advice = [
             hint for draft, problems in zip(drafts, own, strict=True) if problems for hint in diagnose(draft, options)
         ]
+        if not advice and options.graph is not None and any("outside the graph" in problem for problem in data):
+            advice.append(f"give the `graph` that was ranked, if it is not {options.graph.name}")
         remedy = f"{counting}correct the file, or name its columns with `columns`"
         raise DataError(_title(drafts), data + usage, "; ".join([*dict.fromkeys(advice), remedy]))
     if usage:
