@@ -157,3 +157,14 @@ def test_tables_keep_the_metadata_on_which_they_agree() -> None:
     other = RanksInfo(model="HousE", graph="umls", candidates=CandidatesInfo(Basis.assumed), settings={"dimension": 4})
     assert merged([WHOLE, other]) == RanksInfo(graph="umls", settings={"dimension": 4})
     assert merged([WHOLE, WHOLE]) == WHOLE
+
+
+def test_imports_that_were_written_before_assumptions_were_listed_are_read() -> None:
+    entry = json.loads(RanksInfo(imported=ImportInfo(("a.csv",), "csv")).to_metadata()[b"kgprobe"])
+    del entry["imported"]["assumed"], entry["imported"]["verified"]
+    imported = RanksInfo.from_metadata({b"kgprobe": json.dumps(entry).encode()}).imported
+    assert imported == ImportInfo(("a.csv",), "csv")
+    entry["imported"]["assumed"] = ["zero_based", "nothing"]
+    with pytest.raises(DataError) as caught:
+        RanksInfo.from_metadata({b"kgprobe": json.dumps(entry).encode()})
+    assert caught.value.problems[0].startswith("imported.assumed[1] is 'nothing', expected one of filtered, unfiltered")

@@ -150,13 +150,17 @@ def one_off(view: View, model: str) -> bool:
     return convention in (Convention(usual, -1), Convention(usual, 1))
 
 
-def explained_filter(view: View, model: str) -> tuple[str, ...] | None:
-    """The splits that the candidate counts of all runs show to be filtered, or the metadata; None if neither tells."""
-    if model not in recountable(view):
-        return view.info[model].filtered
-    recount = Recount(view.graph, view.queries)  # type: ignore[arg-type]
-    verdict = _verdict(view, recount, model, _usual(view, recount), _claim(view, recount, model))
-    return None if verdict.convention is None or verdict.seeds else verdict.convention.filtered
+def explained_filters(view: View) -> dict[str, tuple[str, ...] | None]:
+    """For each file, the splits that its counts or its metadata show to be filtered; None if they do not tell."""
+    filters = {model: info.filtered for model, info in view.info.items()}
+    if counted := recountable(view):
+        recount = Recount(view.graph, view.queries)  # type: ignore[arg-type]
+        usual = _usual(view, recount)
+        for model in counted:
+            verdict = _verdict(view, recount, model, usual, _claim(view, recount, model))
+            convention = None if verdict.seeds else verdict.convention
+            filters[model] = None if convention is None else convention.filtered
+    return filters
 
 
 def recountable(view: View) -> list[str]:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kgprobe.arrays import Flags, Floats, Ints, codes_of, pair_keys
-from kgprobe.audit.candidate_counts import explained_filter
+from kgprobe.audit.candidate_counts import explained_filters
 from kgprobe.audit.query_sets import due_split
 from kgprobe.audit.view import AuditedRun, Finding, Severity, View
 from kgprobe.ranks import Assumption, Basis, RanksInfo
@@ -54,8 +54,9 @@ def _assumed(info: RanksInfo) -> tuple[Assumption, ...]:
 
 def check_implied_settings(view: View) -> Iterator[Finding]:
     """Files whose ranks betray another filter than they claim, or that they are ranks among sampled candidates."""
+    due, filters = due_split(view), explained_filters(view)
     for model, runs in view.runs.items():
-        yield from _shared_ranks(view, model)
+        yield from _shared_ranks(view, model, due, filters[model])
         yield from _sampled(model, runs)
 
 
@@ -97,14 +98,12 @@ class _Neighbours:
         return np.unique(self.pair[self.gap == gap])
 
 
-def _shared_ranks(view: View, model: str) -> Iterator[Finding]:
+def _shared_ranks(view: View, model: str, due: str, claimed: tuple[str, ...] | None) -> Iterator[Finding]:
     """Whether answers of one query share ranks as often as the filter that is claimed lets them.
 
     If the answers of the ranked split are filtered, two of them share a rank whenever no other candidate lies between
     them. If they are not, each is a candidate of the other's query, and they share a rank only if they tie.
     """
-    due = due_split(view)
-    claimed = explained_filter(view, model)
     own = [_Neighbours.of(view, run) for run in view.runs[model]]
     if claimed is None or due in claimed:
         yield from _never_shared(view, model, own, due)

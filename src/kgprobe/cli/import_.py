@@ -54,10 +54,9 @@ def import_ranks(
     """Convert ranks written by another program to a rank file.
 
     Columns are recognised by their usual names, or named with --map. A row is a query, or a triple with head_rank and
-    tail_rank. Instead of rank and ties, a file may have
-    optimistic and pessimistic, or greater and equal. Instead of candidates, it may have filtered (with --entities or
-    --graph), or neither (with --graph, whose known answers count as filtered, or with --raw). Sides may be head/tail,
-    h/t, s/o, subject/object, lhs/rhs or head-batch/tail-batch.
+    tail_rank. Instead of rank and ties, a file may have optimistic and pessimistic, or greater and equal. Instead of
+    candidates, it may have filtered (with --entities or --graph), or neither (with --graph, whose known answers count
+    as filtered, or with --raw). Sides may be head/tail, h/t, s/o, subject/object, lhs/rhs or head-batch/tail-batch.
     """
     from kgprobe.ranks.importers.drafts import ImportOptions
     from kgprobe.ranks.importers.rank_tables import import_ranks, request_problems

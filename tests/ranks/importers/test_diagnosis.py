@@ -123,11 +123,13 @@ MISTAKES = {
         ("ties",),
     ),
     "head and tail swapped": Mistake(
-        renamed(**SWAP), "if head and tail are exchanged: `columns` head=tail, tail=head", cure={"columns": SWAP}
+        renamed(**SWAP),
+        "if head and tail are exchanged: `columns` head=tail, `columns` tail=head",
+        cure={"columns": SWAP},
     ),
     "head, tail, relation": Mistake(
         renamed(relation="tail", tail="relation"),
-        "if the columns of the triples are exchanged: `columns` relation=tail, tail=relation",
+        "if the columns of the triples are exchanged: `columns` relation=tail, `columns` tail=relation",
         cure={"columns": {"relation": "tail", "tail": "relation"}},
     ),
     "inverse relations": Mistake(inverse, "`inverse_relations=True`", cure={"inverse_relations": True}),
@@ -245,6 +247,28 @@ def test_the_command_names_its_options(data: Path, tied: Ranks, tmp_path: Path) 
     assert ": --optimistic;" in refused.stderr
     subprocess.run([*command, "--optimistic"], capture_output=True, text=True, check=True)
     assert ordered(kp.read_ranks(tmp_path / "r.parquet")).tolist() == ordered(tied).tolist()
+
+
+def test_swapped_columns_are_named_as_in_the_file(umls: kp.KnowledgeGraph, unfiltered: Ranks, tmp_path: Path) -> None:
+    """Ranks above the counts of triples that the graph does not have say nothing about the filter."""
+    names = {"head": "Object", "relation": "p", "tail": "Subject"}
+    frame_of(unfiltered, "rank").rename(columns=names).to_csv(tmp_path / "ranks.csv", index=False)
+    with pytest.raises(DataError) as caught:
+        import_ranks(tmp_path / "ranks.csv", graph=umls)
+    assert "`columns` head=Object, `columns` tail=Subject" in caught.value.remedy
+    assert "raw" not in caught.value.remedy
+
+
+def test_ids_of_another_graph_are_told(data: Path, tied: Ranks, tmp_path: Path) -> None:
+    frame_of(tied, "rank").to_csv(tmp_path / "ranks.csv", index=False)
+    with pytest.raises(DataError, match="outside the graph") as caught:
+        import_ranks(tmp_path / "ranks.csv", graph=data / "graphs/kinship")
+    assert caught.value.remedy.startswith("give the `graph` that was ranked, if it is not kinship; ")
+    few = "head,relation,tail,side,rank\n5,2,5,tail,1\n5,2,5,head,1\n0,0,0,tail,1\n"
+    (tmp_path / "few.csv").write_text(few)
+    imported = import_ranks(tmp_path / "few.csv", graph=data / "graphs/umls").info.imported
+    assert "0 of 2 triples are in test, 2 in no split of umls" in imported.notes
+    assert Verification.in_graph not in imported.verified
 
 
 def test_a_file_with_two_mistakes_has_two_diagnoses(umls: kp.KnowledgeGraph, tied: Ranks, tmp_path: Path) -> None:

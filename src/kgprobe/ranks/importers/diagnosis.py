@@ -84,6 +84,14 @@ class Evidence:
         complete = all(c is not None and pa.types.is_integer(c.type) and not c.null_count for c in columns.values())
         return columns if complete else None
 
+    @cached_property
+    def lost(self) -> bool:
+        """Whether most triples are not in the graph, so that what the graph says about them means nothing."""
+        graph = self.options.graph
+        if graph is None or not graph.splits or self.ids is None:
+            return False
+        return bool(np.any(list(splits_of(graph, self.ids).values()), axis=0).mean() < 0.5)
+
     def in_graph(self, triples: Mapping[str, pa.Array] | None) -> bool:
         """Whether all of these triples are in the graph."""
         graph = self.options.graph
@@ -120,7 +128,12 @@ def _zero_based(evidence: Evidence) -> bool:
 def _raw(evidence: Evidence) -> bool:
     size = evidence.options.size
     assumed = Assumption.filtered in evidence.draft.assumed
-    return assumed and size is not None and evidence.fits(candidates=np.full(evidence.draft.rows, float(size)))
+    return (
+        assumed
+        and not evidence.lost
+        and size is not None
+        and evidence.fits(candidates=np.full(evidence.draft.rows, float(size)))
+    )
 
 
 def _tied(sign: int) -> Callable[[Evidence], bool]:
@@ -218,9 +231,14 @@ def _other_order(evidence: Evidence) -> str | None:
         if ids is not None and order != _TRIPLE:
             read = {name: ids[source] for name, source in zip(_TRIPLE, order, strict=True)}
             if evidence.in_graph(read):
-                moved = [f"{name}={source}" for name, source in zip(_TRIPLE, order, strict=True) if name != source]
+                names = evidence.draft.names
+                moved = [
+                    f"`columns` {name}={names.get(source, source)}"
+                    for name, source in zip(_TRIPLE, order, strict=True)
+                    if name != source
+                ]
                 what = "head and tail" if order == _TRIPLE[::-1] else "the columns of the triples"
-                return f"all triples are in the graph if {what} are exchanged: `columns` {', '.join(moved)}"
+                return f"all triples are in the graph if {what} are exchanged: {', '.join(moved)}"
     return None
 
 

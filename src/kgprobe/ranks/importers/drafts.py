@@ -77,6 +77,7 @@ class Draft:
         filtered: Splits that are assumed to be filtered.
         assumed: What was taken for granted to read the file.
         triples: The columns of the triples as they are in the file.
+        names: The names of these columns in the file.
         popularity: Origin of the popularity if no graph gives it; None if there is none.
         problems: Errors in the file.
         needs: Arguments that the user must add or drop.
@@ -99,6 +100,7 @@ class Draft:
     filtered: tuple[str, ...] | None = None
     assumed: list[Assumption] = field(default_factory=list)
     triples: Mapping[str, pa.Array] = field(default_factory=dict)
+    names: Mapping[str, str] = field(default_factory=dict)
     popularity: str | None = None
     problems: list[str] = field(default_factory=list)
     needs: list[str] = field(default_factory=list)

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from kgprobe.errors import DataError, UsageError
 from kgprobe.graph import SPLITS
-from kgprobe.ranks.importers.diagnosis import diagnose, tie_doubts
+from kgprobe.ranks.importers.diagnosis import Evidence, diagnose, tie_doubts
 from kgprobe.ranks.importers.drafts import Draft, ImportOptions, flags
 from kgprobe.ranks.importers.triple_columns import splits_of
 from kgprobe.ranks.metadata import Assumption, Basis, CandidatesInfo, ImportInfo, RanksInfo, Verification
@@ -102,6 +102,9 @@ def _refuse(drafts: Sequence[Draft], options: ImportOptions) -> None:
         advice = [
             hint for draft, problems in zip(drafts, own, strict=True) if problems for hint in diagnose(draft, options)
         ]
+        foreign = any("outside the graph" in problem for problem in data)
+        if not advice and options.graph is not None and (foreign or any(Evidence(d, options).lost for d in drafts)):
+            advice.append(f"give the `graph` that was ranked, if it is not {options.graph.name}")
         remedy = f"{counting}correct the file, or name its columns with `columns`"
         raise DataError(_title(drafts), data + usage, "; ".join([*dict.fromkeys(advice), remedy]))
     if usage:

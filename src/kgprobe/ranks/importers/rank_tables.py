@@ -213,6 +213,7 @@ def _fill(draft: Draft, table: pa.Table, options: ImportOptions) -> None:
         draft.rows = 0
         return
     draft.triples = {name: columns[name] for name in query[:3]}
+    draft.names = {name: naming.found[name] for name in query[:3]}
     triples = read_triples(draft, columns, options.graph, labels=options.labels)
     side = read_side(draft, columns["side"]) if "side" in columns else pa.repeat("tail", draft.rows)
     if options.inverse_relations and len(triples) == 3:

@@ -238,8 +238,8 @@ def _document(draft: Draft, content: bytes) -> _Columns | None:
         raise
     columns = _of_list(value) if isinstance(value, list) else _of_object(value) if isinstance(value, dict) else None
     if columns is None:
-        kind = "a list of lists" if isinstance(value, list) and value else f"JSON of type {type(value).__name__}"
-        hint = "; is `format` probe-json?" if kind == "a list of lists" else ""
+        kind = "a list of other values" if isinstance(value, list) else f"JSON of type {type(value).__name__}"
+        hint = "; is `format` probe-json?" if isinstance(value, list) and isinstance(value[0], list) else ""
         draft.problems.append(f"it holds {kind}, expected a list of records or an object of columns{hint}")
     elif len({len(values) for values in columns.values()}) > 1:
         counts = ", ".join(f"{name}: {len(values):,}" for name, values in columns.items())
