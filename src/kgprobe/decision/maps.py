@@ -18,7 +18,7 @@ from kgprobe.comparison.lineup import Lineup, Models, line_up
 from kgprobe.comparison.model_comparison import wrong_settings
 from kgprobe.comparison.unknown_ranks import both_ends, end_of
 from kgprobe.decision.bands import SeedVariance, band_width, covariances, variances_of_differences, widened
-from kgprobe.decision.influence import Influences, ScoreLine, model_surface, roots, samples
+from kgprobe.decision.influence import Influences, ScoreLine, curves, model_surface, roots, samples
 from kgprobe.errors import UsageError
 from kgprobe.graph import GraphLike
 from kgprobe.ranks import End
@@ -441,16 +441,3 @@ def not_dominated(scores: Floats, same: float = 0.0) -> Flags:
         somewhere_better = (scores > own + same).any(axis=1)
         kept[i] = not (nowhere_worse & somewhere_better).any()
     return kept
-
-
-def curves(alphas: Floats, betas: Floats, difference: Floats) -> list[Floats]:
-    """The curves along which a difference [alphas, betas] is 0: arrays [points, 2] of alpha and beta."""
-    try:
-        from contourpy import contour_generator
-    except ImportError:
-        raise UsageError("curves need contourpy", remedy="pip install 'kgprobe[report]'") from None
-    if len(alphas) < 2 or len(betas) < 2 or not difference.any():
-        return []
-    rows, columns = np.argsort(alphas), np.argsort(betas)
-    ordered = difference[np.ix_(rows, columns)]
-    return [np.asarray(line) for line in contour_generator(alphas[rows], betas[columns], ordered.T).lines(0.0)]
