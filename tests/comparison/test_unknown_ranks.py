@@ -112,8 +112,14 @@ def test_one_end_is_the_table_with_it():
         given = kp.compare(tables, "MRR", at=end, **FEW)
         expected = kp.compare({name: exact(table) for name, table in tables.items()}, "MRR", **FEW)
         assert given.to_rows() == expected.to_rows()
-    with pytest.raises(DataError, match="ranks are intervals"):
-        line_up(tables)
+        both = line_up(tables, unknown=True)
+        expected_runs = {name: exact(table).rank.tolist() for name, table in tables.items()}
+        assert {name: run.rank.tolist() for name, (run,) in line_up(both, at=end).runs.items()} == expected_runs
+    for given in (tables, both):
+        with pytest.raises(DataError, match="ranks are intervals") as error:
+            line_up(given)
+        assert error.value.problems == ["one: 3 of 5 ranks", "other: 2 of 5 ranks"]
+        assert "`at='worst'`" in error.value.remedy
     with pytest.raises(UsageError, match="unknown end of an interval: 'middle'"):
         line_up(tables, at="middle")
 

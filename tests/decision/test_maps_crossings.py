@@ -10,8 +10,7 @@ import kgprobe as kp
 from kgprobe.comparison import line_up
 from kgprobe.decision import DecisionMap, decision_map
 from kgprobe.decision.decisions import Crossing, reach
-from kgprobe.decision.influence import roots, samples
-from kgprobe.decision.maps import curves
+from kgprobe.decision.influence import curves, roots, samples
 from planes import queries_of, random_lineup, ranked
 from support import with_columns
 

@@ -70,11 +70,12 @@ def test_rows_are_flat_and_of_two_kinds(report: Report) -> None:
     assert [row["kind"] for row in rows] == ["estimate"] * 15 + ["difference"] * 15
     assert all(value is None or isinstance(value, str | int | float | bool) for row in rows for value in row.values())
     assert set(rows[0]) == {
-        "kind", "ranks", "model", "metric", "value", "low", "high", "level", "method", "trusted", "remark", "std",
-        "seeds", "queries", "clusters", "effective", "place", "within_noise", "beats", "reason",
+        "kind", "ranks", "model", "metric", "value", "least", "most", "low", "high", "level", "method", "trusted",
+        "remark", "std", "seeds", "queries", "clusters", "effective", "place", "within_noise", "beats", "reason",
         "flagged", "objections",
     }  # fmt: skip
     assert {"first", "second", "metric", "value", "low", "high", "p", "p_holm", "p_bh"} <= rows[-1].keys()
+    assert {(row["correction"], row["tests"]) for row in rows[15:]} == {("max-t", 3)}
 
 
 def test_json_parsed_back_is_the_rows(report: Report) -> None:

@@ -181,6 +181,10 @@ class Lineup:
     def __len__(self) -> int:
         return len(self.first)
 
+    def at(self, end: End) -> Lineup:
+        """The line-up in which every rank that is an interval is replaced by this end of it."""
+        return Lineup(self.runs if end is End.best else {**self.runs, **self.worst}, self.left_out)
+
     def clusters(self, by: str = "triple") -> Clusters:
         """Clusters by test triple, by relation, by target entity, or one for each query."""
         if by not in _SHARED:
@@ -239,7 +243,7 @@ def line_up(
 
     Args:
         ranks: The ranks of every model, as tables, files or paths: by name, or in a list; the column ``seed``
-            separates training runs. A `Lineup` is returned unchanged.
+            separates training runs. A `Lineup` is returned unchanged, or at one end of its intervals.
         graph: Gives the popularity of the targets; without it, the tables' own columns are used.
         common: Keep only the queries that all models and seeds have, instead of refusing models that have others.
         at: The end, ``best`` or ``worst``, at which ranks that are intervals are taken.
@@ -256,7 +260,10 @@ def line_up(
         ([[2.0, 3.0], [2.0, 3.0]], {'one': 1, 'other': 0})
     """
     if isinstance(ranks, Lineup):
-        return ranks
+        given = ranks if at is None else ranks.at(End(at))
+        if not unknown:
+            _refuse_intervals(given)
+        return given
     graph = as_graph(graph)
     whole = whole_tables(ranks, graph)
     if not whole:
@@ -265,8 +272,6 @@ def line_up(
     for model, table in whole.items():
         validate(table, graph)
         runs[model] = by_seed(table if at is None else End(at).of(table))
-    if not unknown:
-        _refuse_intervals(runs)
     if empty := [f"{model}: the table is empty" for model, own in runs.items() if not all(map(len, own))]:
         raise DataError("there is no query to compare", empty, "check that the rank files have rows")
     lined = _in_one_order(runs, common)
@@ -276,21 +281,27 @@ def line_up(
     kept = len(next(iter(lined.values()))[0])
     left_out = {model: count - kept for model, count in most.items()}
     open_ends = [model for model, own in lined.items() if any(run.has_intervals for run in own)]
-    return Lineup(
+    made = Lineup(
         {model: tuple(run.at_best() for run in own) for model, own in lined.items()},
         left_out,
         worst={model: tuple(run.at_worst() for run in lined[model]) for model in open_ends},
     )
+    if not unknown:
+        _refuse_intervals(made)
+    return made
 
 
-def _refuse_intervals(runs: RunTables) -> None:
+def _refuse_intervals(lineup: Lineup) -> None:
     """Raise a DataError that names the models whose ranks are intervals."""
-    counts = {model: sum(int(run.intervals.sum()) for run in own if run.has_intervals) for model, own in runs.items()}
-    if some := [
-        f"{model}: {count:,} of {sum(map(len, runs[model])):,} ranks" for model, count in counts.items() if count
-    ]:
-        remedy = "choose one end of them: `at='worst'` or `at='best'`"
-        raise DataError("some ranks are intervals, so there is no single value", some, remedy)
+    if not lineup.worst:
+        return
+    counts = {
+        model: sum(int((best.rank < worst.rank).sum()) for best, worst in zip(lineup.runs[model], own, strict=True))
+        for model, own in lineup.worst.items()
+    }
+    some = [f"{model}: {count:,} of {len(lineup) * len(lineup.runs[model]):,} ranks" for model, count in counts.items()]
+    remedy = "choose one end of them: `at='worst'` or `at='best'`"
+    raise DataError("some ranks are intervals, so there is no single value", some, remedy)
 
 
 def by_seed(ranks: Ranks) -> tuple[Ranks, ...]:

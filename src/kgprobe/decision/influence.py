@@ -17,7 +17,7 @@ from kgprobe.aggregate import PopularityWeight, Sums, Tie, surface, tied_score
 from kgprobe.aggregate.weights import log_weight, scaled_exp
 from kgprobe.arrays import Flags, Floats
 from kgprobe.comparison.lineup import Clusters, Lineup
-from kgprobe.errors import naming
+from kgprobe.errors import UsageError, naming
 from kgprobe.ranks import Ranks
 from kgprobe.transform import AffinePower
 
@@ -253,3 +253,16 @@ def _by_weights(items: Sequence[W]) -> list[list[W]]:
         else:
             alike.append(item)
     return groups
+
+
+def curves(alphas: Floats, betas: Floats, difference: Floats) -> list[Floats]:
+    """The curves along which a difference [alphas, betas] is 0: arrays [points, 2] of alpha and beta."""
+    try:
+        from contourpy import contour_generator
+    except ImportError:
+        raise UsageError("curves need contourpy", remedy="pip install 'kgprobe[report]'") from None
+    if len(alphas) < 2 or len(betas) < 2 or not difference.any():
+        return []
+    rows, columns = np.argsort(alphas), np.argsort(betas)
+    ordered = difference[np.ix_(rows, columns)]
+    return [np.asarray(line) for line in contour_generator(alphas[rows], betas[columns], ordered.T).lines(0.0)]

@@ -21,7 +21,7 @@ from kgprobe.comparison.permutation_tests import different_candidates
 from kgprobe.comparison.results import sets_differ
 from kgprobe.comparison.unknown_ranks import both_ends, end_of
 from kgprobe.decision.bands import SeedVariance, band_width, covariances, variances_of_differences, widened
-from kgprobe.decision.influence import Influences, ScoreLine, model_surface, roots, samples
+from kgprobe.decision.influence import Influences, ScoreLine, curves, model_surface, roots, samples
 from kgprobe.errors import UsageError
 from kgprobe.graph import GraphLike
 from kgprobe.ranks import End
@@ -504,16 +504,3 @@ def _some(axis: Floats) -> list[int]:
     """The places of at most nine values of an axis, in ascending order of the values."""
     order = np.argsort(axis)
     return [int(i) for i in order[np.unique(np.linspace(0, len(axis) - 1, min(len(axis), 9)).round().astype(int))]]
-
-
-def curves(alphas: Floats, betas: Floats, difference: Floats) -> list[Floats]:
-    """The curves along which a difference [alphas, betas] is 0: arrays [points, 2] of alpha and beta."""
-    try:
-        from contourpy import contour_generator
-    except ImportError:
-        raise UsageError("curves need contourpy", remedy="pip install 'kgprobe[report]'") from None
-    if len(alphas) < 2 or len(betas) < 2 or not difference.any():
-        return []
-    rows, columns = np.argsort(alphas), np.argsort(betas)
-    ordered = difference[np.ix_(rows, columns)]
-    return [np.asarray(line) for line in contour_generator(alphas[rows], betas[columns], ordered.T).lines(0.0)]
