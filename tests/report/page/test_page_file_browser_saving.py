@@ -50,6 +50,7 @@ def test_a_chart_is_saved_with_its_title_and_legend(it: Opened, tab: str, button
     shown = ["".join(text.itertext()) for text in root.iter("{http://www.w3.org/2000/svg}text")]
     assert {*texts, "sharp", "seeded"} <= set(shown)
     assert "plain" not in shown
+    assert not [text for text in shown if text.startswith("trace")]
 
 
 def test_a_chart_is_saved_as_pixels(it: Opened) -> None:

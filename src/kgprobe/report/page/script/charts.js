@@ -110,7 +110,7 @@ async function saveChart(chart, file, format) {
   const named = data.filter(({ name }) => name).length;
   const room = LEGEND_ROOM + 20 * Math.ceil(named / 4);
   const image = {
-    data,
+    data: data.map((trace) => ({ ...trace, showlegend: Boolean(trace.name) })),
     layout: {
       ...layout,
       width,

@@ -64,7 +64,9 @@ function estimateColumns(data) {
     return [significantly(item.value), below.map((text) => make("small", { class: "range-text" }, text)), doubt];
   };
   const ofModel = (index) => ({ title: modelName(data, index), numeric: true, cell: cell(data.models[index].name) });
-  return [{ title: "Metric", header: true, cell: (metric) => label(metric) }, ...data.shown.map(ofModel)];
+  // A long name is broken between its parameters.
+  const name = (metric) => make("bdi", { class: "label" }, metric.split(/(?<=,)/).flatMap((part) => [make("wbr"), part]));
+  return [{ title: "Metric", header: true, cell: name }, ...data.shown.map(ofModel)];
 }
 
 function differenceTable(data) {

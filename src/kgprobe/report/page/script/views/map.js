@@ -246,6 +246,7 @@ function hatching(plane) {
   });
   return {
     type: "scatter", mode: "markers", x: open.map(([x]) => x), y: open.map(([, y]) => y), hoverinfo: "skip",
+    name: "not significant",
     marker: { symbol: "line-ne-open", size: 8, color: themeColour("text"), opacity: 0.5, line: { width: 1 } },
   };
 }
