@@ -3,7 +3,8 @@
 from kgprobe.aggregate.surfaces import PAPER_ALPHAS, PAPER_BETAS
 from kgprobe.decision.bands import widened
 from kgprobe.decision.decisions import Crossing, Decision, Reach, Standing, decide
-from kgprobe.decision.maps import DecisionMap, decision_map, map_band
+from kgprobe.decision.maps import decision_map, map_band
+from kgprobe.decision.plane import DecisionMap
 
 __all__ = [
     "PAPER_ALPHAS",

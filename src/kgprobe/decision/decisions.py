@@ -17,7 +17,7 @@ from kgprobe.comparison.lineup import Flag, Lineup, Models, flag_columns
 from kgprobe.comparison.model_comparison import compare_models
 from kgprobe.comparison.results import ComparisonSettings, Difference, Estimate
 from kgprobe.decision.influence import ScoreLine, roots, samples
-from kgprobe.decision.maps import SAME
+from kgprobe.decision.plane import SAME
 from kgprobe.errors import DataError
 from kgprobe.graph import GraphLike
 from kgprobe.metrics import parse
