@@ -1,5 +1,6 @@
 """Planted import mistakes are diagnosed with the option that makes the file right; sound files are not diagnosed."""
 
+import csv
 import subprocess
 import sys
 from collections.abc import Callable
@@ -196,6 +197,20 @@ def test_every_diagnosis_has_a_planted_mistake() -> None:
     assert len(MISTAKES) >= 10
     # Unfiltered ranks and labels that look like ids have tests of their own; the last two share one diagnosis.
     assert len(OF_VALUES) + len(OF_TRIPLES) == 15
+
+
+def test_labels_that_are_read_as_labels_are_not_doubted(umls: kp.KnowledgeGraph, tied: Ranks, tmp_path: Path) -> None:
+    path = tmp_path / "labels.csv"
+    with path.open("w", newline="") as file:
+        rows = csv.writer(file)
+        rows.writerow(["head", "relation", "tail", "side", "rank"])
+        for row in tied.to_rows():
+            head, tail = umls.entity_label([row["head"], row["tail"]])
+            rows.writerow([head, *umls.relation_label([row["relation"]]), tail, row["side"], row["rank"] - 1])
+    with pytest.raises(DataError) as refused:
+        kp.import_ranks(path, graph=umls)
+    assert "`zero_based=True`" in str(refused.value)
+    assert "`labels=True`" not in str(refused.value)
 
 
 def test_unfiltered_ranks_are_diagnosed(umls: kp.KnowledgeGraph, unfiltered: Ranks, tmp_path: Path) -> None:

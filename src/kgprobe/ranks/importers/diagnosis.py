@@ -350,10 +350,11 @@ def diagnose(draft: Draft, options: ImportOptions, *, triples_only: bool = False
     if not draft.rows:
         return []
     evidence = Evidence(draft, options)
+    of_triples = () if evidence.in_graph(evidence.ids) else OF_TRIPLES  # nothing is wrong with triples of the graph
     with np.errstate(invalid="ignore", divide="ignore"):
         return [
             advice
-            for diagnosis in (*(() if triples_only else OF_VALUES), *OF_TRIPLES)
+            for diagnosis in (*(() if triples_only else OF_VALUES), *of_triples)
             if (advice := diagnosis.advice(evidence)) is not None
         ]
 
