@@ -4,11 +4,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from browser import Opened, made_graph, made_ranks, opened, write
+from kgprobe.comparison import line_up
 from kgprobe.report.figures.style import looks
+from kgprobe.report.page.page_file import write_page
+from kgprobe.report.page.payload import About
 
 NAMES = [f"ComplEx-N3_reciprocal_dim{2 ** (7 + i)}_lr0.05-batch-1024" for i in range(5)] + ["W" * 60]
 
@@ -86,7 +88,8 @@ def test_colours_are_those_of_the_figures(six: Opened) -> None:
 def test_black_is_seen_on_a_dark_ground(window: Any, tmp_path: Path) -> None:
     graph = made_graph()
     tables = {f"model {i}": made_ranks(graph, skill=1 + i / 8, seed=i + 1) for i in range(10)}
-    with opened(window, write(tmp_path / "ten.html", tables, graph)) as it:
+    write_page(tmp_path / "ten.html", line_up(tables), About())
+    with opened(window, tmp_path / "ten.html") as it:
         page = it.go("theme=dark")
         colours = page.locator(".models .swatch").evaluate_all(
             "all => all.map(one => getComputedStyle(one).backgroundColor)"
@@ -98,4 +101,4 @@ def test_black_is_seen_on_a_dark_ground(window: Any, tmp_path: Path) -> None:
             "all => all.map(one => getComputedStyle(one).backgroundColor)"
         )
         assert light == [rgb(look.colour) for look in looks(list(tables)).values()]
-        assert np.array_equal(light[6], "rgb(0, 0, 0)")
+        assert light[6] == "rgb(0, 0, 0)"
