@@ -336,7 +336,7 @@ def note(text: str) -> None:
 
 def audit_hints(lineup: Lineup, allow_different_candidates: bool) -> None:
     """Notes on the options for models that the audit objects to, and for different candidate sets."""
-    if lineup.flagged:
+    if 1 < len(lineup.models) - len(lineup.flagged) < len(lineup.models):
         note(f"--exclude-flagged leaves out {', '.join(lineup.flagged)}.")
     if lineup.candidate_differences and not allow_different_candidates:
         note("--allow-different-candidates tests models with different candidate sets against each other.")
