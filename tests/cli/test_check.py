@@ -55,7 +55,7 @@ def test_popularity_is_compared_with_the_graph(kgprobe, tmp_path: Path, graph_di
     kp.Ranks.from_columns(
         **queries(entity_popularity=[0.1] * 4, relation_popularity=right.numbers("relation_popularity"))
     ).write(path)
-    done = kgprobe("check", path, "--graph", graph_dir)
+    done = kgprobe("check", path, "--graph", graph_dir, "-f", "csv")
     assert "Popularity differs from the graph in 4 of 4 rows" in done.out
 
 
@@ -70,7 +70,7 @@ def test_seeds_of_different_length(kgprobe, tmp_path: Path, queries) -> None:
     path = tmp_path / "uneven.parquet"
     short = {key: values[:2] for key, values in queries().items()}
     kp.merge_seeds({1: kp.Ranks.from_columns(**queries()), 2: kp.Ranks.from_columns(**short)}).write(path)
-    done = kgprobe("check", path)
+    done = kgprobe("check", path, "-f", "csv")
     assert (done.code, "Seeds have different numbers of queries: 1: 4, 2: 2" in done.out) == (1, True)
 
 

@@ -377,7 +377,7 @@ def test_one_end_of_the_unknown_ranks_on_request(kgprobe, lists: list[Path], end
         known = json.loads(kgprobe(command[0], *exact, *command[1:], *quick, "-f", "json").out)
         for one, other in zip(asked, known, strict=True):
             apart = {key for key in one if one[key] != other[key]}
-            assert apart <= {"ranks", "at"}
+            assert apart <= {"ranks", "at", "objections"}  # files without intervals may look cut off
 
 
 def test_pages_and_figures_name_the_option_for_unknown_ranks(kgprobe, lists: list[Path], tmp_path: Path) -> None:

@@ -81,7 +81,7 @@ def test_compare_marks_the_file_and_says_so_where_it_leads(
     assert [line.startswith("odd *") for line in done.out.splitlines()[2:6]] == [False, False, False, True]
     assert f"`kgprobe check` objects to odd: {said}" in done.out
     assert "--exclude-flagged leaves out odd." in done.err
-    leads = [line for line in done.err.splitlines() if " leads " in line]
+    leads = [line for line in done.err.splitlines() if " scores " in line]
     assert len(leads) == 3
     crowned = [line for line in leads if re.match(r"\S+: odd ", line)]
     assert len(crowned) == {"Unfiltered: ": 3}.get(said, len(crowned))

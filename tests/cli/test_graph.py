@@ -81,5 +81,5 @@ def test_a_graph_is_written_in_another_format(tiny: Path, options: tuple[str, ..
 def test_a_format_that_does_not_exist(tiny: Path) -> None:
     with pytest.raises(UsageError, match="nearest: parquet"):
         _write(tiny, "-o", tiny.parent / "new", "-f", "parqet")
-    with pytest.raises(DataError, match=r"train\.txt exists"):
+    with pytest.raises(UsageError, match="is both input and output"):
         _write(tiny, "-o", tiny, "-f", "tsv")

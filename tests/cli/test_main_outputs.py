@@ -33,6 +33,10 @@ REFUSED = {
         ["rank", "random", "--graph", "tiny", "--filter", "train+more.tsv", "-o", "more.tsv"],
         ["rank", "random", "--graph", "tiny", "--candidates", "sets.npz", "-o", "sets.npz"],
     ],
+    "graph write": [
+        ["graph", "write", "tiny", "-o", "tiny"],
+        ["graph", "write", "tiny", "-o", "tiny.link"],
+    ],
     "import": [
         ["import", "csv", "ranks.csv", "--graph", "tiny", "-o", "ranks.csv"],
         ["import", "csv", "ranks.csv", "--graph", "tiny", "-o", "ranks.link"],

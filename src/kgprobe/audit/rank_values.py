@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from kgprobe.arrays import Flags, Floats, Ints
 from kgprobe.audit.view import AuditedRun, Finding, Severity, View
-from kgprobe.ranks import Basis
 
 _KIND = "rank values"
 _FEW_CANDIDATES = 10  # among fewer candidates, any rank is frequent
@@ -98,10 +97,7 @@ def late_runs(view: View, model: str) -> list[AuditedRun]:
 
 
 def _off_by_one(view: View, model: str) -> Iterator[Finding]:
-    """No rank below 2, though rank 2 is frequent: in all runs or some, on both sides or one.
-
-    It is only a warning for ranks that kgprobe computed: TransE may rank the given entity first in every query.
-    """
+    """No rank below 2, though rank 2 is frequent: in all runs or some, on both sides or one."""
     runs, late = view.runs[model], late_runs(view, model)
     some = 0 < len(late) < len(runs)
     # Many runs with few queries each may give enough evidence only together.
@@ -119,9 +115,7 @@ def _off_by_one(view: View, model: str) -> Iterator[Finding]:
         "candidates with a higher score. Only a model that always ranks the given entity first, such as TransE, has "
         "such ranks too."
     )
-    candidates = view.info[model].candidates
-    own = candidates is not None and candidates.basis in (Basis.verified, Basis.given)
-    yield Finding((model,), _KIND, message, Severity.warning if own else Severity.error, int(side.sum()))
+    yield Finding((model,), _KIND, message, Severity.error, int(side.sum()))
 
 
 def _late_sides(rows: _Rows) -> dict[str, Flags]:

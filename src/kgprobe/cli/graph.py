@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from kgprobe.cli.console import Format, FormatOption, note, print_rows
+from kgprobe.cli.console import Format, FormatOption, graph_inputs, note, print_rows
+from kgprobe.files import refuse_overwriting
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -47,6 +48,7 @@ def write(
     """Write a graph as Parquet or as labelled text; its ids stay the same."""
     from kgprobe.graph import load_graph
 
+    refuse_overwriting([output / "train.parquet"], graph_inputs(graph))
     loaded = load_graph(graph)
     loaded.write(output, format=format)
     sizes = ", ".join(f"{len(triples):,} {split}" for split, triples in loaded.splits.items())

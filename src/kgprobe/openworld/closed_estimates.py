@@ -21,7 +21,7 @@ from kgprobe.graph import GraphLike, as_graph
 from kgprobe.metrics import Metric, RankAccumulator, parse_all
 from kgprobe.openworld.completions import WEIGHT, Assumptions, Completion
 from kgprobe.openworld.missing_answers import HeldOut
-from kgprobe.ranks import Ranks
+from kgprobe.ranks import End, Ranks
 from kgprobe.resources import Progress, Resources
 from kgprobe.tables import Table, in_report
 
@@ -170,6 +170,7 @@ def estimate_closed(
     level: float = 0.95,
     draws: int = 48,
     curve: bool = True,
+    at: End | str | None = None,
     seed: int = 0,
     progress: Progress | None = None,
 ) -> Estimation:
@@ -189,6 +190,7 @@ def estimate_closed(
         level: Confidence level of the intervals.
         draws: Number of random completions of the world.
         curve: Whether to estimate up to which missing rate the order of two models holds.
+        at: The end, ``best`` or ``worst``, at which ranks that are intervals are taken.
         seed: Random seed.
         progress: Called with the number of draws made since the last call, of `draws_needed` in all.
 
@@ -214,7 +216,7 @@ def estimate_closed(
     if problems := [problem for problem, met in valid.items() if not met]:
         raise UsageError("invalid settings of the estimation", problems, "use for example level=0.95 and draws=48")
     graph = as_graph(graph)
-    lineup = line_up(ranks, graph=graph)
+    lineup = line_up(ranks, graph=graph, at=at)
     assumptions = Assumptions.of(lineup.first, rates, odds, held_out)
     answers = {model: [HeldOut.of(run, graph, entities) for run in runs] for model, runs in lineup.runs.items()}
     estimator = _Estimator(answers, parsed, assumptions, level, seed, progress or (lambda done: None))

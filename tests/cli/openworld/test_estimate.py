@@ -133,7 +133,10 @@ def test_ranks_alone_leave_with_2(kgprobe: Command, ranks_file: Path) -> None:
 def test_ranks_with_intervals_leave_with_1(kgprobe: Command, interval_file: Path) -> None:
     run = kgprobe("openworld", "estimate", interval_file, "--missing", "0.2", "--entities", 4)
     assert run.code == 1
-    assert "2 of 4 ranks are intervals" in run.err
+    assert "lists: 2 of 4 ranks" in run.err
+    assert "--at worst or --at best" in run.err
+    one_end = kgprobe("openworld", "estimate", interval_file, "--missing", "0.2", "--entities", 4, "--at", "worst")
+    assert one_end.code == 0
 
 
 def test_ranks_of_other_entities_leave_with_1(kgprobe: Command, ranks_file: Path) -> None:

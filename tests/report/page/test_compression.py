@@ -136,6 +136,9 @@ def test_intervals_are_nearly_those_of_all_queries(
     body = "return [[1, 0], [0, 0.4]].map(([a, b]) => [scores(data, a, b), differences(data, a, b)].flat()).flat();"
     shown, exact = ask_lineup(tmp_path, large, body), _exact(large, tmp_path, body, monkeypatch)
     for own, true in zip(shown, exact, strict=True):
+        assert own.get("untested") == true.get("untested")
+        if own.get("untested"):
+            continue
         width, wanted = own["high"] - own["low"], true["high"] - true["low"]
         assert width == pytest.approx(wanted, rel=0.12, abs=1e-9)
         assert own["trusted"] == true["trusted"]

@@ -50,6 +50,7 @@ def estimate(
     curve: Annotated[
         bool, typer.Option("--curve/--no-curve", help="Find the missing rate up to which the order of models holds.")
     ] = True,
+    at: console.AtOption = None,
     seed: console.DrawOption = 0,
     format: console.FormatOption = console.Format.table,  # noqa: A002
 ) -> None:
@@ -78,6 +79,7 @@ def estimate(
                 level=level,
                 draws=draws,
                 curve=curve,
+                at=at,
                 seed=seed,
                 progress=progress,
             )
