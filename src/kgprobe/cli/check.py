@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -55,10 +54,10 @@ def check(
         else:
             print_rows(rows if format.is_data else [_shortened(row) for row in rows], format)
     unclean = [finding for finding in findings if finding.unclean]
-    faulty = {paths.get(model, model) for finding in unclean for model in finding.models}
-    for path in dict.fromkeys(map(str, ranks)):
-        if path not in faulty:
-            note(f"{path}: no problems found" + ("" if graph else "; with --graph more can be checked"))
+    faulty = {model for finding in unclean for model in finding.models}
+    for model in files:
+        if model not in faulty:
+            note(f"{model}: no problems found" + ("" if graph else "; with --graph more can be checked"))
     if unclean:
         raise typer.Exit(1)
 
@@ -66,6 +65,7 @@ def check(
 def _open(paths: list[Path], progress: Progress | None) -> tuple[dict[str, RankFile], list[Finding]]:
     """The files by model name (by path where several have the same), and findings on files that cannot be read."""
     from kgprobe.audit import unreadable
+    from kgprobe.comparison.lineup import named_files
     from kgprobe.ranks import RankFile
 
     files: list[RankFile] = []
@@ -75,8 +75,7 @@ def _open(paths: list[Path], progress: Progress | None) -> tuple[dict[str, RankF
             files.append(RankFile(path, progress))
         except DataError as error:
             findings += unreadable(str(path), error)
-    often = Counter(file.info.model for file in files)
-    return {str(file.info.model if often[file.info.model] == 1 else file.path): file for file in files}, findings
+    return named_files(files), findings
 
 
 def _row(finding: Finding, paths: Mapping[str, str]) -> Record:
