@@ -248,6 +248,8 @@ def test_models_with_other_candidates_are_not_tested(window: Any, tmp_path: Path
         assert verdict.endswith(f"It is not tested against {' and '.join(other)}, because candidate sets differ.")
         rows = dict(zip(it.scores(), page.locator(".scores tbody tr").all_inner_texts(), strict=True))
         assert [m for m, row in rows.items() if "not tested: other candidates" in row] == other
+        assert "first" not in "".join(page.locator(".scores .place").all_inner_texts())
+        assert page.locator(".scores .gold").count() == 0
         assert "candidate sets differ in" in it.at("tab=metrics").inner_text("#panel-metrics")
         assert it.complaints == []
 

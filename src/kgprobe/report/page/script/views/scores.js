@@ -58,10 +58,10 @@ function scoreColumns(data) {
   ];
 }
 
-// The models that are not significantly worse than the best: none of one model, nor those that it is not tested against.
+// The models that are not significantly worse than the best; none of one model, nor if the best is not tested against all.
 function firstPlace(order, against) {
-  if (against.length < 2 || order[0].place === null) return [];
-  const behind = new Set(against.filter((item) => item.beyond || item.untested).map((item) => item.model));
+  if (against.length < 2 || order[0].place === null || against.some((item) => item.untested)) return [];
+  const behind = new Set(against.filter((item) => item.beyond).map((item) => item.model));
   return order.filter((result) => result.place !== null && !behind.has(result.model)).map((result) => result.model);
 }
 
