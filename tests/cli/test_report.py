@@ -186,10 +186,21 @@ def test_models_with_other_queries_are_refused_unless_asked_for_the_common_ones(
     assert _carried(tmp_path / "page.html")["queries"] == 250
 
 
-def test_ranks_that_are_intervals_are_refused(kgprobe: Command, interval_file: Path, tmp_path: Path) -> None:
-    run = kgprobe("report", interval_file, "-o", tmp_path / "page.html")
-    assert run.code in (1, 2)
-    assert "interval" in run.err
+def test_ranks_that_are_intervals_are_taken_at_one_end_and_it_is_said(
+    kgprobe: Command, interval_file: Path, tmp_path: Path
+) -> None:
+    for options, end in ((), "worst"), (("--at", "best"), "best"):
+        path = tmp_path / f"{end}.html"
+        run = kgprobe("report", interval_file, "-o", path, "-m", "MR", "--replicates", 100, *options)
+        assert (run.code, "are intervals" in run.err) == (0, True)
+        (text,) = re.findall(r'id="data">([^<]*)</script>', path.read_text(encoding="utf-8"))
+        header, _ = unpack(base64.b64decode(text))
+        assert header["at"] == end
+        table = kp.read_ranks(interval_file)
+        exact = table.at_best() if end == "best" else table.at_worst()
+        (estimate,) = header["estimates"]
+        low, high = (float(one.rank.mean()) for one in (table.at_best(), table.at_worst()))
+        assert estimate["ends"] == ([low, high] if not options else [exact.rank.mean()] * 2)
 
 
 def test_the_same_file_twice_is_refused(kgprobe: Command, ranks_file: Path, tmp_path: Path) -> None:

@@ -123,7 +123,7 @@ def report(
     metrics = parse_all(metric) if metric else None
     knowledge = load(graph, names)
     tables, files = _named_by_tail(*read_models(ranks, knowledge))
-    found = audited(tables, graph=knowledge, common=common, exclude_flagged=exclude_flagged, at=at)
+    found = audited(tables, graph=knowledge, common=common, exclude_flagged=exclude_flagged, at=at, unknown=at is None)
     lineup, allowed = found.lineup, allow_different_candidates
     reasons = _reasons(rules or [], found.tables, lineup, knowledge)
     skipped = is_page and len(lineup) > _MOST_QUERIES and metrics is None and replicates is None
@@ -137,7 +137,8 @@ def report(
         comparison=None if skipped else _compare(lineup, metrics, level, replicates, allowed),
         findings=found.findings,
         allow_different_candidates=allowed,
-        notes=[*([_SKIPPED] if skipped else []), *_about_ends(found.tables, at)],
+        notes=[*([_SKIPPED] if skipped else []), *([] if at is None else _about_ends(found.tables, at))],
+        at=at if any(table.has_intervals for table in found.tables.values()) else None,
         benches=_benches(open_world or []),
         reasons=reasons,
     )
@@ -182,7 +183,7 @@ def _tails(paths: Sequence[str]) -> list[str]:
     return next((found for found in tails if len(set(found)) == len(found)), list(paths))
 
 
-def _about_ends(tables: Mapping[str, Ranks], at: End | None) -> list[str]:
+def _about_ends(tables: Mapping[str, Ranks], at: End) -> list[str]:
     """A note for readers if one end of ranks that are intervals is shown."""
     unknown = [model for model, table in tables.items() if table.has_intervals]
     return (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import combinations
 from os import PathLike
@@ -183,7 +183,7 @@ class Lineup:
 
     def at(self, end: End) -> Lineup:
         """The line-up in which every rank that is an interval is replaced by this end of it."""
-        return Lineup(self.runs if end is End.best else {**self.runs, **self.worst}, self.left_out)
+        return replace(self, runs=self.runs if end is End.best else {**self.runs, **self.worst}, worst={})
 
     def clusters(self, by: str = "triple") -> Clusters:
         """Clusters by test triple, by relation, by target entity, or one for each query."""

@@ -16,7 +16,6 @@ from kgprobe.aggregate import Tie
 from kgprobe.comparison.lineup import Flag, Lineup, NamedRanks, flag_columns, open_models
 from kgprobe.comparison.pair_tests import Correction, correction_named
 from kgprobe.comparison.results import remarks
-from kgprobe.errors import UsageError
 from kgprobe.files import replacing, require_writable
 from kgprobe.graph import GraphLike, KnowledgeGraph, as_graph
 from kgprobe.metrics import Metric, parse_all
@@ -120,11 +119,6 @@ def _text(make: Callable[[Report], str]) -> Callable[[Report, Path], None]:
 
 
 def _page(report: Report, path: Path) -> None:
-    if report.comparison.has_unknown:
-        raise UsageError(
-            "a page needs exact ranks, and some are intervals",
-            remedy="choose one end of them: `at='best'` or `at='worst'`",
-        )
     from kgprobe.report.page.page_file import write_page
     from kgprobe.report.page.payload import About
 

@@ -1,6 +1,7 @@
 """Pages of unusual data: hostile labels, little data, many groups."""
 
 import csv
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -251,6 +252,32 @@ def test_models_with_other_candidates_are_not_tested(window: Any, tmp_path: Path
         assert "first" not in "".join(page.locator(".scores .place").all_inner_texts())
         assert page.locator(".scores .gold").count() == 0
         assert "candidate sets differ in" in it.at("tab=metrics").inner_text("#panel-metrics")
+        assert it.complaints == []
+
+
+def test_ranks_that_are_intervals_are_shown_as_ranges(window: Any, tmp_path: Path) -> None:
+    random = np.random.default_rng(0)
+
+    def lists(found: float) -> kp.Ranks:
+        rows, listed = 600, random.random(600) < found
+        return kp.Ranks.from_columns(
+            head=range(rows), relation=[0] * rows, tail=[9] * rows, side=["tail"] * rows, candidates=[50] * rows,
+            rank=np.where(listed, 1 + random.integers(3, size=rows), 11), worst_rank=np.where(listed, np.nan, 50),
+        )  # fmt: skip
+
+    path = tmp_path / "lists.html"
+    kp.compare({"strong": lists(0.9), "weak": lists(0.3)}, ["MRR", "MR"], replicates=200, permutations=200).write(path)
+    with opened(window, path) as it:
+        page = it.go("tab=metrics")
+        assert ", with ranks that are intervals at their worst: strong is best" in page.inner_text("#verdict")
+        assert "intervals at their worst end" in page.inner_text("header")
+        panel = page.inner_text("#panel-metrics")
+        assert "MRR: strong beats weak whatever the unknown ranks" in panel
+        estimates, tested = page.locator("#panel-metrics table").all()
+        assert re.fullmatch(r"\d\.\d{4} to \d\.\d{4}", estimates.locator("td").first.inner_text().split("\n")[0])
+        first, *_ = [row.locator("th, td").all_inner_texts() for row in tested.locator("tbody tr").all()]
+        least, most = map(float, first[2].split("\n")[0].split(" to "))
+        assert (first[:2], 0 < least < most) == (["strong", "weak"], True)
         assert it.complaints == []
 
 

@@ -20,9 +20,10 @@ from kgprobe.audit import flags_of
 from kgprobe.comparison.intervals import FEWEST_QUERIES, FEWEST_VARYING
 from kgprobe.comparison.lineup import Lineup
 from kgprobe.comparison.permutation_tests import different_candidates
+from kgprobe.comparison.unknown_ranks import verdicts
 from kgprobe.decision import map_band, widened
 from kgprobe.graph import KnowledgeGraph
-from kgprobe.ranks import Ranks
+from kgprobe.ranks import End, Ranks
 from kgprobe.ranks.metadata import RanksInfo, package_version
 from kgprobe.ranks.schema import POPULARITY
 from kgprobe.report.figures.style import looks
@@ -255,6 +256,7 @@ class About:
         reasons: Explanations of rule-based models.
         allow_different_candidates: Whether differences between models with different candidate sets can be
             significant.
+        at: The end at which ranks that are intervals were taken; None where there are none.
     """
 
     title: str = "kgprobe report"
@@ -269,6 +271,13 @@ class About:
     benches: Mapping[str, Bench] = field(default_factory=dict)
     reasons: Sequence[Reasons] = ()
     allow_different_candidates: bool = False
+    at: End | None = None
+
+
+_INTERVALS = (
+    "Some ranks of {} are intervals. Scores, charts and the map of this page use the worst end of each; the estimates "
+    "and differences of the metrics are ranges over all ranks that the intervals allow."
+)
 
 
 @dataclass(frozen=True)
@@ -282,6 +291,8 @@ class Payload:
 def payload(lineup: Lineup, about: About) -> Payload:
     """The data of a page: all ranks, or compressed ranks if there are too many.
 
+    Ranks that are intervals are taken at their worst end; the comparison has the ranges of values.
+
     Example:
         >>> from kgprobe.comparison import line_up
         >>> ranks = Ranks.from_columns(
@@ -291,6 +302,10 @@ def payload(lineup: Lineup, about: About) -> Payload:
         >>> header["title"], header["models"][0]["name"], header["queries"], header["hasPopularity"]
         ('Mine', 'mine', 2, False)
     """
+    if lineup.worst:
+        notes = [*about.notes, _INTERVALS.format(", ".join(lineup.worst))]
+        about = replace(about, notes=notes, at=End.worst)
+        lineup = lineup.at(End.worst)
     described = Content(_header(lineup, about), _widths(lineup, about.level))
     for queries in _versions(lineup, about.graph, [model["epsilon"] for model in described.header["models"]]):
         content = described | queries
@@ -325,6 +340,7 @@ def _header(lineup: Lineup, about: About) -> dict[str, Any]:
         "trust": {"queries": FEWEST_QUERIES, "varying": FEWEST_VARYING},
         "graph": graph and {"name": graph.name, "hash": graph.content_hash, "entities": graph.num_entities},
         "queries": len(lineup),
+        "at": None if about.at is None else str(about.at),
         "hasPopularity": weighted,
         "unweighed": None if weighted else unweighed(lineup),
         "hasLabels": graph is not None and (graph.entity_labels is not None or graph.entity_names is not None),
@@ -338,6 +354,7 @@ def _header(lineup: Lineup, about: About) -> dict[str, Any]:
         "estimates": [estimate_entry(estimate) for estimate in comparison.estimates] if comparison else [],
         "differences": [difference_entry(difference) for difference in comparison.differences] if comparison else [],
         "family": comparison.family if comparison and comparison.differences else None,
+        "verdicts": list(verdicts(comparison)) if comparison else [],
         "notes": [*remarks(lineup, weighted=weighted), *about.notes],
         "reasons": [reasons_entry(reasons, lineup) for reasons in about.reasons],
         "openWorld": [world_entry(bench) for bench in about.benches.values()],

@@ -30,7 +30,7 @@ function aboutRanks(data) {
     ["Graph", data.graph ? label(data.graph.name) : "not given"],
     ["Models", whole(data.models.length)],
     ["Queries", whole(data.queries)],
-    ["Ranks", data.exact ? "exact" : "compressed, see Protocol"],
+    ["Ranks", data.exact ? (data.at ? `intervals at their ${data.at} end` : "exact") : "compressed, see Protocol"],
   ];
   const origin = `Scores are computed in the browser from the ${data.exact ? "ranks" : "counts"} in this file; `
     + "significance tests and the audit were computed when it was written.";

@@ -16,6 +16,7 @@ function createMetrics(data, state) {
     panel.append(heading("Differences"), make("p", { class: "remark" },
       "First minus second, the best pair first, of paired tests. A difference is significant where its interval ",
       "excludes 0. ", data.family),
+    data.verdicts.length ? make("ul", { class: "verdicts" }, data.verdicts.map((text) => make("li", {}, label(text)))) : "",
     make("div", { class: "picks" }, make("label", { class: "pick", for: "metric" }, "Metric ", select)), table.element,
     copy(table, "differences"));
   }
@@ -32,8 +33,9 @@ function createMetrics(data, state) {
 
 // The tested pairs of shown models, each with its better model first, ordered by the places of both models.
 function pairsInOrder(data, metric) {
-  const own = data.estimates.filter((item) => item.metric === metric && item.value !== null);
-  const order = own.sort((one, other) => (one.higherIsBetter ? other.value - one.value : one.value - other.value));
+  const own = data.estimates.filter((item) => item.metric === metric && item.ends[0] !== null);
+  const worst = ({ higherIsBetter, ends }) => (higherIsBetter ? ends[0] : -ends[1]); // of values that are ranges
+  const order = own.sort((one, other) => worst(other) - worst(one));
   const place = (name) => (order.findIndex((item) => item.model === name) + 1) || Infinity;
   const shown = data.shown.map((model) => data.models[model].name);
   const tested = data.differences.filter((item) => item.metric === metric && shown.includes(item.first) && shown.includes(item.second));
@@ -43,8 +45,9 @@ function pairsInOrder(data, metric) {
 
 function reversed(item) {
   const negative = (value) => (value === null ? null : 0 - value);
-  const { first, second, value, low, high } = item;
-  return { ...item, first: second, second: first, value: negative(value), low: negative(high), high: negative(low) };
+  const { first, second, value, ends, low, high } = item;
+  const turned = { value: negative(value), ends: ends.map(negative).reverse(), low: negative(high), high: negative(low) };
+  return { ...item, first: second, second: first, ...turned };
 }
 
 function testedMetrics(data) {
@@ -55,13 +58,13 @@ function estimateColumns(data) {
   const cell = (model) => (metric) => {
     const item = data.estimates.find((one) => one.model === model && one.metric === metric);
     if (!item) return "none";
-    if (item.value === null) return ["none", make("small", { class: "range-text long" }, item.reason)];
+    if (item.ends[0] === null) return ["none", make("small", { class: "range-text long" }, item.reason)];
     const below = [
       ...(Number.isFinite(item.std) ? [`± ${significantly(item.std)}`] : []),
       spread(item),
     ];
     const doubt = item.trusted ? [] : [make("small", { class: "range-text long" }, item.remark || "unreliable interval")];
-    return [significantly(item.value), below.map((text) => make("small", { class: "range-text" }, text)), doubt];
+    return [valueText(item), below.map((text) => make("small", { class: "range-text" }, text)), doubt];
   };
   const ofModel = (index) => ({ title: modelName(data, index), numeric: true, cell: cell(data.models[index].name) });
   // A long name is broken between its parameters.
@@ -72,7 +75,7 @@ function estimateColumns(data) {
 function differenceTable(data) {
   const below = (item) => (item.low === null ? make("small", { class: "range-text long" }, item.reason)
     : make("small", { class: "range-text" }, spread(item)));
-  const value = (item) => [item.value === null ? "none" : significantly(item.value), below(item)];
+  const value = (item) => [item.ends[0] === null ? "none" : valueText(item), below(item)];
   const p = (name) => (item) => significant(item[name]);
   return createTable("Differences between models", [
     { title: "First", header: true, cell: (item) => markedLabel(data, item.first) },
@@ -87,6 +90,11 @@ function differenceTable(data) {
 function significantly(value) {
   const size = Math.abs(value);
   return size < 100 ? fixed(value) : (size < 1000 ? RANK : WHOLE).format(value).replace("-", "−");
+}
+
+// A value, or the range of values that the unknown ranks allow.
+function valueText({ value, ends }) {
+  return value === null ? ends.map(significantly).join(" to ") : significantly(value);
 }
 
 function spread({ low, high }) {

@@ -190,7 +190,9 @@ function untestedText(data, against) {
 function comparison(data, values, order, against) {
   const name = (index) => cautiousName(data, index);
   const [best] = order;
-  const opening = [`At ${pointText(values)}${isFiltered(values) ? ", on the chosen queries" : ""}: `];
+  const chosen = isFiltered(values) ? ", on the chosen queries" : "";
+  const end = data.at ? `, with ranks that are intervals at their ${data.at}` : "";
+  const opening = [`At ${pointText(values)}${chosen}${end}: `];
   if (order.length === 1 || order[1].place === null) {
     return [...opening, name(best.model), ` scores ${fixed(best.value)} (${rangeText(best.low, best.high)}).`];
   }
