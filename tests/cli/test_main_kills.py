@@ -113,7 +113,9 @@ def kill_training(inputs: Path, place: Path, kills: int, report: Callable[[str],
     report(f"train: {killed} kills")
 
 
-@pytest.mark.parametrize("name", WRITING)
+@pytest.mark.parametrize(
+    "name", [name if name == "rank" else pytest.param(name, marks=pytest.mark.slow) for name in WRITING]
+)
 def test_a_killed_command_leaves_the_old_file_or_the_new_one(name: str, inputs: Path, tmp_path: Path) -> None:
     kill_often(name, inputs, tmp_path, 5, print)
 

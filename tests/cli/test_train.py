@@ -208,6 +208,7 @@ def test_a_finished_run_is_shown_again_and_not_trained_over(kgprobe, small: Path
 LONG = ["--threads", "1", "--device", "cpu", "--epochs", "80", "--validate-every", "1", "--patience", "0"]
 
 
+@pytest.mark.slow
 def test_ctrl_c_says_how_to_go_on_and_going_on_ends_the_same(kgprobe, small: Path, tmp_path: Path) -> None:
     run = tmp_path / "run"
     command = ["train", "distmult", "-g", str(small), "-o", str(run), *LONG, "--dimension", "4"]

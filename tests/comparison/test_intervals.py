@@ -134,6 +134,7 @@ def test_intervals_hold_for_other_seeds_and_queries(seeds, between):
     assert rejected <= 0.07
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("between", [0.1, 0.3])
 def test_intervals_hold_for_unequal_numbers_of_seeds(between):
     answers = about_the_method(list(simulated(500, (2, 8), between, np.random.default_rng(0))), PLAN)

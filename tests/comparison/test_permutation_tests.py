@@ -125,6 +125,7 @@ def test_several_families_and_no_pairs():
     assert [len(one.p) for one in permutation_tests(families, [[], []], permutations=300)] == [0, 0]
 
 
+@pytest.mark.slow
 def test_one_in_twenty_alike_models_is_rejected():
     """Simulated: models of equal quality, sides that depend on each other, popularity weights."""
     rng = np.random.default_rng(5)

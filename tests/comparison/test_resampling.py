@@ -70,6 +70,7 @@ def test_the_same_seed_gives_the_same_value():
     assert critical_value(influence, seed=4) == critical_value(influence, seed=4) != critical_value(influence, seed=5)
 
 
+@pytest.mark.slow
 def test_bands_hold_at_all_points_at_once():
     """Simulated: skewed scores, 30 points of which neighbours are alike; limits of one point at a time fail."""
     rng = np.random.default_rng(0)

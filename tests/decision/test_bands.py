@@ -171,6 +171,7 @@ def test_what_never_varies_does_not_widen_the_band() -> None:
     assert 1.5 < plane.settings.width < 5
 
 
+@pytest.mark.slow
 def test_the_band_holds_for_all_pairs_and_points_at_once() -> None:
     """Models that are equally good: some lead is called beyond noise in about 5 % of all draws, not more."""
     false_alarms = 0
