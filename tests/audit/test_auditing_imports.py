@@ -169,7 +169,12 @@ def told(files: dict[str, Any], graph: kp.KnowledgeGraph) -> list[tuple[Any, ...
     return [(finding.models, finding.kind, finding.severity, finding.rows, finding.message) for finding in found]
 
 
-@pytest.mark.parametrize("defect", DEFECTS)
+_QUICK = ("off by one", "thirds", "a side by chance")
+
+
+@pytest.mark.parametrize(
+    "defect", [name if name in _QUICK else pytest.param(name, marks=pytest.mark.slow) for name in DEFECTS]
+)
 def test_every_defect_is_found_in_every_import(umls, on_umls, tmp_path: Path, defect: str) -> None:
     expected, plant = DEFECTS[defect]
     others = {name: on_umls[name] for name in ("RESCAL", "frequency")}

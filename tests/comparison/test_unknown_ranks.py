@@ -134,8 +134,8 @@ def test_a_report_shows_ranges_and_no_places(tmp_path):
     assert (rows[0]["least"], rows[0]["most"]) == pytest.approx((low, high))
     assert rows[2]["least"] == rows[2]["most"] == rows[2]["value"]
     assert rows[0]["reason"] == "ranks are intervals; the value lies between least and most"
-    with pytest.raises(UsageError, match="a page needs exact ranks"):
-        report.write(tmp_path / "page.html")
+    report.write(tmp_path / "page.html")
+    assert (tmp_path / "page.html").stat().st_size > 1000
 
 
 def test_a_decision_holds_whatever_the_unknown_ranks():

@@ -20,6 +20,7 @@ def _arguments(model: str, place: Path, run: str) -> list[str]:
     return ["train", model, *where, *options, "--seeds", "3,8"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", QUICK)
 def test_a_run_that_is_killed_ends_as_if_it_had_not_been(model: str, tmp_path: Path) -> None:
     family().write(tmp_path / "graph")

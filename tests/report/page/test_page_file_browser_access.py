@@ -8,6 +8,8 @@ import pytest
 
 from browser import MINUS, Opened, opened
 
+pytestmark = pytest.mark.slow  # browsers start slowly
+
 TABS = ("map", "ranks", "groups", "queries", "metrics", "audit", "protocol")
 
 CONTRAST = """() => {

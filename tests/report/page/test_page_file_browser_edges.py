@@ -20,6 +20,8 @@ from kgprobe.report.page.payload import About
 from pages import made_up
 from support import with_columns
 
+pytestmark = pytest.mark.slow  # browsers start slowly
+
 HOSTILE = [
     "<img src=x onerror=\"window.__pwned='img'\">",
     "</script><script>window.__pwned='script'</script>",

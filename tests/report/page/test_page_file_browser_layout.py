@@ -12,6 +12,8 @@ from kgprobe.report.figures.style import looks
 from kgprobe.report.page.page_file import write_page
 from kgprobe.report.page.payload import About
 
+pytestmark = pytest.mark.slow  # browsers start slowly
+
 NAMES = [f"ComplEx-N3_reciprocal_dim{2 ** (7 + i)}_lr0.05-batch-1024" for i in range(5)] + ["W" * 60]
 
 TABS = ("map", "ranks", "groups", "queries", "metrics", "audit", "protocol")

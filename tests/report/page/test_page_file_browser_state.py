@@ -6,6 +6,8 @@ import pytest
 
 from browser import Opened
 
+pytestmark = pytest.mark.slow  # browsers start slowly
+
 LINK = (
     "alpha=0.25&beta=0.4&tab=queries&theme=dark&first=sharp&second=seeded&search=Entity-7+relation&sort=-model1&page=2"
 )
