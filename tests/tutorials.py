@@ -69,8 +69,9 @@ class Reader:
         command = programs / "kgprobe"
         command.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m kgprobe "$@"\n')
         command.chmod(0o755)
-        # The output must not depend on the surroundings.
-        self.environment = os.environ | {"PATH": f"{programs}{os.pathsep}{os.environ['PATH']}", "COLUMNS": "100"}
+        # The output must not depend on the surroundings; results and notes come in the order of a terminal.
+        fixed = {"COLUMNS": "100", "PYTHONUNBUFFERED": "1"}
+        self.environment = os.environ | fixed | {"PATH": f"{programs}{os.pathsep}{os.environ['PATH']}"}
 
     def follow(self, tutorial: Path) -> list[str]:
         """Take all steps; what differs from the tutorial, one text for each step."""
