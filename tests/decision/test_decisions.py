@@ -132,6 +132,8 @@ def test_one_model() -> None:
     assert not decision.beyond_noise
     assert "there is no other model to pick" in str(decision)
     assert decision.to_rows()[0]["lead"] is None
+    lineup = line_up({"alone": ranked(20, [1, 9] * 20)})
+    assert decide(lineup, 1.0, 0.0, replicates=200, level=1e-320).winner == "alone"
 
 
 def test_few_queries_are_remarked_on() -> None:

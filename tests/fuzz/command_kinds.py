@@ -230,7 +230,7 @@ def run_arguments(folder: Path) -> Any:
     path.unlink()
     if code and not (code == 1 and arguments[0] == "check" and out):  # an audit with findings ends with 1
         raise UsageError(f"arguments.json: {err or out}")
-    as_json = arguments[-2:] == ["--format", "json"] and not {"-f", "--format"} & set(arguments[:-2])
+    as_json = arguments[-2:] == ["--format", "json"] and not {"-f", "--format", "--"} & set(arguments[:-2])
     return {"rows": bool(strict_json(out)) if as_json else True}
 
 

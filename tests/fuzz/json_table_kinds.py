@@ -60,12 +60,11 @@ def plain_json(folder: Path) -> Any:
 
 
 def _as_column(values: Sequence[Any]) -> list[Any]:
-    """The values of a JSON column: numbers if all are, else texts."""
+    """The values of a JSON column: numbers if all are, truth values if all are, else texts."""
     require(not isinstance(values, str), "no list")
     kinds = {type(value) for value in values} - {type(None)}
-    if kinds <= {int, float}:
+    if kinds <= {int, float} or kinds == {bool}:
         return list(values)
-    require(kinds != {bool}, "booleans")  # in a column that counts; others are left out
     return [
         value.strip() if isinstance(value, str) else value if value is None else json.dumps(value) for value in values
     ]

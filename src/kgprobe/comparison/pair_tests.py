@@ -158,7 +158,7 @@ class NullDraws:
         if math.isnan(level):
             return math.nan
         above = math.floor(level * (len(draws) + self.others) - self.others + 1e-9)
-        if above < 0:
+        if above < 0 or not len(draws):
             return math.inf
         place = max(len(draws) - 1 - above, 0)
         return float(np.partition(draws, place)[place])
