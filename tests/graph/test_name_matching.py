@@ -67,6 +67,14 @@ def test_the_file_name_decides_where_ids_of_both_kinds_match(tmp_path: Path) -> 
         assert (named.entity_name([0, 1]), named.relation_name([0, 1])) == expected
 
 
+def test_names_that_are_numbers_are_not_taken_for_ids(data: Path) -> None:
+    graph = kp.load_graph("codex-s")
+    with pytest.raises(
+        DataError, match="no name for graph codex-s"
+    ):  # some films of Freebase are called "300" and the like
+        graph.with_names(data / "names" / "fb15k-237" / "FB15k_mid2name.txt")
+
+
 def test_labels_that_are_numbers_come_before_ids() -> None:
     graph = kp.KnowledgeGraph.from_triples(train=[[0, 0, 1]], entity_labels=["1", "0"], relation_labels=["r"])
     assert graph.with_names({"0": "zero", "1": "one"}).entity_name([0, 1]) == ["one", "zero"]

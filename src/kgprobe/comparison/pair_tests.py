@@ -8,7 +8,7 @@ intervals hold simultaneously. Holm and Benjamini-Hochberg set a level for every
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
@@ -286,13 +286,7 @@ def holm(p: ArrayLike) -> Floats:
         >>> holm([0.01, 0.04, 0.03]).round(12).tolist()
         [0.03, 0.06, 0.06]
     """
-    given = np.asarray(p, dtype=np.float64)
-    adjusted = np.full(given.shape, np.nan)
-    tests = np.flatnonzero(~np.isnan(given))
-    order = tests[np.argsort(given[tests], kind="stable")]
-    scaled = given[order] * np.arange(len(order), 0, -1)
-    adjusted[order] = np.minimum(np.maximum.accumulate(scaled), 1.0)
-    return adjusted
+    return _adjusted(p, lambda own: np.maximum.accumulate(own * np.arange(len(own), 0, -1)))
 
 
 def benjamini_hochberg(p: ArrayLike) -> Floats:
@@ -304,10 +298,19 @@ def benjamini_hochberg(p: ArrayLike) -> Floats:
         >>> benjamini_hochberg([0.01, 0.04, 0.03]).round(12).tolist()
         [0.03, 0.04, 0.04]
     """
+
+    def stepped_up(own: Floats) -> Floats:
+        scaled = own * (len(own) / np.arange(1, len(own) + 1))
+        return np.minimum.accumulate(scaled[::-1])[::-1]
+
+    return _adjusted(p, stepped_up)
+
+
+def _adjusted(p: ArrayLike, adjust: Callable[[Floats], Floats]) -> Floats:
+    """P-values adjusted in ascending order, at most 1; NaN is left unchanged."""
     given = np.asarray(p, dtype=np.float64)
     adjusted = np.full(given.shape, np.nan)
     tests = np.flatnonzero(~np.isnan(given))
     order = tests[np.argsort(given[tests], kind="stable")]
-    scaled = given[order] * (len(order) / np.arange(1, len(order) + 1))
-    adjusted[order] = np.minimum(np.minimum.accumulate(scaled[::-1])[::-1], 1.0)
+    adjusted[order] = np.minimum(adjust(given[order]), 1.0)
     return adjusted

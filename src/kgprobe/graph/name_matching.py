@@ -143,7 +143,9 @@ def _matched(table: NameTable, graph: str, known: Mapping[str, Names]) -> FoundN
             break
         for kind in kinds:
             match = _Match(kind, keys, names, index[kind].ids(keys), len(index[kind].names))
-            best = match if best is None or match.fit > best.fit else best
+            # Some names are numbers, such as titles of films: only a file that is full of ids is matched by them.
+            by_chance = index is by_id and match.fit[0] < _CLEAR and not match.fit[1]
+            best = match if best is None or (match.fit > best.fit and not by_chance) else best
     if best is None or not best.fit[0]:
         raise _unmatched(table, graph, known)
     names = cleaned(best.names)

@@ -162,18 +162,24 @@ class KnownNames:
         return ids
 
 
+def is_text_file(path: Path, described: str, problems: list[str]) -> bool:
+    """Whether a file can be read and is not of another format; if not, the problem is added to ``problems``."""
+    try:
+        kind = disguise(path)
+    except OSError as error:
+        problems.append(f"{path.name}: cannot be read ({error})")
+        return False
+    if kind:
+        problems.append(f"{path.name}: is {kind}, expected lines of {described}")
+    return not kind
+
+
 def read_text(path: Path, layout: Layout, rule: LineCheck | None, problems: list[str]) -> Columns | None:
     """The columns of a file; or None, with every problem added to ``problems``."""
     columns = _read_fast(path, layout)
     if columns is not None and (rule is None or rule.holds(columns)):
         return columns
-    try:
-        kind = disguise(path)
-    except OSError as error:
-        problems.append(f"{path.name}: cannot be read ({error})")
-        return None
-    if kind:
-        problems.append(f"{path.name}: is {kind}, expected lines of {layout.described}")
+    if not is_text_file(path, layout.described, problems):
         return None
 
     def judge(number: int, fields: list[str]) -> str | None:

@@ -19,7 +19,15 @@ from kgprobe.bounded_files import UNREADABLE, disguise, parse_json, read_bounded
 from kgprobe.errors import DataError, shown, spans
 from kgprobe.graph import KnowledgeGraph
 from kgprobe.graph.names import Names
-from kgprobe.graph.text_files import KnownNames, Layout, first_lines, read_lines, read_text, whole_number
+from kgprobe.graph.text_files import (
+    KnownNames,
+    Layout,
+    first_lines,
+    is_text_file,
+    read_lines,
+    read_text,
+    whole_number,
+)
 from kgprobe.predict.array_files import open_arrays
 from kgprobe.predict.queries import COLUMNS, RankedTriples
 from kgprobe.predict.scorers import Side
@@ -310,13 +318,7 @@ def _sharing_types(graph: KnowledgeGraph, entity: AnyInts, kind: AnyInts, num_ty
 
 def _types_of_lines(path: Path, problems: list[str]) -> tuple[Any, Any] | None:
     """Entities and types, dictionary-encoded, one pair per row, of lines of an entity and its types."""
-    try:
-        kind = disguise(path)
-    except OSError as error:
-        problems.append(f"{path.name}: cannot be read ({error})")
-        return None
-    if kind:
-        problems.append(f"{path.name}: is {kind}, expected lines of entity<TAB>type<TAB>type ...")
+    if not is_text_file(path, "entity<TAB>type<TAB>type ...", problems):
         return None
 
     def judge(_number: int, fields: list[str]) -> str | None:
