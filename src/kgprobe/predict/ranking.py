@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 from kgprobe.errors import UsageError, naming
 from kgprobe.graph import GraphLike, KnowledgeGraph, as_graph
 from kgprobe.predict.adapters.list_matching import ListOptions
-from kgprobe.predict.adapters.opening import Model, Opening, model_of, open_model
+from kgprobe.predict.adapters.opening import Model, Opening, model_of, open_model, with_list_options
 from kgprobe.predict.adapters.top_k import TopKLists, rank_lists
 from kgprobe.predict.engine import count
 from kgprobe.predict.queries import FilterChoice, KnownFilter, Queries, RankedTriples
@@ -158,7 +158,9 @@ def rank(
     setting = Setting.build(graph, split=split, sides=sides, triples=triples, filter=filter, candidates=candidates)
     lists = ListOptions.of(unlisted, unknown, duplicates, nearest)
     if not isinstance(model, str | os.PathLike):
-        return rank_in(setting, model_of(model, graph, lists), resources or Resources(), name, progress)
+        return rank_in(
+            setting, with_list_options(model_of(model, graph, lists), lists), resources or Resources(), name, progress
+        )
     opened = open_model(model, Opening(graph, setting.ranked, lists=lists))
     with naming(model):
         return rank_in(setting, opened, resources or Resources(), name, progress)

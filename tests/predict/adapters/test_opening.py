@@ -295,3 +295,13 @@ def test_a_file_of_arrays_without_a_header_is_an_embedding_file_that_says_nothin
 def test_the_similarity_of_a_file_is_that_of_its_model(tmp_path: Path) -> None:
     scorer: Any = open_model(_embeddings(tmp_path / "mine.npz"), OPENING).scorer
     assert scorer.similarity == Dot()
+
+
+def test_options_of_lists_are_refused_for_other_models() -> None:
+    graph = KnowledgeGraph.from_triples(train=[[0, 0, 1]], test=[[1, 0, 0]])
+    with pytest.raises(UsageError, match="random: `unknown`, `nearest` only for top-k lists"):
+        rank("random", graph, unknown="drop", nearest=0.9)
+    with pytest.raises(UsageError, match="`unlisted` only for top-k lists"):
+        rank(lambda side, given, relation: np.zeros((len(given), 2)), graph, unlisted="tied")
+    lists = [{"head": 1, "relation": 0, "predictions": ["nobody"]}]
+    assert rank(lists, graph, sides="tail", unknown="drop").has_intervals

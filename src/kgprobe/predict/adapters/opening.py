@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -194,6 +194,14 @@ ADAPTERS = (
 """The formats of models on disk; the first that matches opens the model."""
 
 
+def with_list_options(model: Model, lists: ListOptions) -> Model:
+    """The same model; a UsageError if options of top-k lists are given for another kind of model."""
+    given = [f"`{one.name}`" for one in fields(lists) if getattr(lists, one.name) != one.default]
+    if given and not isinstance(model.scorer, TopKLists):
+        raise UsageError(f"{model.name}: {', '.join(given)} only for top-k lists", remedy="leave out these options")
+    return model
+
+
 def open_model(text: str | os.PathLike[str], opening: Opening) -> Model:
     """The model of a baseline's name or of a path.
 
@@ -204,10 +212,10 @@ def open_model(text: str | os.PathLike[str], opening: Opening) -> Model:
     """
     name, path = os.fspath(text), Path(text)
     if name in BASELINES:
-        return Model(*BASELINES[name](opening.graph, opening.seed))
+        return with_list_options(Model(*BASELINES[name](opening.graph, opening.seed)), opening.lists)
     adapter = next((adapter for adapter in ADAPTERS if path.exists() and adapter.matches(path)), None)
     if adapter is not None:
-        return adapter.open(path, opening)
+        return with_list_options(adapter.open(path, opening), opening.lists)
     absent = f"there is no such file or folder{nearest(name, BASELINES)}"
     problem = "not a recognised model file or folder" if path.exists() else absent
     kinds = [f"a baseline: {', '.join(BASELINES)}", *(adapter.what for adapter in ADAPTERS)]
