@@ -1,4 +1,4 @@
-"""Atomic file writing, an early check that a file can be written, and the refusal to overwrite an input."""
+"""Atomic file writing, lock files, an early check that a file can be written, the refusal to overwrite an input."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TypeAlias
+from typing import IO, TypeAlias
 
 from kgprobe.errors import DataError, UsageError
 
@@ -56,6 +56,66 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
                 _flush(target.parent)
     except OSError as error:
         raise _not_written(path, error) from None
+
+
+class Lock:
+    """Lock file of a directory, held until `release` or the end of the process; it holds the process id.
+
+    The operating system releases it when the process is killed. (The library filelock does the same, but does not
+    record the process that holds the lock.)
+
+    Args:
+        path: The file.
+        work: What the process that holds it is doing, for the error message.
+
+    Raises:
+        UsageError: Another process holds it.
+        DataError: The file cannot be written.
+
+    Example:
+        >>> import tempfile
+        >>> path = Path(tempfile.mkdtemp()) / ".lock"
+        >>> lock = Lock(path)
+        >>> Lock(path)
+        Traceback (most recent call last):
+        ...
+        kgprobe.errors.UsageError: ...: another process is working in this directory
+          - ...
+        Remedy: wait until it ends, or choose another directory
+        >>> lock.release()
+        >>> Lock(path).release()
+    """
+
+    def __init__(self, path: Path, work: str = "working in this directory") -> None:
+        try:
+            self._file: IO[str] = path.open("a+", encoding="utf-8", errors="replace")
+        except OSError as error:
+            raise DataError(
+                f"{path}: cannot be written", [str(error)], "choose a directory that you may write to"
+            ) from None
+        try:
+            if fcntl is not None:
+                fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise self._held(path, work) from None
+        except OSError:  # a network file system without locks
+            pass
+        self._file.truncate(0)
+        self._file.write(str(os.getpid()))
+        self._file.flush()
+
+    def release(self) -> None:
+        self._file.close()
+
+    def _held(self, path: Path, work: str) -> UsageError:
+        self._file.seek(0)
+        holder = self._file.read().strip() or "unknown"
+        self._file.close()
+        return UsageError(
+            f"{path.parent}: another process is {work}",
+            [f"its process id is {holder}"],
+            "wait until it ends, or choose another directory",
+        )
 
 
 def require_writable(path: str | os.PathLike[str]) -> None:

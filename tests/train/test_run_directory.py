@@ -16,8 +16,9 @@ import torch
 from hypothesis import given
 
 from kgprobe.errors import DataError, UsageError
+from kgprobe.files import Lock
 from kgprobe.metrics import METRICS, Metric
-from kgprobe.train.run_directory import Lock, RunDirectory
+from kgprobe.train.run_directory import RunDirectory
 from kgprobe.train.run_files import slug
 from kgprobe.train.run_records import environment
 from kgprobe.train.settings import read_settings
@@ -245,7 +246,7 @@ def test_a_checkpoint_that_is_not_there(tmp_path: Path) -> None:
 HOLD = """
 import sys
 from pathlib import Path
-from kgprobe.train.run_directory import Lock
+from kgprobe.files import Lock
 lock = Lock(Path(sys.argv[1]))
 print("held", flush=True)
 sys.stdin.read()
@@ -260,7 +261,7 @@ def test_a_second_process_is_turned_away_until_the_first_is_killed(tmp_path: Pat
     try:
         assert holder.stdout is not None
         assert holder.stdout.readline() == "held\n"
-        with pytest.raises(UsageError, match="another process is training in this run directory") as error:
+        with pytest.raises(UsageError, match="another process is working in this directory") as error:
             Lock(path)
         assert error.value.problems == [f"its process id is {holder.pid}"]
     finally:

@@ -1,19 +1,18 @@
-"""The directory of a training run: its lock, and how a run is created, resumed and cleared."""
+"""The directory of a training run: how a run is created, resumed and cleared."""
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from types import ModuleType, TracebackType
-from typing import IO, Any, Self
+from types import TracebackType
+from typing import Any, Self
 
 from torch import Tensor
 
 from kgprobe.errors import DataError, UsageError
-from kgprobe.files import replacing, require_writable
+from kgprobe.files import Lock, replacing, require_writable
 from kgprobe.graph import KnowledgeGraph
 from kgprobe.json_files import write_json
 from kgprobe.train.checkpoints import Checkpoint, Metadata, State, Tensors, as_json
@@ -43,70 +42,7 @@ from kgprobe.train.run_records import (
 from kgprobe.train.settings import Settings, settings_text
 
 LOCK = ".lock"
-
-fcntl: ModuleType | None
-
-try:
-    import fcntl
-except ImportError:  # Windows: there is no lock
-    fcntl = None
-
-
-class Lock:
-    """Lock file of a run directory, held until `release` or the end of the process; it holds the process id.
-
-    The operating system releases it when the process is killed. (The library filelock does the same, but does not
-    record the process that holds the lock.)
-
-    Raises:
-        UsageError: Another process holds it.
-        DataError: The file cannot be written.
-
-    Example:
-        >>> import tempfile
-        >>> path = Path(tempfile.mkdtemp()) / ".lock"
-        >>> lock = Lock(path)
-        >>> Lock(path)
-        Traceback (most recent call last):
-        ...
-        kgprobe.errors.UsageError: ...: another process is training in this run directory
-          - ...
-        Remedy: wait until it ends, or choose another directory
-        >>> lock.release()
-        >>> Lock(path).release()
-    """
-
-    def __init__(self, path: Path) -> None:
-        try:
-            self._file: IO[str] = path.open("a+", encoding="utf-8", errors="replace")
-        except OSError as error:
-            raise DataError(
-                f"{path}: cannot be written", [str(error)], "choose a directory that you may write to"
-            ) from None
-        try:
-            if fcntl is not None:
-                fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise self._held(path) from None
-        except OSError:  # a network file system without locks
-            pass
-        self._file.truncate(0)
-        self._file.write(str(os.getpid()))
-        self._file.flush()
-
-    def release(self) -> None:
-        self._file.close()
-
-    def _held(self, path: Path) -> UsageError:
-        self._file.seek(0)
-        holder = self._file.read().strip() or "unknown"
-        self._file.close()
-        return UsageError(
-            f"{path.parent}: another process is training in this run directory",
-            [f"its process id is {holder}"],
-            "wait until it ends, or choose another directory",
-        )
-
+_TRAINING = "training in this run directory"
 
 _TEMPORARY = re.compile(r"\..+\.\d+\.tmp")
 """A file that was being written; see `kgprobe.files.replacing`."""
@@ -247,7 +183,7 @@ class RunDirectory:
         with _accessing(run):
             _require_room(run)
         require_writable(run / SETTINGS)
-        lock = Lock(run / LOCK)
+        lock = Lock(run / LOCK, _TRAINING)
         try:
             with _accessing(run):
                 _require_no_run(run, force=force)
@@ -278,7 +214,7 @@ class RunDirectory:
         with _accessing(run):
             _require_run(run)
         require_writable(run / SETTINGS)
-        lock = Lock(run / LOCK)
+        lock = Lock(run / LOCK, _TRAINING)
         try:
             with _accessing(run):
                 clear_temporary(run)
