@@ -1,6 +1,8 @@
 import os
 import signal
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -30,6 +32,15 @@ def plain_output(monkeypatch: pytest.MonkeyPatch) -> None:
 def usual_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     """A command that raises the unpacking limit raises it for its own test alone."""
     monkeypatch.setattr(resources, "_allowed", 0)
+
+
+@pytest.fixture(scope="session")
+def window() -> Iterator[Any]:
+    """A real browser. There is one in a process: Playwright refuses a second one."""
+    from browser import chromium
+
+    with chromium() as it:
+        yield it
 
 
 @pytest.fixture(scope="session")

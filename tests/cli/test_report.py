@@ -57,7 +57,7 @@ def test_without_metrics_the_usual_ones_are_compared(kgprobe: Command, files: li
 def test_so_many_queries_are_tested_only_when_asked(
     kgprobe: Command, files: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("kgprobe.cli.report._MOST_QUERIES", 299)
+    monkeypatch.setattr("kgprobe.report.comparison_report._MOST_QUERIES", 299)
     page = tmp_path / "page.html"
     run = kgprobe("report", *files, "-o", page)
     assert "Request them with --metric" in run.err

@@ -5,13 +5,7 @@ from typing import Any
 import pytest
 
 import kgprobe as kp
-from browser import Opened, chromium, made_graph, made_tables, opened, write
-
-
-@pytest.fixture(scope="session")
-def window() -> Iterator[Any]:
-    with chromium() as it:
-        yield it
+from browser import Opened, made_graph, made_tables, opened, write
 
 
 @pytest.fixture(scope="session")

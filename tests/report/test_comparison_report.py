@@ -10,10 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import kgprobe as kp
-from kgprobe.comparison.lineup import whole_tables
+from kgprobe.comparison.lineup import line_up, whole_tables
 from kgprobe.errors import DataError, UsageError, one_line
+from kgprobe.metrics import parse_all
 from kgprobe.ranks import Ranks
-from kgprobe.report.comparison_report import Report, compare, default_metrics
+from kgprobe.report.comparison_report import PageTests, Report, compare, default_metrics
 from reporting import HOSTILE, NAMES, compiled, same
 from support import random_ranks, with_columns
 
@@ -305,3 +306,23 @@ def test_the_published_order_and_what_of_it_is_beyond_noise(data: Path) -> None:
     assert (sharp["HousE"], blunt["HousE"]) == (6, 1)
     (rise,) = [s["HousE"] for s in list(report.standings.values())[1:]]
     assert {"ComplEx", "RNNLogic", "RotatE", "TuckER"} <= set(rise.beats)
+
+
+def test_a_page_tests_fewer_pairs_and_draws_where_there_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    tables = {name: model(i, rows=60) for i, name in enumerate("abc")}
+    tests = PageTests.of(line_up(tables), parse_all("MRR, Hits@1"))
+    assert tests.draws == 10_000
+    assert not tests.too_many
+    assert PageTests.of(tests.lineup).metrics == default_metrics(tests.lineup)
+    monkeypatch.setattr("kgprobe.report.comparison_report._MOST_PRODUCTS", 60 * 6 * 1_500)
+    fewer = PageTests.of(tests.lineup, tests.metrics)
+    assert fewer.draws == 1_500
+    done: list[float] = []
+    every = fewer.compare(progress=done.append)
+    assert sum(done) == fewer.total
+    assert len(every.differences) == 2 * 3
+    monkeypatch.setattr("kgprobe.report.comparison_report._FEW_MODELS", 2)
+    monkeypatch.setattr("kgprobe.report.comparison_report._MOST_QUERIES", 59)
+    assert len(fewer.compare().differences) == 2 * 2
+    assert fewer.too_many
+    assert PageTests.of(tests.lineup, tests.metrics, 7).draws == 7

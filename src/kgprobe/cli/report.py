@@ -38,18 +38,12 @@ if TYPE_CHECKING:
     from kgprobe.comparison import Lineup
     from kgprobe.comparison.results import Comparison
     from kgprobe.graph import KnowledgeGraph
-    from kgprobe.metrics import Metric
     from kgprobe.openworld import Bench
     from kgprobe.ranks import End, Ranks
+    from kgprobe.report.comparison_report import PageTests
     from kgprobe.report.page.entries import Reasons
 
-_MOST_QUERIES = 300_000
-
 _SKIPPED = "Other metrics and their tests are skipped, because there are so many queries. Request them with --metric."
-
-_FEW_MODELS, _FEW_QUERIES = 6, 100_000  # above these, only the best model of each metric is tested against the others
-_LEAST_DRAWS, _MOST_DRAWS = 1_000, 10_000
-_MOST_PRODUCTS = 2_500_000_000  # draws x queries x pairs of models: a few seconds for all metrics
 
 
 def report(
@@ -83,7 +77,7 @@ def report(
             metavar="N",
             max=MOST_DRAWS,
             help="Bootstrap draws, and permutations, for the tested metrics.",
-            show_default=f"{_LEAST_DRAWS:,} to {_MOST_DRAWS:,}",
+            show_default="1,000 to 10,000",
         ),
     ] = None,
     open_world: Annotated[
@@ -109,7 +103,7 @@ def report(
     """
     from kgprobe.audit import audited
     from kgprobe.metrics import parse_all
-    from kgprobe.report.comparison_report import Report, require_writing
+    from kgprobe.report.comparison_report import PageTests, Report, require_writing
     from kgprobe.report.page.page_file import write_page
     from kgprobe.report.page.payload import About
 
@@ -126,7 +120,8 @@ def report(
     found = audited(tables, graph=knowledge, common=common, exclude_flagged=exclude_flagged, at=at, unknown=at is None)
     lineup, allowed = found.lineup, allow_different_candidates
     reasons = _reasons(rules or [], found.tables, lineup, knowledge)
-    skipped = is_page and len(lineup) > _MOST_QUERIES and metrics is None and replicates is None
+    tests = PageTests.of(lineup, metrics, replicates)
+    skipped = is_page and tests.too_many and metrics is None and replicates is None
     about = About(
         title=title,
         command=shareable_command(sys.argv[1:], [*ranks, output, *folders]),
@@ -134,7 +129,7 @@ def report(
         level=level,
         graph=knowledge,
         files=files,
-        comparison=None if skipped else _compare(lineup, metrics, level, replicates, allowed),
+        comparison=None if skipped else _compare(tests, level, allowed),
         findings=found.findings,
         allow_different_candidates=allowed,
         notes=[*([_SKIPPED] if skipped else []), *([] if at is None else _about_ends(found.tables, at))],
@@ -221,31 +216,7 @@ def _reasons(
         ]
 
 
-def _compare(
-    lineup: Lineup, asked: list[Metric] | None, level: float, replicates: int | None, allow_different_candidates: bool
-) -> Comparison:
-    from kgprobe.comparison.model_comparison import compare_models, draws_of
-    from kgprobe.report.comparison_report import default_metrics
-
-    metrics = asked or default_metrics(lineup)
-    models = len(lineup.models)
-    few = models <= _FEW_MODELS and len(lineup) <= _FEW_QUERIES
-    products = len(lineup) * models * (models + 1) // 2
-    draws = _clipped(_MOST_PRODUCTS // products) if replicates is None else replicates
-    total = draws_of(lineup, len(metrics), 1, 2 * draws)
-    with counting("testing differences", total, "draws") as bar:
-        progress = announcing("testing differences", total, "fewer --replicates take less", bar)
-        return compare_models(
-            lineup,
-            metrics,
-            level=level,
-            replicates=draws,
-            permutations=draws,
-            pairs="all" if few else "best",
-            allow_different_candidates=allow_different_candidates,
-            progress=progress,
-        )
-
-
-def _clipped(number: int) -> int:
-    return min(max(number, _LEAST_DRAWS), _MOST_DRAWS)
+def _compare(tests: PageTests, level: float, allow_different_candidates: bool) -> Comparison:
+    with counting("testing differences", tests.total, "draws") as bar:
+        progress = announcing("testing differences", tests.total, "fewer --replicates take less", bar)
+        return tests.compare(level=level, allow_different_candidates=allow_different_candidates, progress=progress)

@@ -216,7 +216,11 @@ def about_the_method(
     for question, known in zip(questions, precisions, strict=True):
         covariance = _drawn_covariance(next(drawn)) if known.run_covariance is None else known.run_covariance
         found = [
-            (contrast, _over_runs(contrast, covariance, evidence.freedom(known.clusters)), evidence)
+            (
+                contrast,
+                Uncertainty.of(*variance_sources(contrast, covariance, evidence.freedom(known.clusters))),
+                evidence,
+            )
             for contrast, evidence in zip(question.contrasts(), known.evidence, strict=True)
         ]
         split = len(question.family.estimators)
@@ -270,7 +274,14 @@ def _drawn_covariance(replicates: Replicates) -> Floats:
     return np.atleast_2d(np.cov(values[np.isfinite(values).all(axis=1)], rowvar=False))
 
 
-def _over_runs(contrast: Contrast, covariance: Floats, freedom: float) -> Uncertainty:
+def variance_sources(contrast: Contrast, covariance: Floats, freedom: float) -> tuple[Component, list[ContrastRuns]]:
+    """The variance of a contrast over draws of queries, and the training runs of its models.
+
+    Args:
+        contrast: The value of a model, or the difference of two.
+        covariance: The covariance of the values of all training runs of the family, [runs, runs].
+        freedom: The degrees of freedom of the variance over queries.
+    """
     estimators = contrast.family.estimators
     ends = np.cumsum([len(estimator.parts) for estimator in estimators])
     weight = np.zeros(len(covariance))
@@ -282,7 +293,7 @@ def _over_runs(contrast: Contrast, covariance: Floats, freedom: float) -> Uncert
         models.append(ContrastRuns(factor, values, covariance[own, own]))
     used = np.flatnonzero(weight)
     variance = float(weight[used] @ covariance[np.ix_(used, used)] @ weight[used])
-    return Uncertainty.of(Component(max(variance, 0.0), freedom), models)
+    return Component(max(variance, 0.0), freedom), models
 
 
 def _variance(influence: Floats) -> float:

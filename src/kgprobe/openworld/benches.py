@@ -315,9 +315,25 @@ def read_bench(
         settings: Which points are late, and settings of the bootstrap.
         progress: Called with the number of pairs read since the last call.
     """
+    found = collected_worlds(folders, metrics, progress)
+    names = world_names([world for world, _ in found])
+    return {
+        name: Bench.of(collector.points(), name, settings) for name, (_, collector) in zip(names, found, strict=True)
+    }
+
+
+def collected_worlds(
+    folders: Iterable[str | PathLike[str]], metrics: Iterable[str | Metric], progress: Progress | None = None
+) -> list[tuple[dict[str, Any], Collector]]:
+    """The settings of every world that has rank files below the folders, and the values of its models.
+
+    Args:
+        folders: Folders with the rank files of one model each, or their parents at any depth.
+        metrics: The metrics.
+        progress: Called with the number of pairs read since the last call.
+    """
     metrics = list(metrics)
-    collectors: dict[str, Collector] = {}
-    worlds: dict[str, dict[str, Any]] = {}
+    collectors: dict[str, tuple[dict[str, Any], Collector]] = {}
     errors: list[DataError] = []
     for one in find_pairs(folders):
         try:
@@ -326,18 +342,13 @@ def read_bench(
             errors.append(error)
             continue
         world = _world(pair)
-        key = json.dumps(world, sort_keys=True)
-        worlds[key] = world
-        collectors.setdefault(key, Collector(metrics)).add(one.model, one.checkpoint, pair)
+        _, collector = collectors.setdefault(json.dumps(world, sort_keys=True), (world, Collector(metrics)))
+        collector.add(one.model, one.checkpoint, pair)
         if progress:
             progress(1)
     if errors:
         raise joined_error("some rank tables cannot be used", errors)
-    names = world_names(list(worlds.values()))
-    return {
-        name: Bench.of(collector.points(), name, settings)
-        for name, collector in zip(names, collectors.values(), strict=True)
-    }
+    return list(collectors.values())
 
 
 def _world(pair: RankPair) -> dict[str, Any]:

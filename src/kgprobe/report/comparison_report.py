@@ -198,9 +198,6 @@ class Report(Table):
         estimates = [estimate_row(e, self.standings, self.files, self.lineup.flags) for e in self.comparison.estimates]
         correction = self.comparison.settings.correction
         return estimates + [difference_row(difference, correction) for difference in self.comparison.differences]
-        estimates = [estimate_row(e, self.standings, self.files) for e in self.comparison.estimates]
-        correction = self.comparison.settings.correction
-        return estimates + [difference_row(difference, correction) for difference in self.comparison.differences]
 
     def to_json(self) -> str:
         return json_text(self.to_rows())
@@ -362,3 +359,62 @@ def default_metrics(lineup: Lineup) -> list[Metric]:
 
 def _files(opened: Mapping[str, Ranks | RankFile]) -> dict[str, str]:
     return {name: str(source.path) for name, source in opened.items() if isinstance(source, RankFile)}
+
+
+_MOST_QUERIES = 300_000  # above this, a page has no tests unless they are asked for
+_FEW_MODELS, _FEW_QUERIES = 6, 100_000  # above these, only the best model of each metric is tested against the others
+_LEAST_DRAWS, _MOST_DRAWS = 1_000, 10_000
+_MOST_PRODUCTS = 2_500_000_000  # draws x queries x pairs of models: a few seconds for all metrics
+
+
+@dataclass(frozen=True)
+class PageTests:
+    """The tests of differences on a page: fewer draws and pairs where there are many queries or models.
+
+    Attributes:
+        lineup: The models.
+        metrics: The metrics that differences are tested on.
+        draws: The number of bootstrap draws, and of permutations.
+    """
+
+    lineup: Lineup
+    metrics: Sequence[Metric]
+    draws: int
+
+    @classmethod
+    def of(cls, lineup: Lineup, metrics: Sequence[Metric] | None = None, draws: int | None = None) -> PageTests:
+        """The tests of these models; by default on the usual metrics, with as many draws as take a few seconds."""
+        models = len(lineup.models)
+        fitting = _MOST_PRODUCTS // (len(lineup) * models * (models + 1) // 2)
+        usual = min(max(fitting, _LEAST_DRAWS), _MOST_DRAWS)
+        return cls(lineup, metrics or default_metrics(lineup), usual if draws is None else draws)
+
+    @property
+    def too_many(self) -> bool:
+        """Whether there are so many queries that a page leaves the tests out unless they are asked for."""
+        return len(self.lineup) > _MOST_QUERIES
+
+    @property
+    def total(self) -> int:
+        """The number of draws that `compare` reports in all."""
+        from kgprobe.comparison.model_comparison import draws_of
+
+        return draws_of(self.lineup, len(self.metrics), 1, 2 * self.draws)
+
+    def compare(
+        self, *, level: float = 0.95, allow_different_candidates: bool = False, progress: Progress | None = None
+    ) -> Comparison:
+        """Run the tests; see `compare_models`."""
+        from kgprobe.comparison.model_comparison import compare_models
+
+        few = len(self.lineup.models) <= _FEW_MODELS and len(self.lineup) <= _FEW_QUERIES
+        return compare_models(
+            self.lineup,
+            self.metrics,
+            level=level,
+            replicates=self.draws,
+            permutations=self.draws,
+            pairs="all" if few else "best",
+            allow_different_candidates=allow_different_candidates,
+            progress=progress,
+        )

@@ -30,12 +30,14 @@ class TomlFile:
         values: The keys outside any table.
         tables: The tables.
         lines: The line of each key and table.
+        text: Its content.
     """
 
     path: Path
     values: Mapping[str, Any]
     tables: Mapping[str, Mapping[str, Any]]
     lines: Mapping[str, int]
+    text: str = ""
 
     def place(self, key: str) -> str:
         """The place of a key, for error messages."""
@@ -61,7 +63,7 @@ def read_toml(path: str | os.PathLike[str]) -> TomlFile:
         raise DataError(f"{file}: not settings", problems, _ONE_PER_LINE) from None
     values = {key: value for key, value in entries.items() if not isinstance(value, dict)}
     tables = {key: value for key, value in entries.items() if isinstance(value, dict)}
-    return TomlFile(file, values, tables, _lines(text, entries))
+    return TomlFile(file, values, tables, _lines(text, entries), text)
 
 
 _ONE_PER_LINE = "write one setting per line, such as epochs = 100"
@@ -244,8 +246,8 @@ def known_settings(model: str, graph: KnowledgeGraph, config: Path | None = None
 
 def packaged(model: str, graph: str, folder: Path = FOLDER) -> Path | None:
     """The settings file of the package for a model and graphs of this name, if there is one."""
-    files = {_plain(path.stem): path for path in sorted((folder / model.lower()).glob("*.toml"))}
-    return files.get(_plain(graph))
+    files = {plain_name(path.stem): path for path in sorted((folder / model.lower()).glob("*.toml"))}
+    return files.get(plain_name(graph))
 
 
 def _fits(file: TomlFile, graph: KnowledgeGraph) -> bool:
@@ -253,6 +255,11 @@ def _fits(file: TomlFile, graph: KnowledgeGraph) -> bool:
     return file.values.get("graph_hash") in (None, graph.content_hash)
 
 
-def _plain(name: str) -> str:
-    """A graph's name without case and punctuation, so that FB15k-237 equals fb15k_237."""
-    return re.sub(r"[^a-z0-9]", "", name.lower())
+def plain_name(name: str) -> str:
+    """The name of a graph or model without case and punctuation, so that FB15k-237 equals fb15k_237.
+
+    Example:
+        >>> plain_name("FB15k-237"), plain_name("fb15k_237"), plain_name("?")
+        ('fb15k237', 'fb15k237', '?')
+    """
+    return re.sub(r"[\W_]", "", name.lower()) or name

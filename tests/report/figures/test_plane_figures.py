@@ -3,8 +3,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from matplotlib.axes import Axes
 from matplotlib.colors import to_rgb
+from matplotlib.figure import Figure
 from matplotlib.patches import PathPatch
+from matplotlib.text import Text
 
 from figure_inputs import small_lineup
 from kgprobe.aggregate import surface
@@ -14,7 +17,13 @@ from kgprobe.errors import UsageError
 from kgprobe.graph import load_graph
 from kgprobe.ranks import read_ranks
 from kgprobe.report.figures.geometry_figures import paper_example
-from kgprobe.report.figures.plane_figures import cell_edges, draw_bands, draw_decision_map, draw_heat_maps
+from kgprobe.report.figures.plane_figures import (
+    cell_edges,
+    draw_bands,
+    draw_decision_map,
+    draw_heat_map_grid,
+    draw_heat_maps,
+)
 from kgprobe.report.figures.style import looks
 
 ALPHAS, BETAS = [1.0, 0.5, 0.0, -0.5], [0.0, 0.8]
@@ -207,3 +216,48 @@ def test_a_map_draws_itself() -> None:
         for figure in (plane.plot(), draw_decision_map(plane))
     )
     assert own == drawn
+
+
+def _cells(figure: Figure) -> list[Axes]:
+    return [axes for axes in figure.axes if axes.get_label() != "<colorbar>"]
+
+
+def test_a_grid_has_one_heat_map_per_graph_and_model() -> None:
+    plane = decision_map(small_lineup(), [1.0, 0.0, -1.0], [0.0, 0.8], replicates=10)
+    alone = decision_map(small_lineup(("one", "third")), [1.0, 0.0, -1.0], [0.0, 0.8], replicates=10)
+    models, absent = ["one", "other", "third"], {("b", "other"): "O.O.M."}
+    cells = _cells(draw_heat_map_grid({"a": plane, "b": alone}, models, absent))
+    assert len(cells) == 6
+    for row, own in enumerate((plane, alone)):
+        for column, model in enumerate(models):
+            axes = cells[3 * row + column]
+            if model not in own.models:
+                assert not axes.images
+                assert [text.get_text() for text in axes.texts] == ["O.O.M."]
+                continue
+            low, high = own.scores.min(axis=0), own.scores.max(axis=0)
+            wanted = (own.scores[own.models.index(model)] - low) / (high - low)
+            # Alpha ascends to the right, beta upwards.
+            np.testing.assert_allclose(axes.images[0].get_array(), wanted[::-1].T, rtol=1e-12)
+    assert [label.get_text() for label in cells[0].get_yticklabels()] == ["0", "0.8"]
+    assert [label.get_text() for label in cells[4].get_xticklabels()] == ["\N{MINUS SIGN}1", "0", "1"]
+    assert [axes.get_title() for axes in cells[:3]] == models
+    assert [cells[0].get_ylabel(), cells[3].get_ylabel()] == ["a\nβ", "b\nβ"]
+
+
+def test_a_grid_of_the_paper_fits_on_a_page() -> None:
+    models = [f"model {i}" for i in range(6)]
+    plane = decision_map(small_lineup(models), [1.0, 0.5, 0.0, -0.5, -1.0], [0.0, 0.4, 0.8], replicates=10)
+    figure = draw_heat_map_grid({f"graph {i}": plane for i in range(6)}, models)
+    assert figure.get_figwidth() <= 7
+    assert figure.get_figheight() <= 9.5
+    assert min(text.get_fontsize() for text in figure.findobj(Text) if text.get_text()) >= 7
+    boxes = [axes.get_window_extent() for axes in _cells(figure)]
+    assert len(boxes) == 36
+    assert not any(one.overlaps(other) for i, one in enumerate(boxes) for other in boxes[:i])
+
+
+def test_a_model_without_a_reason_has_no_ranks() -> None:
+    plane = decision_map(small_lineup(), [1.0], [0.0], replicates=10)
+    cells = _cells(draw_heat_map_grid({"a": plane}, ["one", "lost"]))
+    assert [text.get_text() for text in cells[1].texts] == ["no ranks"]

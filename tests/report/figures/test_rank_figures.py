@@ -1,3 +1,4 @@
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -6,6 +7,7 @@ from matplotlib.collections import LineCollection
 
 from figure_inputs import small_lineup
 from kgprobe.comparison import line_up
+from kgprobe.comparison.lineup import groups
 from kgprobe.comparison.model_comparison import compare_models
 from kgprobe.graph import load_graph
 from kgprobe.metrics import scores
@@ -16,9 +18,11 @@ from kgprobe.report.figures.rank_figures import (
     Limits,
     compared_groups,
     draw_popularity_groups,
+    draw_popularity_ranks,
     draw_rank_histogram,
     mean_counts,
     rank_counts,
+    rank_shares,
 )
 
 
@@ -138,3 +142,39 @@ def test_published_ranks_show_what_the_paper_says(data: Path) -> None:
     assert even["3-10"] > 1.5 * sharp["3-10"]
     assert even["11-100"] > 1.5 * sharp["11-100"]
     assert sum(sharp.values()) == len(lineup) == 6268
+
+
+def test_shares_by_popularity_are_counted_by_hand() -> None:
+    lineup = small_lineup()
+    found = rank_shares(lineup, "one", "other", groups=4)
+    popularity = lineup.first.numbers("entity_popularity") * lineup.first.numbers("relation_popularity")
+    members = [rows for _, rows in groups(lineup, "popularity:4")]
+    assert sum(found.queries) == len(lineup)
+    highest = [popularity[rows].max() for rows in members]
+    assert highest == sorted(highest)
+    limits = [0, 1, 2, 10, 100, 1000, np.inf]
+    for model in ("one", "other"):
+        for i, rows in enumerate(members):
+            ranks = [run.rank[row] for run in lineup.runs[model] for row in rows]
+            shares = [sum(low < rank <= high for rank in ranks) / len(ranks) for low, high in pairwise(limits)]
+            np.testing.assert_allclose(found.shares[model][i], shares, rtol=1e-12)
+            assert found.means[model][i] == pytest.approx(np.prod(np.array(ranks) ** (1 / len(ranks))))
+            assert found.queries[i] == len(rows)
+
+
+def test_popularity_ranks_are_stacked_shares_with_the_rarest_above() -> None:
+    found = rank_shares(small_lineup(), "one", "other", groups=3)
+    (axes,) = draw_popularity_ranks(found).axes
+    bars = [bar for container in axes.containers for bar in container]
+    wanted = [share for i in range(3) for model in ("one", "other") for share in found.shares[model][i]]
+    assert [bar.get_width() for bar in bars] == pytest.approx(wanted)
+    ends = [bars[6 * i + 5].get_x() + bars[6 * i + 5].get_width() for i in range(6)]
+    assert ends == pytest.approx([1.0] * 6)
+    heights = [bars[6 * i].get_y() for i in range(6)]
+    assert heights == sorted(heights, reverse=True)
+    assert [label.get_text() for label in axes.get_yticklabels()] == ["one", "other"] * 3
+    texts = [text.get_text() for text in axes.texts]
+    assert [text for text in texts if text.startswith("rarest")]
+    assert f"{found.means['one'][0]:,.1f}" in texts
+    legend = [text.get_text() for text in axes.figure.legends[0].get_texts()]
+    assert legend == ["rank 1", "2", "3-10", "11-100", "101-1,000", ">1,000"]

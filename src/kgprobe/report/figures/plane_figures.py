@@ -119,6 +119,60 @@ def draw_heat_maps(plane: DecisionMap) -> Figure:
 
 
 @style.in_style
+def draw_heat_map_grid(
+    planes: Mapping[str, DecisionMap], models: Sequence[str], absent: Mapping[tuple[str, str], str] | None = None
+) -> Figure:
+    """One heat map per graph (row) and model (column), each normalised over the models of its graph at every point.
+
+    Args:
+        planes: The maps of the graphs, by name, with the same alphas and betas.
+        models: The models, in the order of the columns.
+        absent: What is written instead of a heat map, by graph and model, such as "O.O.M."; by default "no ranks".
+
+    Example:
+        >>> from kgprobe.decision import decision_map
+        >>> from kgprobe.report.figures.geometry_figures import paper_example
+        >>> plane = decision_map(paper_example(), [1.0, 0.25], [0.0, 0.8], replicates=10)
+        >>> figure = draw_heat_map_grid({"tiny": plane}, ["A", "D"], {("tiny", "D"): "O.O.M."})
+        >>> len(figure.axes[0].images), [text.get_text() for text in figure.axes[1].texts]
+        (1, ['O.O.M.'])
+    """
+    style.refuse_many("models", len(models))
+    rows, columns = len(planes), len(models)
+    width = min(style.PAGE, 1.6 + 1.1 * columns)
+    figure, drawn = style.panels(width, 0.7 + rows * (width - 1.0) / columns, rows, columns, sharex=True, sharey=True)
+    texts = absent or {}
+    images = []
+    for row, (graph, plane) in enumerate(planes.items()):
+        own = dict(zip(plane.models, plane.normalised(), strict=True))
+        across, upwards = np.argsort(plane.alphas), np.argsort(plane.betas)
+        for axes, model in zip(drawn[row * columns :], models, strict=False):
+            style.grid_axis(axes, "x", plane.alphas[across].tolist())
+            style.grid_axis(axes, "y", plane.betas[upwards].tolist())
+            axes.set_box_aspect(1)
+            if row == 0:
+                axes.set_title(style.plain(model, 84 // columns), fontsize=7)
+            if model in own:
+                shown = own[model][np.ix_(across, upwards)].T
+                images.append(
+                    axes.imshow(
+                        shown, origin="lower", cmap=style.HEAT, vmin=0, vmax=1, aspect="auto", interpolation="nearest"
+                    )
+                )
+            else:
+                axes.set(xlim=(-0.5, len(across) - 0.5), ylim=(-0.5, len(upwards) - 0.5), facecolor="0.95")
+                text = texts.get((graph, model), "no ranks")
+                axes.text(0.5, 0.5, style.plain(text), transform=axes.transAxes, ha="center", va="center", fontsize=7)
+        drawn[row * columns].set_ylabel(f"{style.plain(graph, 20)}\n{style.BETA}")
+    for axes in drawn[(rows - 1) * columns :]:
+        axes.set_xlabel(style.ALPHA)
+        axes.tick_params("x", labelrotation=90 if columns > 3 else 0)
+    if images:
+        figure.colorbar(images[0], ax=drawn, label="worst model = 0, best = 1", aspect=10 * rows + 4, pad=0.01)
+    return figure
+
+
+@style.in_style
 def draw_surface(surface: Surface) -> Figure:
     """PROBE of one model over alpha (across) and beta (upwards), with the values in the cells of a small grid.
 

@@ -1,4 +1,4 @@
-"""Figures of ranks: histograms of two models, and scores by popularity group."""
+"""Figures of ranks: histograms of two models, their ranks by popularity, and scores by popularity group."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kgprobe.arrays import Floats
+from kgprobe.comparison.lineup import groups as divided
 from kgprobe.report.figures import style
 
 if TYPE_CHECKING:
@@ -36,7 +37,11 @@ def rank_counts(ranks: Ranks) -> Floats:
         >>> rank_counts(ranks).tolist()
         [1.0, 0.0, 1.0, 1.0, 0.0, 0.0]
     """
-    return np.bincount(np.searchsorted(_UPPER, ranks.rank), minlength=len(BINS)).astype(np.float64)
+    return _counts(ranks.rank)
+
+
+def _counts(rank: Floats) -> Floats:
+    return np.bincount(np.searchsorted(_UPPER, rank), minlength=len(BINS)).astype(np.float64)
 
 
 def mean_counts(lineup: Lineup, model: str) -> Floats:
@@ -67,7 +72,7 @@ def draw_rank_histogram(
         counts.bar_label(bars, [_rounded(value) for value in values], fontsize=7, rotation=90, padding=2)
     counts.set_ylim(0, 1.22 * max(1.0, *(values.max() for values in counts_of.values())))
     counts.set_ylabel("queries")
-    counts.legend(loc="upper right")
+    style.legend_above(figure, *counts.get_legend_handles_labels())
     more = counts_of[first] - counts_of[second]
     ahead = [look[first] if value >= 0 else look[second] for value in more]
     bars = difference.bar(
@@ -89,6 +94,94 @@ def draw_rank_histogram(
 def _rounded(count: float) -> str:
     """A mean count with one decimal if it is small."""
     return style.whole(round(count, 1 if abs(count) < 10 else 0) + 0.0)  # no -0
+
+
+@dataclass(frozen=True)
+class RankShares:
+    """The ranks of two models in groups of queries by popularity, the least popular first.
+
+    Attributes:
+        groups: The names of the groups.
+        queries: The number of queries of each group.
+        shares: By model, the share of the queries of each group in each bin of ranks [groups, bins], mean over seeds.
+        means: By model, the geometric mean rank in each group, over all queries and seeds.
+    """
+
+    groups: tuple[str, ...]
+    queries: tuple[int, ...]
+    shares: Mapping[str, Floats]
+    means: Mapping[str, Floats]
+
+
+def rank_shares(lineup: Lineup, first: str, second: str, *, groups: int = 4) -> RankShares:
+    """The ranks of two models by the popularity of the triple, in groups of about equal size.
+
+    Example:
+        >>> from kgprobe.comparison import line_up
+        >>> from kgprobe.ranks import Ranks
+        >>> ranks = Ranks.from_columns(
+        ...     head=range(4), relation=[0] * 4, tail=[9] * 4, side=["tail"] * 4,
+        ...     rank=[1, 1, 2, 50], candidates=[99] * 4,
+        ...     entity_popularity=[0.5, 0.1] * 2, relation_popularity=[1.0, 0.5] * 2,
+        ... )
+        >>> found = rank_shares(line_up({"a": ranks, "b": ranks}), "a", "b", groups=2)
+        >>> found.groups, found.shares["a"].tolist()
+        (('≤ 0.05', '≤ 0.5'), [[0.5, 0.0, 0.0, 0.5, 0.0, 0.0], [0.5, 0.5, 0.0, 0.0, 0.0, 0.0]])
+    """
+    found = divided(lineup, f"popularity:{groups}")
+    shares: dict[str, Floats] = {}
+    means: dict[str, Floats] = {}
+    for model in (first, second):
+        ranks = np.stack([run.rank for run in lineup.runs[model]])
+        own = [ranks[:, rows] for _, rows in found]
+        shares[model] = np.stack([_counts(group.ravel()) / group.size for group in own])
+        means[model] = np.exp([np.log(group).mean() for group in own])
+    names = tuple(_name(name["popularity"]) for name, _ in found)
+    return RankShares(names, tuple(len(rows) for _, rows in found), shares, means)
+
+
+@style.in_style
+def draw_popularity_ranks(found: RankShares) -> Figure:
+    """For each group of queries two bars, one for each model: the share of its queries in each bin of ranks.
+
+    Example:
+        >>> shares = {"A": np.full((2, 6), 1 / 6), "B": np.eye(2, 6)}
+        >>> means = {"A": np.array([3.0, 2.0]), "B": np.array([1.0, 2.0])}
+        >>> axes = draw_popularity_ranks(RankShares(("rare", "popular"), (10, 12), shares, means)).axes[0]
+        >>> [label.get_text() for label in axes.get_yticklabels()]
+        ['A', 'B', 'A', 'B']
+    """
+    from matplotlib import colormaps
+    from matplotlib.patches import Patch
+
+    models = list(found.shares)
+    count = len(found.groups)
+    figure, (axes,) = style.panels(style.PAGE, 0.9 + 0.62 * count)
+    colours = colormaps[style.HEAT](np.linspace(1.0, 0.0, len(BINS)))
+    places, names = [], []
+    for group in range(count):
+        top = count - 1 - group  # the most popular queries are at the bottom
+        for model, shift in zip(models, (0.2, -0.2), strict=True):
+            share, place = found.shares[model][group], top + shift
+            left = np.concatenate([[0.0], np.cumsum(share)[:-1]])
+            axes.barh(place, share, 0.36, left, color=colours, edgecolor="white", linewidth=0.4)
+            axes.text(1.01, place, f"{found.means[model][group]:,.1f}", va="center", fontsize=7)
+            places.append(place)
+            names.append(style.plain(model, 16))
+        axes.text(-0.14, top, _group_text(found, group), ha="right", va="center", fontsize=7)
+    axes.text(1.01, count - 0.45, "geometric\nmean rank", va="bottom", fontsize=7)
+    axes.set_yticks(places, names)
+    axes.set(xlim=(0, 1), ylim=(-0.5, count - 0.5), xlabel="share of the queries of the group")
+    axes.set_xticks([0, 0.25, 0.5, 0.75, 1], ["0%", "25%", "50%", "75%", "100%"])
+    axes.tick_params("y", length=0)
+    axes.spines["left"].set_visible(False)
+    style.legend_above(figure, [Patch(color=colour) for colour in colours], [f"rank {BINS[0]}", *BINS[1:]])
+    return figure
+
+
+def _group_text(found: RankShares, group: int) -> str:
+    ends = {0: "rarest\n", len(found.groups) - 1: "most popular\n"} if len(found.groups) > 1 else {}
+    return f"{ends.get(group, '')}{found.groups[group]}\n{found.queries[group]:,} queries"
 
 
 METRIC = "PROBE(alpha=1,beta=0)"
