@@ -9,6 +9,7 @@ The way through the package:
 - ``kp.check([a, b], graph)`` audits ranks before they are compared.
 - ``kp.estimate_closed([a, b], missing=0.2, graph=graph)`` estimates scores on a graph without missing triples.
 - ``kp.fit("rotate", graph)`` trains a model, ``kp.explain`` explains predictions of rule-based ones.
+- ``kp.study("study.toml", "folder")`` repeats a whole evaluation, with a verdict on every claim.
 
 ``ranks`` is a table, a file or its path; ``graph`` is a graph, its directory or its name. Results are tables:
 ``to_pandas()``, ``to_polars()``, ``to_arrow()``; many have ``plot()``.
@@ -57,6 +58,7 @@ if TYPE_CHECKING:
         split_world,
     )
     from kgprobe.ranks.importers import import_ranks
+    from kgprobe.studies import StudyResult, open_study, study
     from kgprobe.train import Answers, Fitted, explain, fit
 
 # Loaded when first used: they need scipy, torch or more of pyarrow.
@@ -71,6 +73,7 @@ _LAZY = {
         "split_world",
     ),
     "kgprobe.ranks.importers": ("import_ranks",),
+    "kgprobe.studies": ("StudyResult", "open_study", "study"),
     "kgprobe.train": ("Answers", "Fitted", "explain", "fit"),
 }
 
@@ -152,6 +155,10 @@ __all__ = [
     "read_world",
     "sensitivity",
     "split_world",
+    # Studies
+    "StudyResult",
+    "open_study",
+    "study",
     # Errors
     "DataError",
     "KgprobeError",

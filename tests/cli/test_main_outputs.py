@@ -66,6 +66,17 @@ REFUSED = {
         ["openworld", "evaluate", "pairs/random/final.open.parquet", "random", "--world", "world", "-o", "pairs"],
     ],
     "openworld bench": [["openworld", "bench", "pairs", "-o", "pairs.html"]],
+    "study init": [],  # it reads nothing
+    "study run": [
+        ["study", "run", "study.toml", "-o", "."],
+        ["study", "run", "study.toml", "--ranks", "ranked", "-o", "ranked/tiny"],
+        ["study", "run", "study.toml", "--ranks", "ranked", "--pairs", "pairs", "-o", "pairs/new"],
+    ],
+    "study report": [
+        ["study", "report", "studied", "-o", "ranked"],
+        ["study", "report", "studied", "-o", "ranked/tiny/new"],
+        ["study", "report", "studied", "-o", "studied/ranks"],
+    ],
     "train": [["train", "complex", "--graph", "tiny", "--config", "run/settings.toml", "-o", "run", "--force"]],
     "demo": [],  # it reads nothing
 }
@@ -92,6 +103,10 @@ def inputs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "figures").mkdir()
     for name in ("a.html", "b.parquet", "c.pdf", "figures/rank-histogram.pdf", "pairs/random/final.open.parquet"):
         kp.Ranks.from_columns(**columns).with_info(model=name).write(folder / name)  # type: ignore[arg-type]
+    (folder / "study.toml").write_text('graphs = ["tiny"]\n[models.a]\n')
+    kp.Ranks.from_columns(**columns).write(folder / "ranked" / "tiny" / "a.parquet")  # type: ignore[arg-type]
+    kp.study(folder / "study.toml", folder / "studied", ranks=[folder / "ranked"])
+    (folder / "studied" / "ranks").mkdir(exist_ok=True)
     rows = ["head,relation,tail,side,rank,candidates", "0,0,2,head,1,3", "0,0,2,tail,2,3"]
     (folder / "ranks.csv").write_text("\n".join(rows) + "\n")
     (folder / "more.tsv").write_text("e0\tlikes\te3\n")

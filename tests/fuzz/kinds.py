@@ -9,11 +9,12 @@ from fuzz import (
     name_kinds,
     rank_kinds,
     run_kinds,
+    study_kinds,
 )
 
 _MODULES = (
     *(rank_kinds, json_table_kinds, graph_kinds, model_kinds),
-    *(list_kinds, name_kinds, run_kinds, command_kinds),
+    *(list_kinds, name_kinds, run_kinds, study_kinds, command_kinds),
 )
 
 KINDS = {kind.name: kind for module in _MODULES for kind in module.KINDS}

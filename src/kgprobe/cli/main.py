@@ -15,7 +15,7 @@ from typing import Annotated, Any
 
 import typer
 
-from kgprobe.cli import graph, openworld
+from kgprobe.cli import graph, openworld, study
 from kgprobe.cli.check import check
 from kgprobe.cli.compare import compare
 from kgprobe.cli.console import discard, note
@@ -62,6 +62,7 @@ app.command("properties")(properties)
 app.command("demo")(demo)
 app.add_typer(graph.app, name="graph")
 app.add_typer(openworld.app, name="openworld")
+app.add_typer(study.app, name="study")
 
 
 def _version(asked: bool) -> None:
@@ -185,7 +186,9 @@ _OPTION_OF = {
     "alphas": "alpha",
     "betas": "beta",
     "columns": "map",
+    "graphs": "graph",
     "metrics": "metric",
+    "models": "model",
     "num_entities": "entities",
     "sides": "side",
     "train_share": "train",
