@@ -3,15 +3,18 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 FUZZ_MINUTES ?= 120
+# Folders of rank files for make paper, as FOLDER or NAME=FOLDER.
+RANKS ?= $(if $(wildcard ../shared/data/published_ranks),published=../shared/data/published_ranks)
 ifneq ($(wildcard ../shared/data),)
 KGPROBE_DATA ?= $(abspath ../shared/data)
 export KGPROBE_DATA
 endif
 
-.PHONY: help install demo test test-slow test-campaign test-all fuzz lint bench docs clean
+.PHONY: help install demo paper test test-slow test-campaign test-all fuzz lint bench docs clean
 
 help:
 	@echo "make demo   set up, and train, rank and compare models on the built-in graph"
+	@echo "make paper  set up, and repeat the PROBE paper from the rank files of RANKS=FOLDER: tables, figures, verdicts"
 	@echo "make test   set up, and run the tests, which takes minutes"
 	@echo "make test-all   the same, then the long studies (make test-slow) and thousands of damaged inputs, flipped bits"
 	@echo "                and kills (make test-campaign)"
@@ -33,6 +36,14 @@ install: $(VENV)/.core
 
 demo: install
 	$(BIN)/kgprobe demo
+
+paper: install
+	@test -n "$(RANKS)" || { echo "make paper needs rank files FOLDER/GRAPH/MODEL.parquet: make paper RANKS=FOLDER"; exit 2; }
+	mkdir -p paper
+	$(BIN)/kgprobe study init probe-paper -o paper/probe-paper.toml --force
+	$(BIN)/kgprobe study run paper/probe-paper.toml -o paper/results $(foreach folder,$(RANKS),--ranks $(folder)) \
+		--no-train --update
+	$(BIN)/kgprobe study report paper/results
 
 test: $(VENV)/.dev
 	$(BIN)/python -m pytest -q -n 2 --dist worksteal -m "not slow and not campaign"
@@ -70,9 +81,10 @@ bench: $(VENV)/.dev
 	$(BIN)/python benchmarks/page.py
 	$(BIN)/python benchmarks/interval_coverage.py
 	$(BIN)/python benchmarks/openworld_estimate.py
+	$(BIN)/python benchmarks/claim_verdicts.py
 
 docs: $(VENV)/.dev
 	$(BIN)/python docs/generate.py
 
 clean:
-	rm -rf $(VENV) demo fuzz_failures build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) demo paper fuzz_failures build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
