@@ -41,6 +41,14 @@ def test_a_study_is_read(tmp_path):
     assert (study.seeds, study.level) == ((0, 1, 2), 0.95)
 
 
+def test_settings_of_a_graph_replace_those_of_all_graphs(tmp_path):
+    text = SMALL.replace("[[claims]]", "settings_on.umls = {dimension = 4, epochs = 2}\n[[claims]]", 1)
+    (tmp_path / "data" / "odd name").mkdir(parents=True)
+    model = read_study(write(tmp_path, text)).models["B (new)"]
+    assert model.settings_for("umls") == {"dimension": 4, "epochs": 2}
+    assert model.settings_for("odd name") == {"dimension": 8}
+
+
 def test_ten_lines_are_enough(tmp_path):
     text = "\n".join(['graphs = ["mine"]', "[models.A]", 'model = "a.npz"', "[models.B]", 'model = "b.npz"'])
     study = read_study(write(tmp_path, text))
@@ -80,6 +88,12 @@ def test_all_problems_are_reported_with_their_lines(tmp_path):
         ('graphs = ["x"]\n[models.A]\nranks = 3', "ranks of [models.A] must be a text, not 3"),
         ('graphs = ["x"]', "there is no model"),
         ('graphs = ["x"]\n[models.A]\nunavailable = {y = "oom"}', "graph 'y' is not in the study"),
+        (
+            'graphs = ["x"]\n[models.A]\ntrain = "rotate"\nsettings_on = {y = {epochs = 3}}',
+            "graph 'y' is not in the study",
+        ),
+        ('graphs = ["x"]\n[models.A]\ntrain = "rotate"\nsettings_on = {x = 3}', "must be tables of settings by graph"),
+        ('graphs = ["x"]\n[models.A]\nsettings_on = {x = {epochs = 3}}', "settings_on of [models.A] must stand beside"),
         ('graphs = ["x"]\n[models.A]\nunavailable = {x = 3}', "unavailable of [models.A] must be reasons by graph"),
         ('graphs = ["x"]\nclaims = 3\n[models.A]', "claims must be tables, each below a line [[claims]]"),
         ('graphs = ["x"]\n[models.A]\n[openworld]\ndensity = 2', "density of [openworld] must be between 0 and 1"),

@@ -38,8 +38,16 @@ def test_folders_are_named_after_themselves_or_as_given(tmp_path):
         (tmp_path / name).mkdir()
     found = GivenFolders.of([str(tmp_path / "published_ranks"), f"mine={tmp_path}/published_ranks"], [])
     assert list(found.ranks) == ["published_ranks", "mine"]
-    assert GivenFolders.of([str(tmp_path / "a=b")], []).ranks == {"a=b": tmp_path / "a=b"}
-    assert GivenFolders.of([tmp_path / "a=b"], []).ranks == {"a=b": tmp_path / "a=b"}
+    assert GivenFolders.of([str(tmp_path / "a=b")], []).ranks == {"a=b": (tmp_path / "a=b",)}
+    assert GivenFolders.of([tmp_path / "a=b"], []).ranks == {"a=b": (tmp_path / "a=b",)}
+
+
+def test_folders_of_the_same_given_name_are_one_source(tmp_path):
+    one, two = tmp_path / "one" / "ranks", tmp_path / "two" / "ranks"
+    for folder in (one, two):
+        folder.mkdir(parents=True)
+    assert GivenFolders.of([f"all={one}", f"all={two}", f"all={one}"], []).ranks == {"all": (one, two)}
+    assert GivenFolders.of([str(one), f"ranks={two}"], []).ranks == {"ranks": (one, two)}
 
 
 def test_all_problems_of_given_folders_are_listed(tmp_path):
@@ -151,16 +159,16 @@ def test_the_copy_has_the_paths_of_the_original(tmp_path, study, folder):
 def test_folders_are_remembered_until_an_update(tmp_path, study, folder):
     for name in ("a", "b", "c"):
         (tmp_path / name).mkdir()
-    folder.record_files(study, GivenFolders({"a": tmp_path / "a"}, (tmp_path / "c",)), [])
-    more = GivenFolders({"b": tmp_path / "b"})
+    folder.record_files(study, GivenFolders({"a": (tmp_path / "a",)}, (tmp_path / "c",)), [])
+    more = GivenFolders({"b": (tmp_path / "b",)})
     assert list(folder.prepared(study, more, update=False)[1].ranks) == ["a", "b"]
     assert folder.prepared(study, more, update=True)[1] == more
     (tmp_path / "a").rename(tmp_path / "moved")
     with pytest.raises(DataError, match="no longer there") as error:
         folder.prepared(study, more, update=False)
     assert error.value.problems == [f"{tmp_path / 'a'} (the ranks 'a')"]
-    moved = GivenFolders({"a": tmp_path / "moved"})
-    assert folder.prepared(study, moved, update=False)[1].ranks == {"a": tmp_path / "moved"}
+    moved = GivenFolders({"a": (tmp_path / "moved",)})
+    assert folder.prepared(study, moved, update=False)[1].ranks == {"a": (tmp_path / "moved",)}
 
 
 def test_files_that_have_vanished_are_named(tmp_path, study, folder):

@@ -37,7 +37,7 @@ def study(tmp_path: Path) -> Study:
 
 
 def source_of(study: Study, name: str = "ranks") -> SourceRanks:
-    return read_source(find_rank_files(name, study.folder / name, study), load_graphs(study)[0])
+    return read_source(find_rank_files(name, [study.folder / name], study), load_graphs(study)[0])
 
 
 def test_graphs_without_ranks_and_models_without_files_are_named(study):
@@ -58,7 +58,7 @@ def test_names_are_matched_without_case_and_punctuation(tmp_path):
     write_ranks(tmp_path / "ranks", graph, {"c++": "random", "C#": "entity-frequency", "模型": "random"}, "fb_1")
     models = dict.fromkeys(["C++", "C#", "模型", "模"], "")
     study = read_study(write_study(tmp_path, study_text(["FB-1"], models, claims="")))
-    found = find_rank_files("ranks", tmp_path / "ranks", study)
+    found = find_rank_files("ranks", [tmp_path / "ranks"], study)
     files = {model: path.name for model, path in found.files["FB-1"].items()}
     assert files == {"C++": "c++.parquet", "C#": "C#.parquet", "模型": "模型.parquet"}
     assert found.missing == {("FB-1", "模"): "ranks has no ranks of 模 on FB-1"}
@@ -71,14 +71,31 @@ def test_names_that_may_be_two_things_are_not_guessed(study):
         shutil.copy(ranks / "small" / "Chance.parquet", ranks / "small" / f"{copy}.parquet")
     shutil.copytree(ranks / "large", ranks / "Large")
     (ranks / "large").rename(ranks / "LARGE")
-    assert "Chance" in find_rank_files("ranks", ranks, study).files["small"]  # the exact name is preferred
+    assert "Chance" in find_rank_files("ranks", [ranks], study).files["small"]  # the exact name is preferred
     (ranks / "small" / "Chance.parquet").unlink()
-    found = find_rank_files("ranks", ranks, study)
+    found = find_rank_files("ranks", [ranks], study)
     assert (
         found.missing["small", "Chance"] == "several files of ranks/small may be Chance: CHANCE.parquet, chance.parquet"
     )
     assert found.missing["large", None] == "several folders of ranks may be large: LARGE, Large"
     assert "large" not in found.files
+
+
+def test_several_folders_are_one_source(study):
+    ranks, more = study.folder / "ranks", study.folder / "more"
+    (more / "small").mkdir(parents=True)
+    (ranks / "large").rename(more / "large")
+    (ranks / "small" / "Chance.parquet").rename(more / "small" / "Chance.parquet")
+    found = find_rank_files("ranks", [ranks, more], study)
+    assert found.files["small"] == {
+        model: (more if model == "Chance" else ranks) / "small" / f"{model}.parquet" for model in BASELINES
+    }
+    assert found.files["large"] == {model: more / "large" / f"{model}.parquet" for model in BASELINES}
+    assert found.missing == {("third", None): "ranks has no ranks of third"}
+    shutil.copy(more / "small" / "Chance.parquet", ranks / "small" / "Chance.parquet")
+    twice = find_rank_files("ranks", [ranks, more], study)
+    paths = ", ".join(str(folder / "small" / "Chance.parquet") for folder in (ranks, more))
+    assert twice.missing["small", "Chance"] == f"several files of ranks/small may be Chance: {paths}"
 
 
 def test_what_the_study_does_not_name_is_noted(study):
@@ -87,7 +104,7 @@ def test_what_the_study_does_not_name_is_noted(study):
     shutil.copy(ranks / "large" / "Chance.parquet", ranks / "large" / "Other.parquet")
     (ranks / "small" / "RotatE_small_1.json").write_text("{}")
     (ranks / "table.csv").write_text("a,b\n")
-    assert find_rank_files("ranks", ranks, study).notes == [
+    assert find_rank_files("ranks", [ranks], study).notes == [
         "ranks/large/Other.parquet is no model of the study and is left out",
         "ranks/foreign is no graph of the study and is left out",
         "ranks holds files that are not read: small/RotatE_small_1.json, table.csv; ranks of other programs become "
@@ -97,7 +114,7 @@ def test_what_the_study_does_not_name_is_noted(study):
 
 def test_a_folder_without_any_rank_file_of_the_study_is_an_error(study):
     with pytest.raises(DataError, match="no rank files of this study") as error:
-        find_rank_files("small", study.folder / "ranks" / "small", study)
+        find_rank_files("small", [study.folder / "ranks" / "small"], study)
     assert "GRAPH/MODEL.parquet" in error.value.remedy
 
 
@@ -218,7 +235,7 @@ def test_open_worlds_are_told_apart_by_their_missing_rate(tmp_path, study):
 
 
 def test_the_inputs_of_verdicts_follow_the_ranks_that_are_used(study):
-    given, folder = GivenFolders({"ranks": study.folder / "ranks"}), StudyFolder(study.folder / "out")
+    given, folder = GivenFolders({"ranks": (study.folder / "ranks",)}), StudyFolder(study.folder / "out")
     first = read_study_ranks(study, folder, given)
     assert list(first.sources) == ["ranks"]  # nothing of the study's own
     assert [Path(path).name for path in first.files].count("Chance.parquet") == 2
@@ -233,7 +250,7 @@ def test_the_inputs_of_verdicts_follow_the_ranks_that_are_used(study):
 def test_published_ranks(data, tmp_path):
     text = study_text(["umls"], {"RotatE": "", "pLogicNet": "", "New": ""}, claims="").replace("graphs/umls", "umls")
     study = read_study(write_study(tmp_path, text))
-    source = read_source(find_rank_files("published", data / "published_ranks", study), load_graphs(study)[0])
+    source = read_source(find_rank_files("published", [data / "published_ranks"], study), load_graphs(study)[0])
     assert source.lineups["umls"].models == ("RotatE", "pLogicNet")
     assert len(source.lineups["umls"].runs["RotatE"]) == 3
     assert source.lineups["umls"].flagged == ("pLogicNet",)

@@ -18,7 +18,7 @@ from kgprobe.studies.study_sources import OPEN_WORLD, load_graphs
 from kgprobe.studies.study_tasks import StudyPlan, Training, WorldTraining, plan_tasks, write_split_world
 from kgprobe.train.setting_sources import from_command_line, known_settings
 from kgprobe.train.settings import resolve
-from study_folders import study_text, training, write_graph, write_study
+from study_folders import BETTER, study_text, training, write_graph, write_study
 
 
 def planned(place: Path, text: str) -> StudyPlan:
@@ -106,6 +106,17 @@ def test_the_command_of_a_training_leads_to_the_planned_settings(place):
     assert task.state == "begun"
     assert "--resume" in task.job("cpu", 1).arguments
     assert not any(word.startswith("--set") for word in task.job("cpu", 1).arguments)
+
+
+def test_settings_for_a_graph_reach_its_training_alone(place):
+    write_graph(place, "large", seed=1)
+    text = study_text(["small", "large"], {"Mine": f"{training()}\nsettings_on.large = {{dimension = 8, epochs = 3}}"})
+    small, large = planned(place, text.replace(BETTER.replace("GRAPH", "small"), "")).tasks
+    assert isinstance(small, Training)
+    assert isinstance(large, Training)
+    assert [(task.settings.flat()["dimension"], task.settings.epochs) for task in (small, large)] == [(4, 2), (8, 3)]
+    assert {"--set=dimension=8", "--set=epochs=3"} < set(large.job("cpu", 1).arguments)
+    assert {"--set=dimension=4", "--set=epochs=2"} < set(small.job("cpu", 1).arguments)
 
 
 def test_the_time_of_packaged_settings_is_known(data, tmp_path):

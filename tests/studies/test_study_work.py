@@ -176,6 +176,13 @@ def test_what_cannot_be_had_is_named_and_the_rest_is_done(place):
     assert open_study(place / "out").missing == result.missing
 
 
+def test_a_reason_that_all_models_share_is_named_once(place):
+    kp.KnowledgeGraph.from_triples(train=[[0, 0, 1]], name="untested").write(place / "graphs" / "untested")
+    models = {"A": training(), "B": training("rotate")}
+    result = kp.study(write_study(place, study_text(["untested"], models, claims="")), place / "out")
+    assert result.left_out() == ["own: untested has no test triples"]
+
+
 def test_ranks_stay_in_use_where_the_graph_is_not_at_hand(place):
     study = write_study(place, study_text(["small", "large"], OWN))
     run_study(study, place / "out")

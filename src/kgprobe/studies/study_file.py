@@ -30,6 +30,7 @@ class ModelSpec:
         name: Its name in tables.
         train: The trainable model, such as "rotate".
         settings: Settings of its training that differ from the packaged ones or the defaults.
+        settings_on: Further settings for some graphs, by graph.
         model: A model file or folder, as `kgprobe rank` takes it; ``{graph}`` stands for the name of the graph.
         ranks: A rank file; ``{graph}`` stands for the name of the graph.
         unavailable: Why it is known to have no ranks on some graphs, by graph, such as "out of memory".
@@ -38,9 +39,14 @@ class ModelSpec:
     name: str
     train: str | None = None
     settings: Mapping[str, Any] = field(default_factory=dict)
+    settings_on: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     model: str | None = None
     ranks: str | None = None
     unavailable: Mapping[str, str] = field(default_factory=dict)
+
+    def settings_for(self, graph: str) -> dict[str, Any]:
+        """The settings of its training on a graph; those for this graph replace those for all."""
+        return {**self.settings, **self.settings_on.get(graph, {})}
 
 
 @dataclass(frozen=True)
@@ -129,7 +135,7 @@ def read_study(path: str | os.PathLike[str]) -> Study:
 
 
 _KEYS = ("title", "graphs", "seeds", "alphas", "betas", "metrics", "level", "models", "openworld", "claims")
-_MODEL_KEYS = ("train", "settings", "model", "ranks", "unavailable")
+_MODEL_KEYS = ("train", "settings", "settings_on", "model", "ranks", "unavailable")
 _WORLD_KEYS = ("pairs", "world", "density", "models")
 _LARGEST = 100
 """Largest alpha or beta: for larger ones, scores of different ranks cannot be told apart in double precision."""
@@ -148,7 +154,7 @@ class _Reading:
         self._unknown(self.entries, _KEYS, "")
         graphs = self._graphs()
         models = {name: self._model(name, one, graphs) for name, one in self._table("models").items()}
-        if not models and "models" not in self.problems:
+        if not models and isinstance(self.entries.get("models", {}), Mapping):
             self._problem("models", "there is no model: write for example [models.mine] with ranks or model below it")
         alphas = self._numbers("alphas", PAPER_ALPHAS)
         betas = self._numbers("betas", PAPER_BETAS)
@@ -222,16 +228,25 @@ class _Reading:
         if not isinstance(settings, Mapping) or (settings and texts["train"] is None):
             self._problem(inside, f"settings of [{inside}.{name}] must be a table beside train")
             settings = {}
-        unavailable = given.get("unavailable", {})
-        if not isinstance(unavailable, Mapping) or not all(isinstance(text, str) for text in unavailable.values()):
-            self._problem(
-                inside, f"unavailable of [{inside}.{name}] must be reasons by graph, not {shown(unavailable)}"
-            )
-            unavailable = {}
-        for graph in unavailable:
+        table = f"{inside}.{name}"
+        settings_on = self._by_graph(given, "settings_on", Mapping, "tables of settings", table, graphs)
+        if settings_on and texts["train"] is None:
+            self._problem(inside, f"settings_on of [{table}] must stand beside train")
+        unavailable = self._by_graph(given, "unavailable", str, "reasons", table, graphs)
+        return ModelSpec(name, settings=settings, settings_on=settings_on, unavailable=unavailable, **texts)
+
+    def _by_graph(
+        self, given: Mapping[str, Any], key: str, kind: type, what: str, table: str, graphs: Collection[str]
+    ) -> Mapping[str, Any]:
+        """The values of a key for some graphs, by graph."""
+        found, place = given.get(key, {}), table.rpartition(".")[0]
+        if not isinstance(found, Mapping) or not all(isinstance(one, kind) for one in found.values()):
+            self._problem(place, f"{key} of [{table}] must be {what} by graph, not {shown(found)}")
+            return {}
+        for graph in found:
             if graph not in graphs:
-                self._problem(inside, f"unavailable of [{inside}.{name}]: graph '{graph}' is not in the study")
-        return ModelSpec(name, settings=settings, unavailable=unavailable, **texts)
+                self._problem(place, f"{key} of [{table}]: graph '{graph}' is not in the study{nearest(graph, graphs)}")
+        return found
 
     def _numbers(self, key: str, default: Iterable[float]) -> tuple[float, ...]:
         given = self.entries.get(key, list(map(float, default)))

@@ -46,16 +46,16 @@ class GivenFolders:
     """The folders of rank files that a study was given.
 
     Attributes:
-        ranks: Folders with ``GRAPH/MODEL.parquet``, by the name of the source.
+        ranks: Folders with ``GRAPH/MODEL.parquet``, by the name of the source; several may be one source.
         pairs: Folders with ranks in an open and a closed world.
     """
 
-    ranks: Mapping[str, Path]
+    ranks: Mapping[str, tuple[Path, ...]]
     pairs: tuple[Path, ...] = ()
 
     @classmethod
     def of(cls, ranks: Sequence[str | os.PathLike[str]], pairs: Sequence[str | os.PathLike[str]]) -> GivenFolders:
-        """Check the folders that a user gave, as FOLDER or NAME=FOLDER.
+        """Check the folders that a user gave, as FOLDER or NAME=FOLDER; those with the same NAME are one source.
 
         Example:
             >>> GivenFolders.of(["no such folder"], [])
@@ -66,16 +66,16 @@ class GivenFolders:
             Remedy: give folders with rank files GRAPH/MODEL.parquet, as FOLDER or NAME=FOLDER
         """
         problems: list[str] = []
-        named: dict[str, Path] = {}
+        named: dict[str, tuple[Path, ...]] = {}
         for text in ranks:
-            name, folder = _named(text)
+            name, folder, is_chosen = _named(text)
             if not folder.is_dir():
                 problems.append(f"{folder}: no such folder")
             elif name == OWN:
                 problems.append(f"{folder}: the name '{OWN}' is kept for the models of the study; write NAME={folder}")
-            elif name in named:
+            elif name in named and not is_chosen:
                 problems.append(f"{folder}: another folder is named '{name}'; write NAME={folder}")
-            named[name] = folder
+            named[name] = tuple(dict.fromkeys((*named.get(name, ()), folder)))
         folders = tuple(Path(os.path.abspath(folder)) for folder in pairs)
         problems += [f"{folder}: no such folder" for folder in folders if not folder.is_dir()]
         if problems:
@@ -84,24 +84,29 @@ class GivenFolders:
         return cls(named, folders)
 
     def also(self, others: GivenFolders) -> GivenFolders:
-        """These folders and others; a folder of the same name replaces one of these."""
+        """These folders and others; those of the same name replace these."""
         return GivenFolders({**self.ranks, **others.ranks}, tuple(dict.fromkeys((*self.pairs, *others.pairs))))
+
+    @property
+    def folders(self) -> list[Path]:
+        """All folders."""
+        return [*(folder for own in self.ranks.values() for folder in own), *self.pairs]
 
     @property
     def vanished(self) -> list[str]:
         """One line for each folder that is no longer there."""
-        named = {str(folder): f"{folder} (the ranks '{name}')" for name, folder in self.ranks.items()}
-        return [text for path, text in named.items() if not Path(path).is_dir()] + [
-            str(folder) for folder in self.pairs if not folder.is_dir()
-        ]
+        named = [(folder, f"{folder} (the ranks '{name}')") for name, own in self.ranks.items() for folder in own]
+        named += [(folder, str(folder)) for folder in self.pairs]
+        return [text for folder, text in named if not folder.is_dir()]
 
 
-def _named(text: str | os.PathLike[str]) -> tuple[str, Path]:
+def _named(text: str | os.PathLike[str]) -> tuple[str, Path, bool]:
+    """The name of a source, its folder, and whether the user chose the name."""
     name, equals, folder = os.fspath(text).partition("=")
     if isinstance(text, str) and equals and name and not Path(text).is_dir():
-        return name, Path(os.path.abspath(folder))
+        return name, Path(os.path.abspath(folder)), True
     path = Path(os.path.abspath(text))
-    return path.name, path
+    return path.name, path, False
 
 
 def file_name(name: str) -> str:
@@ -240,8 +245,7 @@ class StudyFolder:
     @property
     def inputs(self) -> list[Path]:
         """The folders that a report is made from, which it must not overwrite."""
-        given = _given(self._recorded())
-        return [self.path / "ranks", self.runs, self.openworld, *given.ranks.values(), *given.pairs]
+        return [self.path / "ranks", self.runs, self.openworld, *_given(self._recorded()).folders]
 
     def _recorded(self) -> dict[str, Any]:
         path = self.path / SOURCES
@@ -262,7 +266,7 @@ class StudyFolder:
         """
         recorded, copy = self._recorded(), self.path / STUDY
         own = bool(recorded) and study.path.resolve() == copy.resolve()
-        refuse_overwriting([copy], [*([] if own else [study.path]), *given.ranks.values(), *given.pairs])
+        refuse_overwriting([copy], [*([] if own else [study.path]), *given.folders])
         self._require_room()
         if own:
             study = self._copy(recorded)
@@ -315,7 +319,7 @@ class StudyFolder:
         recorded = {
             "schema": _SCHEMA,
             "study": os.path.abspath(study.path),
-            "ranks": {name: str(folder) for name, folder in given.ranks.items()},
+            "ranks": {name: [str(folder) for folder in folders] for name, folders in given.ranks.items()},
             "pairs": [str(folder) for folder in given.pairs],
             "files": list(files),
         }
@@ -349,7 +353,7 @@ class StudyFolder:
 
 
 def _given(recorded: Mapping[str, Any]) -> GivenFolders:
-    ranks = {name: Path(folder) for name, folder in recorded.get("ranks", {}).items()}
+    ranks = {name: tuple(map(Path, folders)) for name, folders in recorded.get("ranks", {}).items()}
     return GivenFolders(ranks, tuple(map(Path, recorded.get("pairs", []))))
 
 

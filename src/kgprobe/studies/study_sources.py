@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -106,54 +107,76 @@ def _matched(names: Iterable[str], candidates: Sequence[str]) -> _Matched:
     return _Matched(found, several, [name for name in candidates if name not in used])
 
 
-def find_rank_files(name: str, folder: Path, study: Study) -> RankFiles:
-    """The rank files ``GRAPH/MODEL.parquet`` of a folder, for the graphs and models of a study.
+def find_rank_files(name: str, folders: Sequence[Path], study: Study) -> RankFiles:
+    """The rank files ``GRAPH/MODEL.parquet`` of the folders of a source, for the graphs and models of a study.
 
     Raises:
         DataError: There are none.
     """
     found = RankFiles(name)
-    inside = sorted(path.name for path in folder.iterdir() if path.is_dir() and not path.name.startswith("."))
-    graphs = _matched(study.graphs, inside)
+    inside = _grouped(attrgetter("name"), (path for folder in folders for path in folder.iterdir() if path.is_dir()))
+    graphs = _matched(study.graphs, sorted(inside))
     for graph in study.graphs:
         if graph in graphs.several:
             found.missing[graph, None] = f"several folders of {name} may be {graph}: {', '.join(graphs.several[graph])}"
         elif graph not in graphs.found:
             found.missing[graph, None] = f"{name} has no ranks of {graph}"
         else:
-            _find_models(found, folder / graphs.found[graph], graph, study.models)
+            _find_models(found, inside[graphs.found[graph]], graph, study.models)
     found.notes += [f"{name}/{other} is no graph of the study and is left out" for other in graphs.others]
-    foreign = sorted(path for path in folder.rglob("*") if path.suffix.lower() in _IMPORTED and path.is_file())
-    if foreign:
-        named = ", ".join(str(path.relative_to(folder)) for path in foreign[:3])
-        more = f" and {len(foreign) - 3:,} more" if len(foreign) > 3 else ""
-        found.notes.append(
-            f"{name} holds files that are not read: {named}{more}; ranks of other programs become rank files with "
-            "'kgprobe import'"
-        )
+    found.notes += _foreign(name, folders)
     if not found.files:
         problems = [*dict.fromkeys(found.missing.values()), *found.notes]
         remedy = "give a folder with rank files GRAPH/MODEL.parquet, named after the graphs and models of the study"
-        raise DataError(f"{folder}: no rank files of this study", problems, remedy)
+        raise DataError(f"{', '.join(map(str, folders))}: no rank files of this study", problems, remedy)
     return found
 
 
-def _find_models(found: RankFiles, folder: Path, graph: str, models: Mapping[str, ModelSpec]) -> None:
-    stems = sorted(path.stem for path in folder.glob("*.parquet") if path.is_file())
-    matched = _matched(models, stems)
-    place = f"{found.name}/{folder.name}"
+def _grouped(name: Callable[[Path], str], paths: Iterable[Path]) -> dict[str, list[Path]]:
+    """Paths by name; hidden ones are left out."""
+    found: dict[str, list[Path]] = {}
+    for path in paths:
+        if not path.name.startswith("."):
+            found.setdefault(name(path), []).append(path)
+    return found
+
+
+def _foreign(name: str, folders: Sequence[Path]) -> list[str]:
+    """A remark on files that may be ranks of other programs, if there are any."""
+    found = [
+        path.relative_to(folder)
+        for folder in folders
+        for path in sorted(folder.rglob("*"))
+        if path.suffix.lower() in _IMPORTED and path.is_file()
+    ]
+    more = f" and {len(found) - 3:,} more" if len(found) > 3 else ""
+    return [
+        f"{name} holds files that are not read: {', '.join(map(str, found[:3]))}{more}; ranks of other programs become "
+        "rank files with 'kgprobe import'"
+    ] * bool(found)
+
+
+def _find_models(found: RankFiles, folders: Sequence[Path], graph: str, models: Mapping[str, ModelSpec]) -> None:
+    files = (path for folder in folders for path in folder.glob("*.parquet") if path.is_file())
+    inside = _grouped(attrgetter("stem"), files)
+    matched = _matched(models, sorted(inside))
+    place = f"{found.name}/{folders[0].name}"
+    own: dict[str, Path] = {}
     for model, spec in models.items():
-        if model in matched.several:
-            files = ", ".join(f"{stem}.parquet" for stem in matched.several[model])
-            found.missing[graph, model] = f"several files of {place} may be {model}: {files}"
-        elif model not in matched.found:
+        paths = [path for stem in matched.several.get(model, []) for path in inside[stem]]
+        paths += inside[matched.found[model]] if model in matched.found else []
+        if len(paths) == 1:
+            own[model] = paths[0]
+        elif paths:
+            names = [path.name for path in paths]
+            shown = names if len(set(names)) == len(names) else map(str, paths)
+            found.missing[graph, model] = f"several files of {place} may be {model}: {', '.join(shown)}"
+        else:
             absent = f"{found.name} has no ranks of {model} on {graph}"
             found.missing[graph, model] = spec.unavailable.get(graph, absent)
     found.notes += [f"{place}/{other}.parquet is no model of the study and is left out" for other in matched.others]
-    if matched.found:
-        found.files[graph] = {
-            model: folder / f"{matched.found[model]}.parquet" for model in models if model in matched.found
-        }
+    if own:
+        found.files[graph] = own
     else:
         found.missing[graph, None] = f"{found.name} has no ranks of {graph}"
 
@@ -318,7 +341,7 @@ def read_study_ranks(study: Study, folder: StudyFolder, given: GivenFolders) -> 
         DataError: A given folder has no rank file of the study.
     """
     graphs, unfound = load_graphs(study)
-    found = [find_rank_files(name, path, study) for name, path in given.ranks.items()]
+    found = [find_rank_files(name, folders, study) for name, folders in given.ranks.items()]
     used = [str(path) for one in found for own in one.files.values() for path in own.values()]
     found.append(own_rank_files(study, folder))
     sources = {one.name: read_source(one, graphs) for one in found}

@@ -157,7 +157,8 @@ class Training(Task):
         if is_run(self.run):
             arguments.append("--resume")
         else:
-            arguments += _options(self.settings, (*self.spec.settings, "seeds", "snapshot_every"))
+            given = self.spec.settings_for(self.graph)
+            arguments += _options(self.settings, (*given, "seeds", "snapshot_every"))
         return Job(self.name, tuple(arguments), self.run.with_name(f"{self.run.name}.log"))
 
     def keep(self, resources: Resources) -> None:
@@ -299,7 +300,7 @@ def _ranking(
 
 
 def _resolved(
-    study: Study, spec: ModelSpec, knowledge: KnowledgeGraph, more: Mapping[str, Any]
+    study: Study, spec: ModelSpec, graph: str, knowledge: KnowledgeGraph, more: Mapping[str, Any]
 ) -> tuple[Settings, Known, dict[str, Any]]:
     """The settings of a training, and what is known of its packaged ones."""
     if absent := [name for name in ("torch", "safetensors") if find_spec(name) is None]:
@@ -308,7 +309,7 @@ def _resolved(
 
     model = model_kind(str(spec.train)).name
     known = known_settings(model, knowledge)
-    given = {"seeds": list(study.seeds), **more, **spec.settings}
+    given = {"seeds": list(study.seeds), **more, **spec.settings_for(graph)}
     return resolve(model, [*known.sources, from_values("the study", given)]).settings, known, given
 
 
@@ -318,7 +319,7 @@ def _training(
     for split, what in (("train", "training"), ("test", "test")):
         if not len(knowledge.triples(split)):
             raise DataError(f"{graph} has no {what} triples")
-    settings, known, given = _resolved(study, spec, knowledge, {})
+    settings, known, given = _resolved(study, spec, graph, knowledge, {})
     plan.notes += [note for note in known.notes if not note.startswith("settings: ")]
     key = _run_key(knowledge, settings)
     seconds = None if set(given) - {"seeds"} else _measured_seconds(known, settings)
@@ -360,6 +361,7 @@ def world_source(study: Study) -> str:
 
 def _plan_world(study: Study, folder: StudyFolder, plan: StudyPlan, problems: list[str]) -> None:
     world, place = _world(study, folder)
+    name = Path(str(study.openworld.world)).name
     try:
         ranked = tail_task(world)
     except DataError:  # no query has many answers
@@ -367,8 +369,8 @@ def _plan_world(study: Study, folder: StudyFolder, plan: StudyPlan, problems: li
     missing = hashlib.sha256(world.missing.tobytes()).hexdigest()
     for spec in study.openworld.models.values():
         try:
-            epochs = _resolved(study, spec, world.graph, {})[0].epochs
-            settings, _, _ = _resolved(study, spec, world.graph, {"snapshot_every": max(1, epochs // _SNAPSHOTS)})
+            epochs = _resolved(study, spec, name, world.graph, {})[0].epochs
+            settings, _, _ = _resolved(study, spec, name, world.graph, {"snapshot_every": max(1, epochs // _SNAPSHOTS)})
         except UsageError as error:
             problems += [f"[openworld.models.{spec.name}]: {problem}" for problem in error.problems or [error.title]]
             continue
@@ -377,7 +379,7 @@ def _plan_world(study: Study, folder: StudyFolder, plan: StudyPlan, problems: li
         plan.tasks.append(
             WorldTraining(
                 "train and evaluate",
-                Path(str(study.openworld.world)).name,
+                name,
                 spec.name,
                 key,
                 folder.pairs_of(spec.name),

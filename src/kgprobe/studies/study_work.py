@@ -69,14 +69,15 @@ class StudyResult(Table):
         """What is missing, in as few sentences as possible."""
         waiting, lines = list[str](), list[str]()
         for (source, graph, model), reason in self.missing.items():
-            if source and ("", graph, None) in self.missing and source == OWN:
+            of_graph = self.missing.get((source, graph, None))
+            if source == OWN and ("", graph, None) in self.missing:
                 continue  # the graph itself was not found
             if source == OWN and model is not None and NOT_YET in reason:
                 waiting.append(f"{model} on {graph}")
-            elif (source == OWN and model is None and graph != OPEN_WORLD) or (
-                source != OWN and model is not None and (source, graph, None) in self.missing
-            ):
-                continue  # named for each model, or for the whole graph
+            elif model is not None and of_graph is not None and (source != OWN or of_graph == reason):
+                continue  # named for the whole graph
+            elif source == OWN and model is None and self._differ(graph, reason):
+                continue  # named for each model
             else:
                 about = source or f"graph {graph}"
                 named = reason if model is None or model in reason else f"{model} on {graph}: {reason}"
@@ -85,6 +86,11 @@ class StudyResult(Table):
             more = f" and {len(waiting) - 3:,} more" if len(waiting) > 3 else ""
             lines.append(f"{OWN}: not yet trained or ranked: {', '.join(waiting[:3])}{more}")
         return list(dict.fromkeys(lines))
+
+    def _differ(self, graph: str, reason: str) -> bool:
+        """Whether the study's own models are missing on a graph for other reasons than the given one."""
+        own = [self.missing.get((OWN, graph, model)) for model in self.study.models]
+        return any(one is not None and one != reason for one in own)
 
     def __repr__(self) -> str:
         sources = ", ".join(f"{name} on {len(one.lineups)} graphs" for name, one in self.sources.items())
@@ -137,8 +143,8 @@ def _prepared(
     folder = StudyFolder(output)
     read, given = folder.prepared(read, GivenFolders.of(ranks, pairs), update=update)
     _require_known(read, graphs, models)
-    for name, path in given.ranks.items():
-        find_rank_files(name, path, read)
+    for name, folders in given.ranks.items():
+        find_rank_files(name, folders, read)
     plan = plan_tasks(read, folder, *load_graphs(read))
     chosen = [
         task
@@ -229,7 +235,8 @@ def run_study(
     Args:
         study: A study file.
         output: The folder of the study: a new one, or that of earlier runs.
-        ranks: Folders of rank files ``GRAPH/MODEL.parquet``, each a source of its own: a folder, or "NAME=FOLDER".
+        ranks: Folders of rank files ``GRAPH/MODEL.parquet``, a folder, or "NAME=FOLDER". Each is a source of
+            its own; folders with the same NAME are one source.
         pairs: Folders that `kgprobe openworld evaluate` wrote.
         train: Whether to train models.
         device: "cpu", a torch device such as "cuda", or "auto" for GPUs where there are any.
