@@ -64,7 +64,7 @@ def test_values_arrive():
     [
         ("plaec", {}, "unknown kind 'plaec'; nearest: place; known are place"),
         (5, {}, "unknown kind 5; known are"),
-        ("place", {"graph": "umsl"}, "graph 'umsl' is not in the study; nearest: umls; it has umls, wn18rr"),
+        ("place", {"graph": "umsl"}, "graph 'umsl' is not in the study; nearest: umls"),
         ("place", {"model": "D"}, "model 'D' is not in the study"),
         ("place", {"alpha": 2}, "alpha 2 is not in the study; it has 1, 0, -1"),
         ("place", {"beta": 0.5}, "beta 0.5 is not in the study; it has 0, 0.8"),

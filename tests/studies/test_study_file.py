@@ -41,6 +41,23 @@ def test_a_study_is_read(tmp_path):
     assert (study.seeds, study.level) == ((0, 1, 2), 0.95)
 
 
+def test_problems_of_a_model_have_its_line(tmp_path):
+    text = 'graphs = ["x"]\n[models.A]\ntitle = 1\n[models."B.1"]\ntrain = 3\n[openworld.models.C]\nranks = 4\n'
+    with pytest.raises(DataError) as caught:
+        read_study(write(tmp_path, text))
+    shown = [problem.split(";")[0] for problem in caught.value.problems]
+    assert "line 2: unknown key 'title' in [models.A]" in shown
+    assert "line 4: train of [models.B.1] must be a text, not 3" in shown
+    assert "line 6: ranks of [openworld.models.C] must be a text, not 4" in shown
+
+
+def test_claims_of_the_same_name_are_an_error_even_where_the_first_is_wrong(tmp_path):
+    claim = '[[claims]]\nname = "twice"\nkind = "plce"\n'
+    with pytest.raises(DataError) as caught:
+        read_study(write(tmp_path, 'graphs = ["x"]\n[models.A]\n' + claim + claim))
+    assert "line 6: claim 'twice': another claim has this name" in caught.value.problems
+
+
 def test_settings_of_a_graph_replace_those_of_all_graphs(tmp_path):
     text = SMALL.replace("[[claims]]", "settings_on.umls = {dimension = 4, epochs = 2}\n[[claims]]", 1)
     (tmp_path / "data" / "odd name").mkdir(parents=True)

@@ -62,7 +62,8 @@ def run(
         list[str] | None,
         typer.Option(
             metavar="FOLDER",
-            help="Folder of rank files GRAPH/MODEL.parquet, or NAME=FOLDER: a source of its own. May be repeated.",
+            help="Folder of rank files GRAPH/MODEL.parquet, or NAME=FOLDER: a source of its own, or of all folders "
+            "with this NAME. May be repeated.",
         ),
     ] = None,
     pairs: Annotated[
@@ -136,8 +137,11 @@ def run(
 
 def _print_work(work: StudyWork, format: Format) -> None:  # noqa: A002
     print_rows(work.to_rows(), format)
+    by_reason: dict[tuple[str, str], list[str]] = {}
     for (graph, model), reason in work.impossible.items():
-        note(f"{model} on {graph}: cannot be done: {reason}")
+        by_reason.setdefault((graph, reason), []).append(str(model))
+    for (graph, reason), models in by_reason.items():
+        note(f"{', '.join(models)} on {graph}: cannot be done: {reason}")
     for text in work.notes:
         note(text)
     seconds, unknown = work.seconds

@@ -107,8 +107,7 @@ class ClaimForm:
 
     def _of_study(self, name: str, known: Sequence[str], what: str) -> str:
         if name and name not in known:
-            listed = ", ".join(known) or "none"
-            self.problems.append(f"{what} '{name}' is not in the study{nearest(name, known)}; it has {listed}")
+            self.problems.append(f"{what} '{name}' is not in the study{nearest(name, known)}")
         return name
 
     def points(self, table: Mapping[str, Any] | None = None) -> tuple[Metric, ...]:

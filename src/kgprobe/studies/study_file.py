@@ -130,8 +130,8 @@ def init_study(name: str, output: str | os.PathLike[str], *, force: bool = False
 
 def read_study(path: str | os.PathLike[str]) -> Study:
     """Read and validate a study file; all problems are reported at once."""
-    file = read_toml(path)
-    return _Reading(file.path, file.text, {**file.values, **file.tables}, dict(file.lines)).study()
+    file = read_toml(path, remedy="see docs/study.md for an example of a study")
+    return _Reading(file.path, file.text, {**file.values, **file.tables}, file.lines).study()
 
 
 _KEYS = ("title", "graphs", "seeds", "alphas", "betas", "metrics", "level", "models", "openworld", "claims")
@@ -140,14 +140,21 @@ _WORLD_KEYS = ("pairs", "world", "density", "models")
 _LARGEST = 100
 """Largest alpha or beta: for larger ones, scores of different ranks cannot be told apart in double precision."""
 _CLAIM = re.compile(r"\s*\[\[\s*claims\s*\]\]")
+_MODEL = re.compile(
+    r"""\s*\[?\s*(?P<inside>models|openworld\.models)\.(?P<quote>["']?)(?P<name>.+?)(?P=quote)\s*[].]"""
+)
 
 
 class _Reading:
     """One reading of a study file, which collects all problems."""
 
     def __init__(self, path: Path, text: str, entries: Mapping[str, Any], lines: Mapping[str, int]) -> None:
-        self.path, self.text, self.entries, self.lines = path, text, entries, lines
-        self.claim_lines = [number for number, line in enumerate(text.splitlines(), 1) if _CLAIM.match(line)]
+        self.path, self.text, self.entries, self.lines = path, text, entries, dict(lines)
+        numbered = list(enumerate(text.splitlines(), 1))
+        self.claim_lines = [number for number, line in numbered if _CLAIM.match(line)]
+        for number, line in numbered:
+            if model := _MODEL.match(line):
+                self.lines.setdefault(f"{model['inside']}.{model['name']}", number)
         self.problems: list[str] = []
 
     def study(self) -> Study:
@@ -180,10 +187,11 @@ class _Reading:
         self.problems.append(f"{line}{text}")
 
     def _unknown(self, table: Mapping[str, Any], known: Sequence[str], inside: str) -> None:
+        place = f" in [{inside}]" if inside else ""
         for key in table:
             if key not in known:
-                place = f" in [{inside}]" if inside else ""
-                self._problem(key, f"unknown key '{key}'{place}{nearest(key, known)}; known are {', '.join(known)}")
+                listed = f"{nearest(key, known)}; known are {', '.join(known)}"
+                self._problem(inside or key, f"unknown key '{key}'{place}{listed}")
 
     def _table(self, key: str) -> Mapping[str, Any]:
         found = self.entries.get(key, {})
@@ -207,45 +215,44 @@ class _Reading:
         return found
 
     def _model(self, name: str, given: Any, graphs: Collection[str], inside: str = "models") -> ModelSpec:
+        table = f"{inside}.{name}"
         if not isinstance(given, Mapping):
-            self._problem(inside, f"[{inside}.{name}] must be a table, not {shown(given)}")
+            self._problem(inside, f"[{table}] must be a table, not {shown(given)}")
             return ModelSpec(name)
-        self._unknown(given, _MODEL_KEYS, f"{inside}.{name}")
+        self._unknown(given, _MODEL_KEYS, table)
         texts = {}
         for key in ("train", "model", "ranks"):
             value = given.get(key)
             if value is not None and not isinstance(value, str):
-                self._problem(inside, f"{key} of [{inside}.{name}] must be a text, not {shown(value)}")
+                self._problem(table, f"{key} of [{table}] must be a text, not {shown(value)}")
                 value = None
             texts[key] = value
         if sum(value is not None for value in texts.values()) > 1:
-            self._problem(inside, f"[{inside}.{name}] has several of train, model and ranks: one is enough")
-        known = list(MODELS)
-        if texts["train"] is not None and texts["train"].lower() not in known:
-            train = texts["train"]
-            self._problem(inside, f"train of [{inside}.{name}]: unknown model '{train}'{nearest(train.lower(), known)}")
+            self._problem(table, f"[{table}] has several of train, model and ranks: one is enough")
+        known, train = list(MODELS), texts["train"]
+        if train is not None and train.lower() not in known:
+            self._problem(table, f"train of [{table}]: unknown model '{train}'{nearest(train.lower(), known)}")
         settings = given.get("settings", {})
-        if not isinstance(settings, Mapping) or (settings and texts["train"] is None):
-            self._problem(inside, f"settings of [{inside}.{name}] must be a table beside train")
+        if not isinstance(settings, Mapping) or (settings and train is None):
+            self._problem(table, f"settings of [{table}] must be a table beside train")
             settings = {}
-        table = f"{inside}.{name}"
-        settings_on = self._by_graph(given, "settings_on", Mapping, "tables of settings", table, graphs)
-        if settings_on and texts["train"] is None:
-            self._problem(inside, f"settings_on of [{table}] must stand beside train")
-        unavailable = self._by_graph(given, "unavailable", str, "reasons", table, graphs)
+        settings_on = self._by_graph(table, given, "settings_on", Mapping, "tables of settings", graphs)
+        if settings_on and train is None:
+            self._problem(table, f"settings_on of [{table}] must stand beside train")
+        unavailable = self._by_graph(table, given, "unavailable", str, "reasons", graphs)
         return ModelSpec(name, settings=settings, settings_on=settings_on, unavailable=unavailable, **texts)
 
     def _by_graph(
-        self, given: Mapping[str, Any], key: str, kind: type, what: str, table: str, graphs: Collection[str]
+        self, table: str, given: Mapping[str, Any], key: str, kind: type, what: str, graphs: Collection[str]
     ) -> Mapping[str, Any]:
         """The values of a key for some graphs, by graph."""
-        found, place = given.get(key, {}), table.rpartition(".")[0]
+        found = given.get(key, {})
         if not isinstance(found, Mapping) or not all(isinstance(one, kind) for one in found.values()):
-            self._problem(place, f"{key} of [{table}] must be {what} by graph, not {shown(found)}")
+            self._problem(table, f"{key} of [{table}] must be {what} by graph, not {shown(found)}")
             return {}
         for graph in found:
             if graph not in graphs:
-                self._problem(place, f"{key} of [{table}]: graph '{graph}' is not in the study{nearest(graph, graphs)}")
+                self._problem(table, f"{key} of [{table}]: graph '{graph}' is not in the study{nearest(graph, graphs)}")
         return found
 
     def _numbers(self, key: str, default: Iterable[float]) -> tuple[float, ...]:
@@ -303,14 +310,16 @@ class _Reading:
             self._problem("claims", "claims must be tables, each below a line [[claims]]")
             return ()
         found: dict[str, Claim] = {}
+        names: set[str] = set()
         for number, table in enumerate(given):
             line = f"line {self.claim_lines[number]}: " if number < len(self.claim_lines) else ""
             name = table.get("name", f"claim {number + 1}")
             place = f"{line}claim {shown(name)}: "
             if not isinstance(name, str):
                 self.problems.append(f"{place}its name must be a text")
-            elif name in found:
+            elif name in names:
                 self.problems.append(f"{place}another claim has this name")
+            names.add(str(name))
             form = ClaimForm(table, scope)
             claim = form.read(str(name))
             self.problems += [f"{place}{problem}" for problem in form.problems]

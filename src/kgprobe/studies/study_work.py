@@ -209,7 +209,12 @@ def plan_study(
 ) -> StudyWork:
     """List the work that `run_study` would do, with its estimated time; nothing is written."""
     prepared = _prepared(study, output, ranks, pairs, graphs, models, update)
-    return StudyWork(tuple(prepared.chosen), prepared.plan.impossible, tuple(prepared.plan.notes))
+    impossible = {
+        (graph, model): reason
+        for (graph, model), reason in prepared.plan.impossible.items()
+        if (graphs is None or graph in graphs) and (models is None or model in models)
+    }
+    return StudyWork(tuple(prepared.chosen), impossible, tuple(prepared.plan.notes))
 
 
 def run_study(

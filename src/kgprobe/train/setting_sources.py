@@ -44,29 +44,34 @@ class TomlFile:
         return f"{self.path}, line {self.lines[key]}" if key in self.lines else str(self.path)
 
 
-def read_toml(path: str | os.PathLike[str]) -> TomlFile:
-    """Read a TOML file of settings."""
+_ONE_PER_LINE = "write one setting per line, such as epochs = 100"
+
+
+def read_toml(path: str | os.PathLike[str], *, remedy: str = _ONE_PER_LINE) -> TomlFile:
+    """Read a TOML file.
+
+    Args:
+        path: The file.
+        remedy: What to do where it is not TOML.
+    """
     file = Path(path)
     try:
         text = file.read_text(encoding="utf-8-sig")
         entries = tomllib.loads(text)
     except OSError as error:
-        remedy = "name a TOML file with settings that you may read"
-        raise DataError(f"{file}: cannot be read", [error.strerror or str(error)], remedy) from None
+        problem = error.strerror or str(error)
+        raise DataError(f"{file}: cannot be read", [problem], "name a TOML file that you may read") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise DataError(f"{file}: not TOML", [str(error)], _ONE_PER_LINE) from None
+        raise DataError(f"{file}: not TOML", [str(error)], remedy) from None
     except RecursionError:
-        raise DataError(f"{file}: not settings", ["its values are nested too deeply"], _ONE_PER_LINE) from None
+        raise DataError(f"{file}: not usable", ["its values are nested too deeply"], remedy) from None
     except ValueError:  # Python's limit for whole numbers
         long = [number for number, line in enumerate(text.splitlines(), 1) if _LONG_NUMBER.search(line)]
         problems = [f"line {number}: a number of more than 4,300 digits" for number in long]
-        raise DataError(f"{file}: not settings", problems, _ONE_PER_LINE) from None
+        raise DataError(f"{file}: not usable", problems, remedy) from None
     values = {key: value for key, value in entries.items() if not isinstance(value, dict)}
     tables = {key: value for key, value in entries.items() if isinstance(value, dict)}
     return TomlFile(file, values, tables, _lines(text, entries), text)
-
-
-_ONE_PER_LINE = "write one setting per line, such as epochs = 100"
 
 
 def _lines(text: str, entries: Mapping[str, Any]) -> dict[str, int]:
