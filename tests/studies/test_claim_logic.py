@@ -12,6 +12,7 @@ from kgprobe.studies.claim_logic import (
     THESE_RUNS,
     AtLeast,
     Opposite,
+    Provided,
     Sample,
     Sign,
     all_of,
@@ -59,6 +60,28 @@ def test_a_false_statement_is_rarely_supported_whatever_the_dependence(needed):
         z = effects + random.normal() * 0.7 + random.normal(size=5) * math.sqrt(1 - 0.49)
         rejected.append(AtLeast(needed, [sign(float(one)) for one in z]).p(THESE_RUNS).supports <= 0.05)
     assert np.mean(rejected) < 0.05 + 3 * math.sqrt(0.05 * 0.95 / 2_000)
+
+
+@pytest.mark.parametrize("shared", [0.0, 0.7, 0.95])
+@pytest.mark.parametrize("lead", [0.0, 1.5, 6.0])
+def test_choosing_the_observed_best_model_needs_no_correction(lead, shared):
+    """The first of five models is the best at both points, by any lead: "the best changes" is rarely confirmed."""
+    random = np.random.default_rng(int(10 * lead + shared))
+    means, confirmed = np.array([lead, 0, 0, 0, 0]), []
+    for _ in range(1_000):
+        common = random.normal(size=5)
+        start, end = (means + shared * common + math.sqrt(1 - shared**2) * random.normal(size=5) for _ in range(2))
+        best = int(np.argmax(start))
+        ahead = [
+            all_of(
+                [Sign("", float(at[best] - at[other]), Component(2.0, math.inf)) for other in range(5) if other != best]
+            )
+            for at in (start, end)
+        ]
+        statement = Provided(ahead[0], Opposite(ahead[1]))
+        assert statement.observed == (np.argmax(end) != best)
+        confirmed.append(2 * statement.p(THESE_RUNS).supports <= 0.05)
+    assert np.mean(confirmed) < 0.05 + 3 * math.sqrt(0.05 * 0.95 / 1_000)
 
 
 def test_p_values_about_methods_are_those_of_the_comparison():

@@ -13,7 +13,7 @@ from dataclasses import dataclass, fields, replace
 from typing import ClassVar
 
 from kgprobe.metrics import Metric
-from kgprobe.studies.claim_logic import AtLeast, Opposite, Sign, Statement, Unknown, all_of, any_of
+from kgprobe.studies.claim_logic import AtLeast, Opposite, Provided, Sign, Statement, Unknown, all_of, any_of
 from kgprobe.studies.evidence import Evidence, RankShare
 
 Evidences = Mapping[str, Evidence]
@@ -270,18 +270,15 @@ class BestChanges(_OneGraph):
     about: ClassVar[str] = "the best model at one point is not the best at another point"
 
     def stated(self, evidences: Evidences) -> Statement:
+        """The model that is observed to be the best at the first point is, and it is not at the second one."""
         evidence = evidences[self.graph]
-        return any_of(
-            [
-                all_of([_is_best(evidence, model, self.start), Opposite(_is_best(evidence, model, self.end))])
-                for model in evidence.models
-            ]
-        )
+        best = _observed_best(evidence, self.start)
+        return Provided(_is_best(evidence, best, self.start), Opposite(_is_best(evidence, best, self.end)))
 
     def numbers(self, evidences: Evidences) -> Iterator[str]:
         evidence = evidences[self.graph]
         for metric in (self.start, self.end):
-            best = next(model for model in evidence.models if _is_best_observed(evidence, model, metric))
+            best = _observed_best(evidence, metric)
             yield f"{best} is best by {metric} ({evidence.value(best, metric):.4f})"
 
 
@@ -289,8 +286,11 @@ def _is_best(evidence: Evidence, model: str, metric: Metric) -> Statement:
     return all_of([evidence.ahead(model, other, metric) for other in evidence.models if other != model])
 
 
-def _is_best_observed(evidence: Evidence, model: str, metric: Metric) -> bool:
-    return not any(sign.observed for sign in _ahead_of(model, evidence, metric))
+def _observed_best(evidence: Evidence, metric: Metric) -> str:
+    """The model with the best value; the first one of several."""
+    return next(
+        model for model in evidence.models if not any(sign.observed for sign in _ahead_of(model, evidence, metric))
+    )
 
 
 @dataclass(frozen=True)
@@ -390,7 +390,7 @@ def _wins_text(evidence: Evidence, metrics: Iterable[Metric]) -> str:
     """How many points each model wins."""
     wins: dict[str, int] = {}
     for metric in metrics:
-        best = next(model for model in evidence.models if _is_best_observed(evidence, model, metric))
+        best = _observed_best(evidence, metric)
         wins[best] = wins.get(best, 0) + 1
     ordered = sorted(wins.items(), key=lambda one: -one[1])
     return ", ".join(f"{model} best at {count}" for model, count in ordered) + f" of {sum(wins.values())} points"

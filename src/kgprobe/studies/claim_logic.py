@@ -247,6 +247,39 @@ class Opposite(Statement):
         return self.part.signs()
 
 
+@dataclass(frozen=True)
+class Provided(Statement):
+    """A statement that is tested only where a condition is established, which was chosen because it is observed.
+
+    A model that is observed to be the best can be tested as the best without a correction for the choice, because the
+    smaller of two p-values counts twice anyway (Gutmann and Maymin 1987; Hung and Fithian 2019).
+
+    Attributes:
+        condition: The condition.
+        part: The statement.
+
+    Example:
+        >>> best, kept = (Sign("ahead", value, Component(1.0, math.inf)) for value in (3.0, 4.0))
+        >>> [round(p, 5) for p in Provided(best, kept).p(THESE_RUNS)]  # the p-value of the condition limits both
+        [0.00135, 0.99997]
+    """
+
+    condition: Statement
+    part: Statement
+
+    @property
+    def observed(self) -> bool:
+        return self.part.observed
+
+    def p(self, sample: Sample) -> PValues:
+        established, found = self.condition.p(sample).supports, self.part.p(sample)
+        return PValues(max(established, found.supports), max(established, found.opposes))
+
+    def signs(self) -> Iterator[Sign]:
+        yield from self.condition.signs()
+        yield from self.part.signs()
+
+
 class Needed(NamedTuple):
     """How large a sample would decide a statement if the observed differences were the true ones.
 
