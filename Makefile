@@ -41,8 +41,7 @@ paper: install
 	@test -n "$(RANKS)" || { echo "make paper needs rank files FOLDER/GRAPH/MODEL.parquet: make paper RANKS=FOLDER"; exit 2; }
 	mkdir -p paper
 	$(BIN)/kgprobe study init probe-paper -o paper/probe-paper.toml --force
-	$(BIN)/kgprobe study run paper/probe-paper.toml -o paper/results $(foreach folder,$(RANKS),--ranks $(folder)) \
-		--no-train --update
+	$(BIN)/kgprobe study run paper/probe-paper.toml -o paper/results --update $(addprefix --ranks ,$(RANKS))
 	$(BIN)/kgprobe study report paper/results
 
 test: $(VENV)/.dev

@@ -46,7 +46,7 @@ def test_init_writes_the_study_of_the_paper(kgprobe, tmp_path):
 
 
 def test_run_prints_the_verdicts_of_all_sources(kgprobe, place):
-    done = kgprobe("study", "run", place / "study.toml", "-o", place / "out", "--ranks", place / "ranks", "--no-train")
+    done = kgprobe("study", "run", place / "study.toml", "-o", place / "out", "--ranks", place / "ranks")
     assert done.code == 0
     heading, _, first, second = done.out.splitlines()
     assert heading.split() == ["section", "claim", "statement", "ranks", "own"]
@@ -62,6 +62,18 @@ def test_run_prints_the_verdicts_of_all_sources(kgprobe, place):
     assert "own: not yet trained or ranked: Relations on small, Relations on large" in done.err
     assert "own: 2 claims: 2 undecided" in done.err
     assert f"next: kgprobe study report {place}/out" in done.err
+
+
+def test_models_are_trained_on_demand_where_ranks_are_given(kgprobe, place):
+    words = ["study", "run", place / "study.toml", "-o", place / "out", "--ranks", place / "ranks", "--graph", "small"]
+    listed = kgprobe(*words, "--dry-run")
+    assert "Relations" not in listed.out
+    assert "1 training left out" in listed.err
+    assert "Relations" in kgprobe(*words, "--dry-run", "--train").out
+    assert "1 training left out; they need --train" in kgprobe(*words).err
+    assert not (place / "out" / "runs").exists()
+    assert "Relations on small: trained" in kgprobe(*words, "--train").err
+    assert "left out; they" not in kgprobe(*words).err
 
 
 def test_run_in_every_format(kgprobe, place):

@@ -70,7 +70,10 @@ def run(
         list[Path] | None,
         typer.Option(metavar="FOLDER", help="Folder that 'kgprobe openworld evaluate' wrote. May be repeated."),
     ] = None,
-    no_train: Annotated[bool, typer.Option("--no-train", help="Train nothing; use the ranks at hand.")] = False,
+    train: Annotated[
+        bool | None,
+        typer.Option("--train/--no-train", help="Whether to train models.", show_default="train without --ranks"),
+    ] = None,
     device: Annotated[
         str, typer.Option("--device", metavar="DEVICE", help="cpu, cuda, or auto for GPUs where there are any.")
     ] = "auto",
@@ -101,14 +104,17 @@ def run(
 ) -> None:
     """Train and rank what is missing, and test all claims on the ranks of every source.
 
-    Each folder of --ranks is one source; the study's own models are another one. Finished work is kept in the folder
-    and never repeated: after Ctrl-C or a crash, the same command continues. What cannot be had is named and left out.
+    Each folder of --ranks is one source; the study's own models are another one, which are then trained with --train
+    only. Finished work is kept in the folder and never repeated: after Ctrl-C or a crash, the same command continues.
+    What cannot be had is named and left out.
     """
     from kgprobe.studies.study_work import StudyStopped, plan_study, run_study
 
     folders, worlds = ranks or [], pairs or []
     if dry_run:
-        work = plan_study(study, output, ranks=folders, pairs=worlds, graphs=graph, models=model, update=update)
+        work = plan_study(
+            study, output, ranks=folders, pairs=worlds, train=train, graphs=graph, models=model, update=update
+        )
         _print_work(work, format)
         return
     try:
@@ -118,7 +124,7 @@ def run(
                 output,
                 ranks=folders,
                 pairs=worlds,
-                train=not no_train,
+                train=train,
                 device=device,
                 threads=threads,
                 jobs=jobs,

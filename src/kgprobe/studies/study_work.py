@@ -25,7 +25,15 @@ from kgprobe.studies.study_sources import (
     read_study_ranks,
 )
 from kgprobe.studies.study_tasks import StudyPlan, Task, plan_tasks
-from kgprobe.studies.study_workers import JUDGING_SECONDS, Note, OnStudyProgress, StudyTrack, StudyWorkers
+from kgprobe.studies.study_workers import (
+    JUDGING_SECONDS,
+    Note,
+    OnStudyProgress,
+    StudyTrack,
+    StudyWorkers,
+    is_waiting,
+    left_out_trainings,
+)
 from kgprobe.studies.verdicts import Answer, SourceRanks, Verdict, judge
 from kgprobe.tables import Table
 
@@ -203,6 +211,7 @@ def plan_study(
     *,
     ranks: Folders = (),
     pairs: Folders = (),
+    train: bool | None = None,
     graphs: Sequence[str] | None = None,
     models: Sequence[str] | None = None,
     update: bool = False,
@@ -214,7 +223,14 @@ def plan_study(
         for (graph, model), reason in prepared.plan.impossible.items()
         if (graphs is None or graph in graphs) and (models is None or model in models)
     }
-    return StudyWork(tuple(prepared.chosen), impossible, tuple(prepared.plan.notes))
+    unwanted = [] if _trains(train, ranks) else [task for task in prepared.chosen if is_waiting(task)]
+    notes = [*prepared.plan.notes, *([left_out_trainings(len(unwanted))] if unwanted else [])]
+    return StudyWork(tuple(task for task in prepared.chosen if task not in unwanted), impossible, tuple(notes))
+
+
+def _trains(train: bool | None, ranks: Folders) -> bool:
+    """Whether models are trained: as asked for, or where no ranks are given."""
+    return not ranks if train is None else train
 
 
 def run_study(
@@ -223,7 +239,7 @@ def run_study(
     *,
     ranks: Folders = (),
     pairs: Folders = (),
-    train: bool = True,
+    train: bool | None = None,
     device: str = "auto",
     threads: int | None = None,
     jobs: int | None = None,
@@ -243,7 +259,7 @@ def run_study(
         ranks: Folders of rank files ``GRAPH/MODEL.parquet``, a folder, or "NAME=FOLDER". Each is a source of
             its own; folders with the same NAME are one source.
         pairs: Folders that `kgprobe openworld evaluate` wrote.
-        train: Whether to train models.
+        train: Whether to train models; None for where no ``ranks`` are given, because trainings can take hours.
         device: "cpu", a torch device such as "cuda", or "auto" for GPUs where there are any.
         threads: Threads of each training; None for 1 on a CPU, and all cores in equal parts on a GPU.
         jobs: The number of trainings at a time; None to choose.
@@ -274,7 +290,9 @@ def run_study(
         track = StudyTrack(
             progress, [task for task in prepared.chosen if not task.is_finished], len(prepared.given.ranks) + 1
         )
-        StudyWorkers(prepared.folder, track, say, device, resources, jobs).do(train=train)
+        StudyWorkers(prepared.folder, track, say, device, resources, jobs).do(
+            train=not ranks if train is None else train
+        )
         return _judged(prepared.study, prepared.folder, prepared.given, track, say, store=True)
     except KeyboardInterrupt:
         raise StudyStopped(prepared.folder.path) from None

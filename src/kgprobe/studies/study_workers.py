@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
-from typing import TypeAlias
+from typing import TypeAlias, TypeGuard
 
 from kgprobe.errors import KgprobeError
+from kgprobe.report.grid import counted
 from kgprobe.resources import Resources
 from kgprobe.studies.study_folder import StudyFolder
 from kgprobe.studies.study_processes import run_jobs
@@ -75,6 +76,16 @@ def _weight(task: Task) -> float:
     return _RANKING_SECONDS if isinstance(task, Ranking) else _TRAINING_SECONDS
 
 
+def is_waiting(task: Task) -> TypeGuard[Training]:
+    """Whether a task is a training that is not finished."""
+    return isinstance(task, Training) and not task.is_finished and not task.is_trained
+
+
+def left_out_trainings(number: int) -> str:
+    """A remark on trainings that are not done."""
+    return f"{counted(number, 'training')} left out; they need --train, or train=True"
+
+
 class StudyWorkers:
     """Those who do the work: this process ranks and evaluates, others train.
 
@@ -99,8 +110,7 @@ class StudyWorkers:
         Args:
             train: Whether to train models, or only to keep the ranks of finished runs.
         """
-        trainings = [task for task in self.track.tasks if isinstance(task, Training)]
-        waiting = [task for task in trainings if not task.is_trained]
+        waiting = [task for task in self.track.tasks if is_waiting(task)]
         # First, since a device that cannot be used is refused.
         capacity = _capacity(self.device, self.resources, self.jobs) if train and waiting else None
         for task in self.track.tasks:
@@ -111,6 +121,8 @@ class StudyWorkers:
                 self._keep(task, "cpu")
         if capacity is not None:
             self._train(waiting, *capacity)
+        elif waiting:
+            self.note(left_out_trainings(len(waiting)))
 
     def _attempt(self, task: Task, work: Callable[[], None]) -> None:
         """Do work, or record why it cannot be done."""
