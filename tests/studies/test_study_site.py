@@ -81,9 +81,11 @@ def test_why_sources_differ_is_said_in_words(result: StudyResult) -> None:
     opposite = _verdict(result, "b", Answer.contradicted, False)
     assert why_different([sure, opposite]) == "The claim is true of the numbers of a, and not of those of b."
     unsure = _verdict(result, "b", Answer.undecided, True)
-    assert "true of the numbers of all sources; they differ in how certain that is" in why_different([sure, unsure])
+    assert "true of the numbers of all of the sources; they differ in how certain that is" in why_different(
+        [sure, unsure]
+    )
     both_false = [_verdict(result, "a", Answer.undecided, False), opposite]
-    assert "not true of the numbers of all sources" in why_different(both_false)
+    assert "true of the numbers of none of the sources" in why_different(both_false)
     doubted = _verdict(result, "b", Answer.untrusted, False, flags=(FLAG,))
     assert why_different([sure, doubted]) == (
         "In b, the audit objects to plain. The claim is true of the numbers of a, and not of those of b."

@@ -248,8 +248,10 @@ def why_different(verdicts: Sequence[Verdict]) -> str:
     if len(directions) > 1:
         reasons.append(f"The claim is true of the numbers of {true}, and not of those of {false}.")
     elif not doubted and len(directions) == 1:
-        same = "true" if directions == {True} else "not true"
-        reasons.append(f"The claim is {same} of the numbers of all sources; they differ in how certain that is.")
+        which = "all" if directions == {True} else "none"
+        reasons.append(
+            f"The claim is true of the numbers of {which} of the sources; they differ in how certain that is."
+        )
     return " ".join(reasons)
 
 
