@@ -114,6 +114,18 @@ def test_foreign_models_are_ranked_once(place):
     assert other.sources["shipped"].lineups["small"].models == result.sources["own"].lineups["small"].models
 
 
+def test_work_of_two_machines_is_put_together(place):
+    study = write_study(
+        place, study_text(["small", "large"], {name: f'model = "{one}"' for name, one in BASELINES.items()})
+    )
+    for graph in ("small", "large"):
+        run_study(study, place / graph, graphs=[graph])
+        assert [task.state for task in plan_study(study, place / graph).tasks].count("finished") == 3
+    shutil.copytree(place / "large" / "ranks", place / "small" / "ranks", dirs_exist_ok=True)
+    assert {task.state for task in plan_study(study, place / "small").tasks} == {"finished"}
+    assert set(run_study(study, place / "small").sources["own"].lineups) == {"small", "large"}
+
+
 def test_a_changed_graph_is_ranked_again(place):
     study = write_study(place, study_text(["small", "large"], OWN))
     run_study(study, place / "out")
