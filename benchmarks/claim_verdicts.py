@@ -1,9 +1,9 @@
 """Verdicts on planted data: how often is the verdict on a claim right, and how often is a false claim confirmed?
 
-    python benchmarks/claim_verdicts.py [--draws 200]
+    python benchmarks/claim_verdicts.py [--draws 200] [--runs 5]
 
-Every draw simulates five models with five training runs each on 1,600 queries, and open-world values of ten models. A
-study of all kinds of claims is judged, corrected over its ten claims. By construction the claims are true, false, or
+Every draw simulates five models with several training runs each on 1,600 queries, and open-world values of ten models.
+A study of all kinds of claims is judged, corrected over its ten claims. By construction the claims are true, false, or
 undecidable: the models are one method under five names, whose training runs differ or do not. The table has the share
 of draws with the right verdict, in percent, and that of a wrong "holds for the method".
 """
@@ -33,14 +33,16 @@ RIGHT = {
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--draws", type=int, default=200, help="simulated studies in each scenario")
-    draws = parser.parse_args().draws
+    parser.add_argument("--runs", type=int, default=5, help="training runs of each model")
+    given = parser.parse_args()
+    draws = given.draws
     print(describe())
     print(f"| kind | {' | '.join(f'{name}: right' for name in SCENARIOS)} | wrongly confirmed |")
     print(f"| --- |{' ---: |' * (len(SCENARIOS) + 1)}")
     answers: dict[str, dict[str, Counter[Answer]]] = {}
     for scenario in SCENARIOS:
         for seed in range(draws):
-            for verdict in verdicts_of(scenario, seed):
+            for verdict in verdicts_of(scenario, seed, runs=given.runs):
                 answers.setdefault(verdict.claim.kind, {}).setdefault(scenario, Counter())[verdict.answer] += 1
     for kind, by_scenario in answers.items():
         right = [

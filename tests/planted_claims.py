@@ -166,10 +166,10 @@ SCENARIOS: Mapping[str, tuple[tuple[Claim, ...], Mapping[str, Method], Mapping[s
 """The claims, the methods, and the errors of metrics in the open world, by what is true of the claims."""
 
 
-def verdicts_of(scenario: str, seed: int) -> list[Verdict]:
+def verdicts_of(scenario: str, seed: int, *, runs: int = 5) -> list[Verdict]:
     """The verdicts of one draw of a scenario."""
     claims, methods, noise = SCENARIOS[scenario]
     source = SourceRanks(
-        "planted", {GRAPH: planted(methods, seed)}, worlds={MISSING: planted_points(noise, seed + 1_000_000)}
+        "planted", {GRAPH: planted(methods, seed, runs=runs)}, worlds={MISSING: planted_points(noise, seed + 1_000_000)}
     )
     return judge(claims, source)

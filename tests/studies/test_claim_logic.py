@@ -62,15 +62,20 @@ def test_a_false_statement_is_rarely_supported_whatever_the_dependence(needed):
     assert np.mean(rejected) < 0.05 + 3 * math.sqrt(0.05 * 0.95 / 2_000)
 
 
-@pytest.mark.parametrize("shared", [0.0, 0.7, 0.95])
+@pytest.mark.parametrize("shared", [-0.95, 0.0, 0.95])
 @pytest.mark.parametrize("lead", [0.0, 1.5, 6.0])
 def test_choosing_the_observed_best_model_needs_no_correction(lead, shared):
-    """The first of five models is the best at both points, by any lead: "the best changes" is rarely confirmed."""
-    random = np.random.default_rng(int(10 * lead + shared))
+    """The first of five models is the best at both points, by any lead: "the best changes" is rarely confirmed.
+
+    Where the errors at both points have opposite signs, the observed best model is often far behind at the second
+    point; only the condition that it is significantly the best at the first point keeps the claim from being confirmed.
+    """
+    random = np.random.default_rng(int(100 * (lead + 1 + shared)))
     means, confirmed = np.array([lead, 0, 0, 0, 0]), []
     for _ in range(1_000):
         common = random.normal(size=5)
-        start, end = (means + shared * common + math.sqrt(1 - shared**2) * random.normal(size=5) for _ in range(2))
+        own = math.sqrt(1 - shared**2) * random.normal(size=5)
+        start, end = means + common, means + shared * common + own
         best = int(np.argmax(start))
         ahead = [
             all_of(

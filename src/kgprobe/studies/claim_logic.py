@@ -251,8 +251,9 @@ class Opposite(Statement):
 class Provided(Statement):
     """A statement that is tested only where a condition is established, which was chosen because it is observed.
 
-    A model that is observed to be the best can be tested as the best without a correction for the choice, because the
-    smaller of two p-values counts twice anyway (Gutmann and Maymin 1987; Hung and Fithian 2019).
+    That a model which is observed to be the best is the best can be tested without a correction for the choice, by the
+    largest two-sided p-value of its differences from the others (Gutmann and Maymin 1987; for any covariance arXiv
+    2503.01065). Here p-values are one-sided, but a claim counts the smaller of its two p-values twice.
 
     Attributes:
         condition: The condition.
