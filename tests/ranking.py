@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from adversarial import QUERIES, TABLES, Floats, normal
 from kgprobe.graph import KnowledgeGraph
 from kgprobe.predict.backends.backend import Backend, NumpyBackend
+from kgprobe.predict.backends.bfloat16_backend import Bfloat16Backend
 from kgprobe.predict.backends.numba_backend import NumbaBackend
 from kgprobe.predict.backends.torch_backend import TorchBackend
 from kgprobe.predict.engine import count_embedding, count_matrix
@@ -34,6 +35,10 @@ BACKENDS: dict[str, Callable[[], Backend]] = {
     "compiled": NumbaBackend,
     "torch": lambda: TorchBackend("cpu"),
 } | ({"cuda": lambda: TorchBackend("cuda")} if torch.cuda.is_available() else {})
+
+COUNTING = BACKENDS | {"bfloat16": Bfloat16Backend}
+
+"""Those that may count, also those whose tiles are not matrices of scores."""
 
 SIMILARITIES = [Dot(), GroupNorm(1, gamma=12.0), GroupNorm(2), GroupNorm(3, gamma=-0.5), GroupNorm(None, gamma=9.0)]
 

@@ -17,7 +17,7 @@ from kgprobe.predict.scorers import Dot, GroupNorm, Similarity
 from kgprobe.predict.tasks import Task
 from kgprobe.resources import Resources
 from ranking import (
-    BACKENDS,
+    COUNTING,
     SIMILARITIES,
     Rows,
     Vectors,
@@ -43,34 +43,34 @@ RELATION_KINDS = [kind for kind in TABLES if kind != "over half-way"]
 """Those that can be made larger and stay finite."""
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("backend", COUNTING)
 @pytest.mark.parametrize("similarity", SIMILARITIES, ids=str)
 @pytest.mark.parametrize("kind", TABLES)
 def test_ranks_equal_the_brute_force(kind: str, similarity: Similarity, backend: str) -> None:
     graph = graph_of(seed=1)
     model = vectors(kind, similarity, graph, dimension=6, seed=2)
-    assert counted(model, graph, BACKENDS[backend]()) == brute_force(model, graph)
+    assert counted(model, graph, COUNTING[backend]()) == brute_force(model, graph)
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("backend", COUNTING)
 @pytest.mark.parametrize("kind", ["random", "whole", "huge", "some infinite", "mixed"])
 @pytest.mark.parametrize("similarity", [Dot(), GroupNorm(3, gamma=2.0)], ids=str)
 def test_candidates_that_depend_on_the_relation(kind: str, similarity: Similarity, backend: str) -> None:
     graph = graph_of(seed=3)
     model = relation_vectors(kind, similarity, graph, seed=4)
-    assert counted(model, graph, BACKENDS[backend]()) == brute_force(model, graph)
+    assert counted(model, graph, COUNTING[backend]()) == brute_force(model, graph)
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("backend", COUNTING)
 @pytest.mark.parametrize("wanted", FILTERS)
 def test_what_is_filtered_is_no_candidate(wanted: str, backend: str) -> None:
     graph = graph_of(seed=5, entities=6)
     for model in (vectors("whole", Dot(), graph, 6, seed=6), matrix(graph, seed=6)):
-        found = counted(model, graph, BACKENDS[backend](), filtered=wanted)
+        found = counted(model, graph, COUNTING[backend](), filtered=wanted)
         assert found == brute_force(model, graph, FILTERS[wanted])
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("backend", COUNTING)
 def test_where_all_but_the_target_is_filtered_it_is_first_of_one(backend: str) -> None:
     everything = [[0, 0, e] for e in range(9)]
     graph = KnowledgeGraph.from_triples(train=everything, test=[[0, 0, 4]], num_entities=9)
@@ -79,12 +79,12 @@ def test_where_all_but_the_target_is_filtered_it_is_first_of_one(backend: str) -
         vectors("zero", GroupNorm(2), graph, 4, 0),
         matrix(graph, 0),
     ):
-        found = counted(model, graph, BACKENDS[backend]())
+        found = counted(model, graph, COUNTING[backend]())
         assert found[0, 0, 4, "tail"] == (1.0, 0, 1)
         assert found == brute_force(model, graph)
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("backend", COUNTING)
 @pytest.mark.parametrize("shards", [1, 5])
 @pytest.mark.parametrize("wanted", ["none", "all"])
 @pytest.mark.parametrize("sets", ["relation", "query"])
@@ -98,7 +98,7 @@ def test_candidate_sets_with_filters_and_shards(sets: str, wanted: str, shards: 
     models = [vectors("mixed", GroupNorm(2, 1.0), graph, 6, 9), relation_vectors("whole", Dot(), graph, 9)]
     for model in (*models, matrix(graph, 9)):
         resources = Resources(threads=1, shards=shards, tile=3)
-        found = counted(model, graph, BACKENDS[backend](), resources, wanted, drawn)
+        found = counted(model, graph, COUNTING[backend](), resources, wanted, drawn)
         assert found == brute_force(model, graph, FILTERS[wanted], allowed)
 
 
@@ -122,7 +122,7 @@ def situations(draw: st.DrawFn) -> dict[str, Any]:
         "similarity": similarity,
         "dimension": dimension,
         "seed": draw(st.integers(0, 10**6)),
-        "backend": draw(st.sampled_from(sorted(BACKENDS))),
+        "backend": draw(st.sampled_from(sorted(COUNTING))),
         "resources": Resources(
             threads=draw(st.integers(1, 2)),
             batch=draw(st.sampled_from([None, 1, 2, 5])),
@@ -141,7 +141,7 @@ def _found_and_expected(situation: dict[str, Any], model: Any) -> tuple[Rows, Ro
         "relation": lambda: relation_sets(graph, seed),
         "query": lambda: query_sets(RankedTriples.build(graph), graph.num_entities, seed),
     }[situation["sets"]]()
-    backend = BACKENDS[situation["backend"]]()
+    backend = COUNTING[situation["backend"]]()
     found = counted(model, graph, backend, situation["resources"], situation["wanted"], drawn[0])
     return found, brute_force(model, graph, FILTERS[situation["wanted"]], drawn[1])
 

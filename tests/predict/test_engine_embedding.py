@@ -15,7 +15,7 @@ from kgprobe.predict.backends.backend import NumpyBackend
 from kgprobe.predict.scorers import Similarity
 from kgprobe.resources import Resources
 from ranking import (
-    BACKENDS,
+    COUNTING,
     SIMILARITIES,
     RelationVectors,
     Vectors,
@@ -44,7 +44,7 @@ def people(similarity: Similarity = Dot()) -> Vectors:  # noqa: B008
     return vectors("random", similarity, PEOPLE, 4, seed=0)
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("backend", COUNTING)
 @pytest.mark.parametrize("chunk", [1, 6 * 5, 6 * 7 + 5])
 def test_queries_are_encoded_some_at_a_time(chunk: int, backend: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(engine, "_ENCODED_AT_ONCE", chunk)
@@ -52,16 +52,16 @@ def test_queries_are_encoded_some_at_a_time(chunk: int, backend: str, monkeypatc
     expected = brute_force(model, GRAPH)
     for batch in (None, 1, 2, 100):
         resources = Resources(threads=2, batch=batch, shards=2)
-        assert counted(model, GRAPH, BACKENDS[backend](), resources) == expected
+        assert counted(model, GRAPH, COUNTING[backend](), resources) == expected
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("backend", COUNTING)
 @pytest.mark.parametrize("most", [1, 3, 10, 64])
 def test_undecided_pairs_are_decided_some_at_a_time(most: int, backend: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(engine, "_UNDECIDED_AT_ONCE", most)
     for kind, similarity in (("zero", Dot()), ("huge", Dot()), ("duplicated", GroupNorm(3)), ("permuted", Dot())):
         model = vectors(kind, similarity, GRAPH, 6, seed=2)
-        assert counted(model, GRAPH, BACKENDS[backend]()) == brute_force(model, GRAPH)
+        assert counted(model, GRAPH, COUNTING[backend]()) == brute_force(model, GRAPH)
 
 
 class Asked(Vectors):
@@ -171,7 +171,7 @@ def test_nan_in_a_query_names_it(device: str) -> None:
     assert error.value.problems == ["query (?, knows, Ada)", "query (?, likes, Ada)"]
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("backend", COUNTING)
 @pytest.mark.parametrize(("query", "candidate"), [(np.inf, 0.0), (0.0, np.inf), (-np.inf, 0.0)], ids=str)
 @pytest.mark.parametrize("target", [True, False], ids=["target", "candidate"])
 def test_infinity_times_zero_is_nan_and_names_the_query(
@@ -180,17 +180,17 @@ def test_infinity_times_zero_is_nan_and_names_the_query(
     model = people()
     model.queries[1, 1, 1, 2], model.table[0 if target else 1, 2] = query, candidate
     with pytest.raises(DataError, match="scores are NaN") as error:
-        counted(model, PEOPLE, BACKENDS[backend](), Resources(threads=1, batch=1))
+        counted(model, PEOPLE, COUNTING[backend](), Resources(threads=1, batch=1))
     assert error.value.problems == ["query (Bob, likes, ?)"]
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("backend", COUNTING)
 @pytest.mark.parametrize("similarity", [GroupNorm(1), GroupNorm(2), GroupNorm(None)], ids=str)
 def test_the_distance_between_infinities_is_nan(backend: str, similarity: Similarity) -> None:
     model = people(similarity)
     model.queries[1, 0, 0, 2], model.table[0, 2] = np.inf, np.inf
     with pytest.raises(DataError, match="scores are NaN") as error:
-        counted(model, PEOPLE, BACKENDS[backend]())
+        counted(model, PEOPLE, COUNTING[backend]())
     assert error.value.problems == ["query (Ada, knows, ?)"]
 
 
@@ -272,17 +272,17 @@ def test_candidates_by_relation_go_before_those_of_all_relations() -> None:
     assert found == brute_force(model, GRAPH)
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("backend", COUNTING)
 @pytest.mark.parametrize("size", [1, 2, None])
 def test_an_infinite_gamma_makes_all_scores_equal(size: int | None, backend: str) -> None:
     for gamma in (np.inf, -np.inf, 1e300):
         model = vectors("random", GroupNorm(size, gamma), GRAPH, 6, seed=6)
-        found = counted(model, GRAPH, BACKENDS[backend]())
+        found = counted(model, GRAPH, COUNTING[backend]())
         assert all(
             (ties, rank_) == (candidates - 1, (candidates + 1) / 2) for rank_, ties, candidates in found.values()
         )
     with pytest.raises(DataError, match="scores are NaN"):
-        counted(vectors("random", GroupNorm(size, np.nan), GRAPH, 6, seed=6), GRAPH, BACKENDS[backend]())
+        counted(vectors("random", GroupNorm(size, np.nan), GRAPH, 6, seed=6), GRAPH, COUNTING[backend]())
 
 
 @pytest.mark.parametrize("similarity", SIMILARITIES, ids=str)

@@ -1,7 +1,7 @@
 """The ranking engine: computes scores in tiles and counts better and equal candidates, without sorting.
 
-Candidates of an embedding model are compared by fast float32 scores first. Where their error bounds leave a comparison
-with the target open, the canonical scores decide.
+Candidates of an embedding model are compared by fast scores first, in float32 or shorter. Where their error bounds
+leave a comparison with the target open, the canonical scores decide.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from kgprobe.errors import DataError, spans
 from kgprobe.predict.backends.backend import Backend, Bounds, backend_for
 from kgprobe.predict.scorers import (
     AnyScorer,
+    Dot,
     EmbeddingScorer,
     RelationEmbeddingScorer,
     Scorer,
@@ -59,9 +60,10 @@ def count(scorer: AnyScorer, task: Task, resources: Resources, progress: Progres
     The result does not depend on the resources. Counts over disjoint ranges of entities add up to those over their
     union.
     """
-    backend = backend_for(resources.device)
     if not isinstance(scorer, EmbeddingScorer | RelationEmbeddingScorer):
-        return count_matrix(scorer, task, backend, resources, progress)
+        return count_matrix(scorer, task, backend_for(resources.device), resources, progress)
+    products = len(task.queries) * len(task.entities) if isinstance(scorer.similarity, Dot) else 0
+    backend = backend_for(resources.device, products)
     with single_blas_thread():
         return count_embedding(scorer, task, backend, resources, progress)
 

@@ -3,7 +3,8 @@
 A similarity defines the canonical score of a query and a candidate (float64 in a fixed order, rounded to float32), and
 bounds the error of any float32 computation of it, in whatever order that adds up. With u = 2^-24, a sum of n float32
 products is off by at most n u / (1 - n u) times the sum of their absolute values; a sum of norms, in which nothing
-cancels, by at most such a share of itself.
+cancels, by at most such a share of itself. If the embeddings are rounded to bfloat16 first, the error of a dot product
+also has the parts |q - q~| |e| and |q~| |e - e~|, by the inequality of Cauchy and Schwarz.
 """
 
 from __future__ import annotations
@@ -32,6 +33,31 @@ _LARGE = 1e37
 
 _ROOT_SLACK = 32
 """Error of an approximate square root in units in the last place; the ones in use have at most 4."""
+
+MIXED_UNIT = 2.0**-22
+"""Error of one addition where products of bfloat16 are added in float32, relative to the largest partial sum.
+
+Tensor cores and the bfloat16 instructions of CPUs may truncate, and may align the terms of a step to the largest of
+them before they add. Both stay within 2^-23 for each term; this allows twice as much.
+"""
+
+
+@dataclass(frozen=True, eq=False)
+class Rounding:
+    """What a fast pass of dot products loses before and while it adds up.
+
+    Attributes:
+        unit: Error of one addition, relative to the largest partial sum.
+        query: |q - q~| for each query, if q~ is multiplied instead of q.
+        candidate: The largest |e - e~| / |e| among the candidates, if e~ is multiplied instead of e.
+    """
+
+    unit: float = _UNIT
+    query: Floats | float = 0.0
+    candidate: float = 0.0
+
+
+FLOAT32 = Rounding()
 
 
 @dataclass(frozen=True)
@@ -71,6 +97,20 @@ class Dot:
         with np.errstate(over="ignore", invalid="ignore"):
             return ~(query * candidate < _LARGE)
 
+    def slope(self, query: Floats, dimension: int, rounding: Rounding = FLOAT32) -> Floats:
+        """The bound of the error of a fast score, for each query: a multiple of the candidate's magnitude.
+
+        Example:
+            >>> bounds = [Dot().slope(np.array([1.0]), 256, Rounding(MIXED_UNIT, 1e-3, share)) for share in (0, 1e-3)]
+            >>> [f"{bound[0]:.5f}" for bound in bounds]
+            ['0.00106', '0.00207']
+        """
+        added = _share(dimension + 16, rounding.unit)
+        slope: Floats = rounding.query + (query + rounding.query) * (
+            rounding.candidate + added * (1 + rounding.candidate)
+        )
+        return slope
+
     def thresholds(self, own: Singles, query: Floats, candidate: float, dimension: int) -> tuple[Singles, Singles]:
         """The interval of float32 scores in which a candidate cannot be compared with a target for certain.
 
@@ -84,8 +124,12 @@ class Dot:
             Below the first a candidate certainly loses to the target, above the second it certainly beats it.
         """
         with np.errstate(over="ignore", invalid="ignore"):
-            error = _share(dimension + 4) * query * candidate + 2 * dimension * _SMALLEST
+            error = self.slope(query, dimension) * candidate + self.lost(dimension)
             return _outward(own - error, own + error)
+
+    def lost(self, dimension: int) -> float:
+        """The part of the error that does not depend on the embeddings: products and sums that are flushed to zero."""
+        return 2 * dimension * _SMALLEST
 
 
 @dataclass(frozen=True)
@@ -163,8 +207,9 @@ class GroupNorm:
 Similarity: TypeAlias = Dot | GroupNorm
 
 
-def _share(terms: float) -> float:
-    return terms * _UNIT / (1 - terms * _UNIT)
+def _share(terms: float, unit: float = _UNIT) -> float:
+    """The relative error of a sum of so many terms; infinite if there are too many for a bound."""
+    return terms * unit / (1 - terms * unit) if terms * unit < 1 else np.inf
 
 
 def _rounded(scores: Floats) -> Singles:

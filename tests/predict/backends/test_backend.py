@@ -160,7 +160,7 @@ def test_canonical_scores_are_those_of_the_loop_bit_for_bit(
     backend: Backend, kind: str, similarity: Similarity, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(backend_module, "_CELLS_AT_ONCE", 100)
-    monkeypatch.setattr(torch_backend, "_COORDINATES_AT_ONCE", 7)
+    monkeypatch.setattr(torch_backend, "_PAIRS_AT_ONCE", 7)
     queries, table = drawn(kind, 5, 8, 12)
     rng = np.random.default_rng(0)
     row, column = rng.integers(0, 5, 40), rng.integers(0, 8, 40)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from kgprobe.predict.backends.torch_backend import TorchBackend
+from kgprobe.predict.backends.torch_backend import PlacedEmbeddings, TorchBackend
 from kgprobe.predict.ranking import rank
 from kgprobe.predict.scorers import Dot, GroupNorm, Similarity
 from kgprobe.resources import Resources
@@ -84,7 +84,7 @@ def test_shortcuts_are_forbidden_while_a_product_is_computed() -> None:
     before = torch.get_float32_matmul_precision()
     try:
         torch.set_float32_matmul_precision("medium")
-        backend.scores(Dot(), queries.as_subclass(Watched), queries)
+        backend.scores(Dot(), PlacedEmbeddings(queries.exact, queries.placed.as_subclass(Watched)), queries)
         assert not _settings() & {"ieee", "highest"}
     finally:
         torch.set_float32_matmul_precision(before)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from dataclasses import dataclass
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
@@ -15,6 +17,9 @@ from kgprobe.errors import UsageError
 from kgprobe.predict.scorers import Dot, GroupNorm, Similarity, Singles, as_array
 
 _CELLS_AT_ONCE = 1 << 20
+_MANY_PRODUCTS, _WORTH_IMPORTING_TORCH = 1 << 26, 1 << 33
+_CPU_INFO = Path("/proc/cpuinfo")
+_BFLOAT16_INSTRUCTIONS = ("avx512_bf16", "amx_bf16")
 
 
 @dataclass(frozen=True)
@@ -79,10 +84,15 @@ class Backend(Protocol):
         ...
 
 
-def backend_for(device: str = "cpu") -> Backend:
+def backend_for(device: str = "cpu", products: int = 0) -> Backend:
     """The fastest installed backend for a device.
 
-    ``cpu`` is numba where it is installed, else NumPy; anything else is a torch device.
+    ``cpu`` is numba where it is installed, else NumPy; anything else is a torch device. Where the CPU multiplies
+    bfloat16 much faster than float32, many dot products are computed so first.
+
+    Args:
+        device: The device.
+        products: Number of dot products to compute.
 
     Example:
         >>> type(backend_for("cpu")).__name__
@@ -91,6 +101,11 @@ def backend_for(device: str = "cpu") -> Backend:
     if device == "cpu":
         if find_spec("numba") is None:
             return NumpyBackend()
+        if _may_use_bfloat16(products):
+            from kgprobe.predict.backends.bfloat16_backend import Bfloat16Backend, is_worthwhile
+
+            if is_worthwhile():
+                return Bfloat16Backend()
         from kgprobe.predict.backends.numba_backend import NumbaBackend
 
         return NumbaBackend()
@@ -99,6 +114,15 @@ def backend_for(device: str = "cpu") -> Backend:
     from kgprobe.predict.backends.torch_backend import TorchBackend
 
     return TorchBackend(device.removeprefix("torch:"))
+
+
+def _may_use_bfloat16(products: int) -> bool:
+    """Whether the CPU has the instructions, and the products take longer than their preparation."""
+    if products < _MANY_PRODUCTS or find_spec("torch") is None:
+        return False
+    if "torch" not in sys.modules and products < _WORTH_IMPORTING_TORCH:
+        return False
+    return _CPU_INFO.exists() and any(name in _CPU_INFO.read_text("utf-8") for name in _BFLOAT16_INSTRUCTIONS)
 
 
 class NumpyBackend:

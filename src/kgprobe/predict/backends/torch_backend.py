@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,11 +13,23 @@ from numpy.typing import NDArray
 
 from kgprobe.arrays import Ints
 from kgprobe.errors import UsageError
-from kgprobe.predict.backends.backend import Bounds
+from kgprobe.predict.backends.backend import Bounds, backend_for
 from kgprobe.predict.scorers import Dot, GroupNorm, Similarity, Singles
+from kgprobe.resources import Resources
 
 _CELLS_AT_ONCE = 1 << 26
-_COORDINATES_AT_ONCE = 1 << 26
+_PAIRS_AT_ONCE = 1 << 16
+
+
+@dataclass(frozen=True, eq=False)
+class PlacedEmbeddings:
+    """Embeddings in the memory of the host, ``exact``, and on a device, ``placed``."""
+
+    exact: Singles
+    placed: Any
+
+    def __getitem__(self, some: slice) -> PlacedEmbeddings:
+        return PlacedEmbeddings(self.exact[some], self.placed[some])
 
 
 class TorchBackend:
@@ -42,14 +56,14 @@ class TorchBackend:
                 f"the device {device!r} cannot be used", [str(error).splitlines()[0]], "choose cpu or cuda"
             ) from None
 
-    def to_device(self, embeddings: Singles) -> Any:
-        return self._tensor(embeddings)
+    def to_device(self, embeddings: Singles) -> PlacedEmbeddings:
+        return PlacedEmbeddings(embeddings, self._tensor(embeddings))
 
     def scores(self, similarity: Similarity, queries: Any, candidates: Any) -> Any:
         if isinstance(similarity, Dot):
             with self._full_precision():
-                return queries @ candidates.T
-        return self._group_norm(similarity, queries, candidates)
+                return queries.placed @ candidates.placed.T
+        return self._group_norm(similarity, queries.placed, candidates.placed)
 
     def _group_norm(self, similarity: GroupNorm, queries: Any, candidates: Any) -> Any:
         width = similarity.width(queries.shape[1])
@@ -99,13 +113,15 @@ class TorchBackend:
         return which, column
 
     def canonical(self, similarity: Similarity, queries: Any, row: Ints, candidates: Any, column: Ints) -> Singles:
-        """Canonical scores, which every device adds up in the same order."""
-        out = np.empty(len(row), dtype=np.float32)
-        step = max(1, _COORDINATES_AT_ONCE // queries.shape[1])
-        for start in range(0, len(row), step):
-            some = slice(start, start + step)
-            q, e = queries[self._tensor(row[some])], candidates[self._tensor(column[some])]
-            out[some] = self._numpy(_canonical(similarity, q, e).float())
+        """Canonical scores, from the host's copies: a device may lack float64, and adds up in an order of its own."""
+        host, out = backend_for("cpu"), np.empty(len(row), dtype=np.float32)
+
+        def part(some: slice) -> None:
+            out[some] = host.canonical(similarity, queries.exact, row[some], candidates.exact, column[some])
+
+        parts = [slice(start, start + _PAIRS_AT_ONCE) for start in range(0, len(row), _PAIRS_AT_ONCE)]
+        with ThreadPoolExecutor(min(len(parts), Resources().workers) or 1) as pool:
+            list(pool.map(part, parts))
         return out
 
     def _rows(self, scores: Any, bounds: Bounds) -> Iterator[tuple[slice, Any, Any, Any]]:
@@ -147,22 +163,3 @@ class TorchBackend:
             yield
         finally:
             self._torch.set_float32_matmul_precision(before)
-
-
-def _canonical(similarity: Similarity, queries: Any, candidates: Any) -> Any:
-    if isinstance(similarity, Dot):
-        return _ordered_sum(queries.double() * candidates.double())
-    difference = queries.double() - candidates.double()
-    groups, width = similarity.groups(queries.shape[1]), similarity.width(queries.shape[1])
-    squared = (difference * difference).reshape(-1, width)
-    norms = _ordered_sum(squared).sqrt().reshape(-1, groups)
-    return similarity.gamma - _ordered_sum(norms)
-
-
-def _ordered_sum(terms: Any) -> Any:
-    """The sum of each row from left to right. The order of torch's own sum depends on the device."""
-    columns = terms.T.contiguous()
-    total = columns[0].clone()
-    for column in columns[1:]:
-        total += column
-    return total

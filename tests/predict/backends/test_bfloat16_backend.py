@@ -1,0 +1,184 @@
+"""Products of short numbers: how they are rounded, how far off they may be, and when they are used."""
+
+import threading
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from adversarial import QUERIES, TABLES, Floats, normal
+from kgprobe.predict.backends import backend as choices
+from kgprobe.predict.backends import bfloat16_backend as module
+from kgprobe.predict.backends.backend import Bounds, NumpyBackend, backend_for
+from kgprobe.predict.backends.bfloat16_backend import Bfloat16Backend, RoundedEmbeddings
+from kgprobe.predict.backends.numba_backend import NumbaBackend
+from kgprobe.predict.ranking import rank
+from kgprobe.predict.scorers import Dot, GroupNorm
+from kgprobe.resources import Resources
+from ranking import graph_of, vectors
+
+SHAPES = [(1, 1, 1), (3, 63, 5), (2, 64, 8), (4, 65, 33), (5, 130, 64), (2, 700, 257)]
+
+
+def drawn(kind: str, shape: tuple[int, int, int]) -> tuple[Floats, Floats]:
+    rng, (rows, columns, dimension) = np.random.default_rng(3), shape
+    return QUERIES.get(kind, normal)(rng, rows, dimension), TABLES[kind](rng, columns, dimension)
+
+
+def counted(queries: Floats, table: Floats, bounds: Bounds, masked: Any = ((), ())) -> tuple[Any, Any, set[Any]]:
+    """Counts above and within, and the pairs within."""
+    backend = Bfloat16Backend()
+    tile = backend.scores(Dot(), backend.to_device(queries), backend.to_device(table))
+    backend.mask(tile, *(np.array(index, dtype=np.int64) for index in masked))
+    above, within = backend.count(tile, bounds)
+    which, column = backend.within(tile, bounds, int(within.sum()))
+    pairs = list(zip(which.tolist(), column.tolist(), strict=True))
+    assert len(pairs) == len(set(pairs)) == within.sum()
+    assert np.bincount(which, minlength=len(within)).tolist() == within.tolist()
+    return above, within, set(pairs)
+
+
+@pytest.mark.parametrize("kind", TABLES)
+def test_numbers_are_rounded_as_torch_does_and_tiny_ones_to_zero(kind: str) -> None:
+    table = drawn(kind, (1, 200, 33))[1]
+    rounded = RoundedEmbeddings.of(table)
+    expected = torch.from_numpy(table).bfloat16()
+    expected[expected.abs() < torch.finfo(torch.bfloat16).tiny] = 0
+    assert torch.equal(rounded.short.abs(), expected.abs())
+    assert torch.equal(rounded.short[expected != 0], expected[expected != 0])
+    with np.errstate(invalid="ignore"):
+        change = table.astype(np.float64) - expected.double().numpy()
+    np.testing.assert_allclose(rounded.lost, np.linalg.norm(change, axis=1), rtol=1e-12)
+    np.testing.assert_allclose(rounded.size, np.linalg.norm(table.astype(np.float64), axis=1), rtol=1e-12)
+
+
+@given(st.floats(width=32, allow_nan=False))
+def test_a_bound_is_moved_outward_to_the_next_bfloat16(number: float) -> None:
+    below, above = int(module._below(np.float32(number))), int(module._above(np.float32(number)))
+    assert above - below in (0, 1)
+
+    def value(order: int) -> float:
+        bits = order if order >= 0 else order ^ 0x7FFF
+        return float(torch.tensor([bits], dtype=torch.int16).view(torch.bfloat16).float())
+
+    assert value(below) <= number <= value(above)
+    nearest = torch.tensor([number]).bfloat16().float().item()
+    assert nearest in (value(below), value(above))
+
+
+@pytest.mark.parametrize("kind", TABLES)
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_what_is_certain_is_right_and_the_rest_is_within(kind: str, shape: tuple[int, int, int]) -> None:
+    """Bounds are those of the engine; the truth is the canonical score."""
+    queries, table = drawn(kind, shape)
+    rows, columns, dimension = shape
+    similarity, row = Dot(), np.repeat(np.arange(rows), 3)
+    exact = similarity.canonical(np.repeat(queries, columns, axis=0), np.tile(table, (rows, 1))).reshape(rows, columns)
+    own = exact[row, np.random.default_rng(0).integers(0, columns, len(row))]
+    magnitude, largest = similarity.magnitude(queries), float(similarity.magnitude(table).max())
+    low, high = similarity.thresholds(own, magnitude[row], largest, dimension)
+    overflow = similarity.may_overflow(magnitude, largest, dimension)[row]
+    low[overflow], high[overflow] = -np.inf, np.inf
+    masked = ([0], [columns - 1])
+    above, within, pairs = counted(queries, table, Bounds(row, low, high), masked)
+    for target, query in enumerate(row.tolist()):
+        others = [column for column in range(columns) if (query, column) != (0, columns - 1)]
+        unclear = {column for which, column in pairs if which == target}
+        assert unclear <= set(others)
+        better = {column for column in others if exact[query, column] > own[target]}
+        equal = {column for column in others if exact[query, column] == own[target]}
+        broken = {column for column in others if np.isnan(exact[query, column])}
+        assert equal <= unclear
+        assert broken <= unclear
+        assert above[target] == len(better - unclear)
+        assert above[target] <= len(better) <= above[target] + within[target]
+
+
+def test_float32_decides_what_bfloat16_cannot() -> None:
+    """Candidates whose scores round to the same bfloat16 are compared by float32 products, not by canonical scores."""
+    table = np.column_stack([np.ones(500), np.linspace(0, 1e-3, 500)]).astype(np.float32)
+    queries = np.ones((1, 2), dtype=np.float32)
+    own = np.float32([1 + 5e-4])
+    bounds = Bounds(np.array([0]), *Dot().thresholds(own, Dot().magnitude(queries), 1.5, 2))
+    above, within, _ = counted(queries, table, bounds)
+    assert above[0] == 250
+    assert within[0] == 0
+
+
+def test_filtered_scores_are_below_everything() -> None:
+    queries, table = np.ones((1, 2), dtype=np.float32), np.full((70, 2), np.inf, dtype=np.float32)
+    bounds = Bounds(np.array([0]), np.float32([-np.inf]), np.float32([np.inf]))
+    above, within, _ = counted(queries, table, bounds, (np.zeros(69, int), np.arange(69)))
+    assert (above.tolist(), within.tolist()) == ([0], [1])
+
+
+def test_a_table_too_large_to_be_rounded_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    graph = graph_of(seed=4, entities=90, facts=60)
+    model = vectors("mixed", Dot(), graph, 16, seed=1)
+    expected = rank(model, graph, resources=Resources(threads=1)).to_arrow()
+    monkeypatch.setattr(choices, "_may_use_bfloat16", lambda products: True)
+    monkeypatch.setattr(module, "is_worthwhile", lambda: True)
+    for size in (0, 1 << 26):
+        monkeypatch.setattr(module, "_ROUNDED_AT_ONCE", size)
+        assert isinstance(Bfloat16Backend().to_device(model.table), RoundedEmbeddings if size else np.ndarray)
+        found = rank(model, graph, resources=Resources(threads=2, batch=7, tile=11)).to_arrow()
+        assert found.equals(expected)
+
+
+@pytest.mark.parametrize("size", [1, 2, None])
+def test_norms_are_those_of_the_numba_backend(size: int | None) -> None:
+    queries, table = drawn("random", (3, 50, 6))
+    backend, similarity = Bfloat16Backend(), GroupNorm(size)
+    found: NDArray[Any] = backend.scores(similarity, backend.to_device(queries), backend.to_device(table))
+    assert found.tolist() == NumbaBackend().scores(similarity, queries, table).tolist()
+
+
+def test_threads_of_the_engine_use_one_thread_of_torch_and_others_as_many_as_before() -> None:
+    """The number in a thread of its own is what torch is left with; that of the program stays."""
+    before, seen = torch.get_num_threads(), []
+    queries, table = drawn("random", (3, 50, 6))
+
+    def work() -> None:
+        backend = Bfloat16Backend()
+        backend.scores(Dot(), backend.to_device(queries), backend.to_device(table))
+        seen.append(torch.get_num_threads())
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    assert seen == [1]
+    assert torch.get_num_threads() == before
+
+
+INSTRUCTIONS = "flags : fpu avx512f avx512_bf16 vnni\n"
+
+
+@pytest.mark.parametrize(
+    ("flags", "products", "worthwhile", "expected"),
+    [
+        (INSTRUCTIONS, 1 << 40, True, Bfloat16Backend),
+        ("flags : amx_bf16\n", 1 << 40, True, Bfloat16Backend),
+        (INSTRUCTIONS, 1 << 40, False, NumbaBackend),
+        (INSTRUCTIONS, 1000, True, NumbaBackend),
+        ("flags : fpu avx2\n", 1 << 40, True, NumbaBackend),
+        (None, 1 << 40, True, NumbaBackend),
+    ],
+)
+def test_it_is_chosen_for_many_products_where_a_measurement_says_so(
+    flags: str | None, products: int, worthwhile: bool, expected: type, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if flags is not None:
+        (tmp_path / "cpuinfo").write_text(flags)
+    monkeypatch.setattr(choices, "_CPU_INFO", tmp_path / "cpuinfo")
+    monkeypatch.setattr(module, "is_worthwhile", lambda: worthwhile)
+    assert type(backend_for("cpu", products)) is expected
+
+
+def test_the_measurement_says_yes_or_no() -> None:
+    assert module.is_worthwhile() in (True, False)
+    assert issubclass(Bfloat16Backend, NumbaBackend)
+    assert issubclass(NumbaBackend, NumpyBackend)
