@@ -1,10 +1,16 @@
-"""Settings of all test runs: modules without doctests here, threads of workers, garbage collection."""
+"""Settings of all test runs: modules without doctests here, interpreted kernels, threads of workers, garbage collection."""
 
 import gc
 import os
 from importlib.util import find_spec
 
-collect_ignore = [] if find_spec("triton") else ["src/kgprobe/models/sampled_scores_triton.py"]
+_WITH_TRITON = ("models/sampled_scores_triton", "predict/backends/triton_kernels", "predict/backends/triton_backend")
+_WITH_TRITON += ("predict/backends/fused_counts", "predict/fused_engine")
+collect_ignore = [] if find_spec("triton") else [f"src/kgprobe/{name}.py" for name in _WITH_TRITON]
+
+# Without a GPU, Triton's interpreter runs the kernels on the CPU. It is chosen when a kernel is imported.
+if not os.path.exists("/dev/nvidiactl"):
+    os.environ.setdefault("TRITON_INTERPRET", "1")
 
 # More threads than cores wait for each other: a small training takes a hundred times as long.
 # Tests of several threads set them explicitly.

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -36,7 +37,13 @@ BACKENDS: dict[str, Callable[[], Backend]] = {
     "torch": lambda: TorchBackend("cpu"),
 } | ({"cuda": lambda: TorchBackend("cuda")} if torch.cuda.is_available() else {})
 
-COUNTING = BACKENDS | {"bfloat16": Bfloat16Backend}
+COUNTING: dict[str, Callable[[], Backend]] = BACKENDS | {"bfloat16": Bfloat16Backend}
+
+if find_spec("triton"):
+    from kgprobe.predict.backends.triton_backend import Tile, Tiles, TritonBackend
+
+    SMALL = Tiles(Tile(16, 32, 4), Tile(16, 32, 4), Tile(16, 32, 4), 64)
+    COUNTING["triton"] = lambda: TritonBackend("cuda" if torch.cuda.is_available() else "cpu", SMALL)
 
 """Those that may count, also those whose tiles are not matrices of scores."""
 

@@ -15,8 +15,8 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from kgprobe.arrays import Floats, Ints
-from kgprobe.errors import DataError, spans
-from kgprobe.predict.backends.backend import Backend, Bounds, backend_for
+from kgprobe.predict.backends.backend import Backend, Bounds, backend_for, is_fused
+from kgprobe.predict.encoding import AnyEmbeddingScorer, SharedCandidates, encoded, on_host, shared_candidates
 from kgprobe.predict.scorers import (
     AnyScorer,
     Dot,
@@ -28,20 +28,14 @@ from kgprobe.predict.scorers import (
     as_embeddings,
     as_matrix,
 )
-from kgprobe.predict.tasks import Columns, Counts, QueryBlock, QueryCandidates, Task
+from kgprobe.predict.tasks import Counts, QueryBlock, QueryCandidates, Task
 from kgprobe.resources import Progress, Resources, single_blas_thread
-
-AnyEmbeddingScorer: TypeAlias = EmbeddingScorer | RelationEmbeddingScorer
 
 Counted: TypeAlias = tuple[Ints, Ints, Ints]
 """For each target of a block: the numbers of greater, equal and all other candidates."""
 
 _UNDECIDED_AT_ONCE = 1 << 21
 """Pairs of a target and a candidate that are decided by canonical scores at a time."""
-
-_ENCODED_AT_ONCE = 1 << 18
-"""Coordinates of queries that are encoded in one call. This is independent of the resources, so that an encoder whose
-last bit depends on its batch gives the same embeddings in every run."""
 
 _AHEAD = 2
 """Blocks queued per thread, so that no thread waits while queries are encoded."""
@@ -72,6 +66,10 @@ def count_embedding(
     scorer: AnyEmbeddingScorer, task: Task, backend: Backend, resources: Resources, progress: Progress
 ) -> Counts:
     """The counts of all targets by an embedding model, in blocks of queries on all threads."""
+    if is_fused(backend) and not isinstance(task.sets, QueryCandidates):
+        from kgprobe.predict.fused_engine import count_fused
+
+        return count_fused(scorer, task, backend, resources, progress)
     counts = Counts.zeros(len(task.queries.query))
     workers = resources.workers if resources.device == "cpu" else 1
     pending: deque[tuple[QueryBlock, Future[Counted]]] = deque()
@@ -103,15 +101,13 @@ class CandidateTable:
     """Queries that share their candidates.
 
     Attributes:
-        queries: The queries.
-        columns: The entities that are candidates.
+        shared: The queries and the entities that are their candidates.
         entities: The embeddings of all entities for these queries.
         candidates: The embeddings of the candidates on the device of the backend.
         magnitude: The magnitudes of the candidates, which bound the error of a score.
     """
 
-    queries: range
-    columns: Columns
+    shared: SharedCandidates
     entities: Singles
     candidates: Any
     magnitude: Floats
@@ -119,49 +115,19 @@ class CandidateTable:
 
 def tables(scorer: AnyEmbeddingScorer, task: Task, backend: Backend) -> Iterator[CandidateTable]:
     """One table for all queries, or one per relation where candidates depend on the relation."""
-    side, entities = task.queries.side, task.graph.num_entities
-
-    def checked(values: object) -> tuple[Singles, Floats]:
-        what = f"candidates for the {side} (the graph has {entities:,} entities)"
-        embeddings = as_embeddings(values, entities, what)
-        return embeddings, _checked_magnitude(embeddings, scorer.similarity, task)
-
-    def table(queries: range, columns: Columns, embeddings: Singles, magnitude: Floats) -> CandidateTable:
-        index = columns.index
-        return CandidateTable(queries, columns, embeddings, backend.to_device(embeddings[index]), magnitude[index])
-
-    if isinstance(scorer, RelationEmbeddingScorer):
-        for queries, columns in task.runs(apart=True):
-            relation = int(task.queries.relation[queries.start])
-            yield table(queries, columns, *checked(scorer.candidates_for(side, relation)))
-        return
-    shared = checked(scorer.candidates(side))
-    for queries, columns in task.runs():
-        yield table(queries, columns, *shared)
-
-
-def _checked_magnitude(embeddings: Singles, similarity: Similarity, task: Task) -> Floats:
-    problem = similarity.problem(embeddings.shape[1])
-    if problem:
-        raise DataError("the model's candidates cannot be compared", [problem])
-    magnitude = similarity.magnitude(embeddings)
-    # The magnitude of an embedding is NaN where one of its coordinates is.
-    broken = np.flatnonzero(np.isnan(magnitude))
-    if len(broken):
-        names = ", ".join(task.graph.entity_label(broken[:8]))
-        raise DataError(
-            "scores are NaN, so nothing can be ranked",
-            [f"embeddings of {len(broken):,} entities contain NaN: ids {spans(broken.tolist(), 8)} ({names})"],
-            "look for the cause in the model: a training that diverged, a table that was not filled",
-        )
-    return magnitude
+    last, entities, magnitude = None, np.empty((0, 0), dtype=np.float32), np.empty(0)
+    for shared in shared_candidates(scorer, task):
+        if shared.values is not last:
+            last, (entities, magnitude) = shared.values, on_host(shared.values, scorer.similarity, task)
+        index = shared.columns.index
+        yield CandidateTable(shared, entities, backend.to_device(entities[index]), magnitude[index])
 
 
 def _shape(resources: Resources, workers: int, table: CandidateTable) -> tuple[int, int]:
     """Queries per block and candidates per tile: a tile fits into the cache, and every thread has work."""
     most, cells = (_BATCH, _CELLS) if resources.device == "cpu" else (_DEVICE_BATCH, _DEVICE_CELLS)
     cells = max(1, min(cells, resources.memory // (workers * _BYTES_PER_CELL)))
-    batch = resources.batch or max(1, min(most, cells // (resources.tile or 1), -(-len(table.queries) // workers)))
+    batch = resources.batch or max(1, min(most, cells // (resources.tile or 1), -(-len(table.shared.queries) // workers)))
     return batch, resources.tile or max(1, cells // batch)
 
 
@@ -170,25 +136,14 @@ def _blocks(
 ) -> Iterator[tuple[_Sweep, QueryBlock]]:
     """The blocks of queries of a table, which are independent of each other."""
     batch, tile = shape
-    for first, queries in _encoded(scorer, task, table):
+    for first, values in encoded(scorer, task, table.shared):
+        # A copy, because the encoder may reuse its memory while these are still being compared.
+        queries = as_embeddings(values, len(values), "queries").copy()
+        if np.isnan(queries).any():
+            raise task.nan_error(np.flatnonzero(np.isnan(queries).any(axis=1)) + first)
         sweep = _Sweep(task, scorer.similarity, backend, table, queries, first, tile)
         for start in range(first, first + len(queries), batch):
-            yield sweep, QueryBlock(task, table.columns, start, min(start + batch, first + len(queries)))
-
-
-def _encoded(scorer: AnyEmbeddingScorer, task: Task, table: CandidateTable) -> Iterator[tuple[int, Singles]]:
-    """The embeddings of the queries in batches, each with the index of its first query."""
-    dimension = table.entities.shape[1]
-    step = max(1, _ENCODED_AT_ONCE // dimension)
-    for start in range(table.queries.start, table.queries.stop, step):
-        some = slice(start, min(start + step, table.queries.stop))
-        given, relation = task.queries.given[some], task.queries.relation[some]
-        encoded = scorer.encode_queries(task.queries.side, given, relation)
-        # A copy, because the encoder may reuse its memory while these are still being compared.
-        embeddings = as_embeddings(encoded, len(given), "queries", dimension).copy()
-        if np.isnan(embeddings).any():
-            raise task.nan_error(np.flatnonzero(np.isnan(embeddings).any(axis=1)) + start)
-        yield start, embeddings
+            yield sweep, QueryBlock(task, table.shared.columns, start, min(start + batch, first + len(queries)))
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,6 +9,7 @@ also has the parts |q - q~| |e| and |q~| |e - e~|, by the inequality of Cauchy a
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
@@ -187,8 +188,8 @@ class GroupNorm:
     def may_overflow(self, query: Floats, candidate: float, dimension: int) -> Flags:
         """Whether float32 scores may overflow on the way, for each query; see `Dot.may_overflow`."""
         with np.errstate(over="ignore", invalid="ignore"):
-            longest = np.sqrt(self.width(dimension)) * (query + candidate)
-            clear: Flags = (longest < np.sqrt(_LARGE)) & (self.groups(dimension) * longest < _LARGE)
+            longest = math.sqrt(self.width(dimension)) * (query + candidate)
+            clear: Flags = (longest < math.sqrt(_LARGE)) & (self.groups(dimension) * longest < _LARGE)
             return ~clear
 
     def thresholds(self, own: Singles, query: Floats, candidate: float, dimension: int) -> tuple[Singles, Singles]:
@@ -290,7 +291,7 @@ _EXACT = 2**53
 
 def as_array(values: Any) -> NDArray[Any]:
     """Convert an array, a list or a torch tensor on any device to NumPy; anything else becomes an array of objects."""
-    if _is_tensor(values):
+    if is_tensor(values):
         tensor = values.detach().cpu().resolve_conj().resolve_neg()
         values = (tensor.float() if str(tensor.dtype) == "torch.bfloat16" else tensor).numpy()  # NumPy lacks bfloat16
     try:
@@ -310,7 +311,7 @@ def as_matrix(values: Any, rows: int, columns: int | None, what: str, remedy: st
         kgprobe.errors.DataError: the model's candidates cannot be used
           - expected real numbers of shape [3, any], found float64 of shape [2, 2]
     """
-    matrix = values if _is_tensor(values) else as_array(values)
+    matrix = values if is_tensor(values) else as_array(values)
     shape = list(matrix.shape)
     fits = len(shape) == 2 and shape[0] == rows and columns in (None, shape[1])
     name = str(matrix.dtype).removeprefix("torch.")
@@ -332,6 +333,6 @@ def as_embeddings(values: Any, rows: int, what: str, dimension: int | None = Non
         return np.ascontiguousarray(as_array(as_matrix(values, rows, dimension, what)), dtype=np.float32)
 
 
-def _is_tensor(values: Any) -> bool:
+def is_tensor(values: Any) -> bool:
     """Whether this is a dense torch tensor, without importing torch."""
     return hasattr(values, "resolve_neg") and str(values.layout) == "torch.strided"

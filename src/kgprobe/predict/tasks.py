@@ -350,7 +350,8 @@ class QueryBlock:
         return self.columns.position(self.target)
 
     @cached_property
-    def _known(self) -> tuple[Ints, Ints]:
+    def known(self) -> tuple[Ints, Ints]:
+        """The filtered candidates: rows in ascending order, and columns."""
         offsets, entities = self.task.queries.known_rows(self.task.known, self.start, self.stop)
         column = self.columns.position(entities)
         row = np.repeat(np.arange(self.stop - self.start), np.diff(offsets))
@@ -358,7 +359,7 @@ class QueryBlock:
 
     def _is_known(self, row: Ints, column: Ints) -> NDArray[np.bool_]:
         width = max(len(self.columns), 1)
-        return find(pair_keys(*self._known, width), pair_keys(row, column, width)) >= 0
+        return find(pair_keys(*self.known, width), pair_keys(row, column, width)) >= 0
 
     @cached_property
     def counts_itself(self) -> Ints:
@@ -368,12 +369,12 @@ class QueryBlock:
     @cached_property
     def others(self) -> Ints:
         """The number of candidates of each target besides itself."""
-        left = len(self.columns) - np.bincount(self._known[0], minlength=self.stop - self.start)
+        left = len(self.columns) - np.bincount(self.known[0], minlength=self.stop - self.start)
         return left[self.row] - (self.counts_itself >= 0)
 
     @cached_property
     def _known_by_column(self) -> tuple[Ints, Ints]:
-        row, column = self._known
+        row, column = self.known
         order = np.argsort(column, kind="stable")
         return row[order], column[order]
 

@@ -19,7 +19,8 @@ from kgprobe.predict.backends.numba_backend import NumbaBackend
 from kgprobe.predict.ranking import rank
 from kgprobe.predict.scorers import Dot, GroupNorm
 from kgprobe.resources import Resources
-from ranking import graph_of, vectors
+from ranking import Vectors, graph_of, vectors
+from ranking import counted as counted_by_engine
 
 SHAPES = [(1, 1, 1), (3, 63, 5), (2, 64, 8), (4, 65, 33), (5, 130, 64), (2, 700, 257)]
 
@@ -115,6 +116,28 @@ def test_filtered_scores_are_below_everything() -> None:
     bounds = Bounds(np.array([0]), np.float32([-np.inf]), np.float32([np.inf]))
     above, within, _ = counted(queries, table, bounds, (np.zeros(69, int), np.arange(69)))
     assert (above.tolist(), within.tolist()) == ([0], [1])
+
+
+@pytest.mark.parametrize("huge", ["candidates", "queries"])
+@pytest.mark.parametrize("dimension", [1, 2, 8, 33])
+def test_numbers_above_the_largest_bfloat16_stay_finite(huge: str, dimension: int) -> None:
+    """Rounded to infinity, they would give NaN times 0. The scores are small, so the engine sees no overflow."""
+    rng, graph = np.random.default_rng(5), graph_of(seed=2, entities=40, facts=80)
+
+    def large(rows: int) -> Floats:
+        return rng.choice(np.float32([3.4e38, -3.4e38, 3.39e38, 1e38, 0, 1]), (rows, dimension))
+
+    def small(rows: int) -> Floats:
+        some = rng.random((rows, dimension)) < 0.5
+        return np.where(some, rng.choice(np.float32([1e-30, -1e-30, 3e-31]), (rows, dimension)), np.float32(0))
+
+    draw_queries, draw_table = (small, large) if huge == "candidates" else (large, small)
+    queries = draw_queries(2 * graph.num_entities * graph.num_relations)
+    shape = (2, graph.num_entities, graph.num_relations, dimension)
+    model = Vectors(Dot(), queries.reshape(shape), draw_table(graph.num_entities))
+    expected = counted_by_engine(model, graph, NumpyBackend())
+    assert counted_by_engine(model, graph, Bfloat16Backend()) == expected
+    assert counted_by_engine(model, graph, Bfloat16Backend(), Resources(threads=1, batch=7, tile=11)) == expected
 
 
 def test_a_table_too_large_to_be_rounded_at_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,7 +7,7 @@ import threading
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +16,11 @@ from kgprobe.arrays import Ints
 from kgprobe.errors import UsageError
 from kgprobe.predict.scorers import Dot, GroupNorm, Similarity, Singles, as_array
 
+if TYPE_CHECKING:
+    from kgprobe.predict.backends.triton_backend import TritonBackend
+
 _CELLS_AT_ONCE = 1 << 20
+_FIRST_CAPABILITY = (8, 0)
 _MANY_PRODUCTS, _WORTH_IMPORTING_TORCH = 1 << 26, 1 << 33
 _CPU_INFO = Path("/proc/cpuinfo")
 _BFLOAT16_INSTRUCTIONS = ("avx512_bf16", "amx_bf16")
@@ -87,7 +91,7 @@ class Backend(Protocol):
 def backend_for(device: str = "cpu", products: int = 0) -> Backend:
     """The fastest installed backend for a device.
 
-    ``cpu`` is numba where it is installed, else NumPy; anything else is a torch device. Where the CPU multiplies
+    ``cpu`` is numba where it is installed, else NumPy; anything else is a torch device, with Triton on NVIDIA GPUs. Where the CPU multiplies
     bfloat16 much faster than float32, many dot products are computed so first.
 
     Args:
@@ -111,9 +115,29 @@ def backend_for(device: str = "cpu", products: int = 0) -> Backend:
         return NumbaBackend()
     if find_spec("torch") is None:
         raise UsageError(f"the device {device!r} needs torch", remedy="pip install 'kgprobe[models]'")
+    if _may_use_triton(device):
+        from kgprobe.predict.backends.triton_backend import TritonBackend
+
+        return TritonBackend(device)
     from kgprobe.predict.backends.torch_backend import TorchBackend
 
     return TorchBackend(device.removeprefix("torch:"))
+
+
+def _may_use_triton(device: str) -> bool:
+    """Whether this is an NVIDIA GPU that multiplies bfloat16, and Triton is installed."""
+    if not device.startswith("cuda") or find_spec("triton") is None:
+        return False
+    import torch
+
+    if torch.version.cuda is None or not torch.cuda.is_available():
+        return False
+    return torch.cuda.get_device_capability(torch.device(device)) >= _FIRST_CAPABILITY
+
+
+def is_fused(backend: Backend) -> TypeGuard[TritonBackend]:
+    """Whether a backend counts without score tiles; see `kgprobe.predict.fused_engine`."""
+    return hasattr(backend, "settle")
 
 
 def _may_use_bfloat16(products: int) -> bool:

@@ -34,6 +34,9 @@ Bits: TypeAlias = NDArray[np.int16]
 _FILTERED = -1
 """The bits of a filtered score: a negative NaN, which is below every bound, also below minus infinity."""
 
+_INFINITE = 0x7F80
+"""The bits of infinity. Those of the largest finite bfloat16 are one less."""
+
 _LANES = 64
 _CACHE_LINE = 64
 
@@ -72,7 +75,7 @@ def _above(number):
 
 @_fast
 def round_rows(embeddings, bits, size, lost):
-    """Round rows to the nearest bfloat16, or to zero where that is subnormal.
+    """Round rows to the nearest finite bfloat16, or to zero where that is subnormal. Infinity stays infinite.
 
     ``size`` becomes the norm of each row, ``lost`` the norm of what the rounding has changed.
     """
@@ -82,8 +85,10 @@ def round_rows(embeddings, bits, size, lost):
         for i in range(len(line)):
             word = np.float32(line[i]).view(np.int32)
             # Numbers are rounded up if they are above the middle, or in the middle and odd. A carry goes into the
-            # exponent, as it should.
+            # exponent, as it should, unless a finite number becomes infinite: infinity times 0 would be NaN.
             short = np.int32((word + np.int32(0x7FFF) + ((word >> 16) & np.int32(1))) >> 16)
+            infinite = (short & np.int32(0x7FFF)) == _INFINITE
+            short -= np.int32(infinite & ((word & np.int32(0x7FFFFFFF)) < (_INFINITE << 16)))
             short = np.int32(0) if (short & np.int32(0x7FFF)) < 0x80 else short
             out[i] = np.int16(short)
             value, rounded = np.float64(line[i]), np.float64(np.int32(short << 16).view(np.float32))

@@ -1,0 +1,291 @@
+"""Counts of candidates that beat or tie with targets, by fused kernels at rising levels of accuracy.
+
+Dot products have two levels: bfloat16, and three products of halves, which are nearly as accurate as float32. Group
+norms have one, float32. The unclear pairs of each level are settled by canonical scores. A row whose list of unclear
+candidates is too short goes to the next level, and after the last one all of its pairs are settled.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, TypeAlias
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from kgprobe.predict.backends import triton_kernels as kernels
+from kgprobe.predict.backends.triton_backend import Tile, TritonBackend, padded_number, width_of
+from kgprobe.predict.scorers import MIXED_UNIT, Dot, Rounding, Similarity
+
+_TINY = 2.0**-126
+
+_LARGEST_SHARES = (2.0**-8, 2.0**-15)
+"""The most that the first, and both, bfloat16 of a candidate may lose of its norm. Candidates that lose more, because
+coordinates are subnormal, get a larger scale in the bound instead."""
+
+_SETTLING = 600
+"""Time to settle a pair by canonical scores, as a multiple of the time to compare it in bfloat16."""
+
+_SAMPLE = 1024
+"""Candidates by which the share of unclear pairs of a row is estimated."""
+
+_BITS = 32
+"""Candidates that an entry in a list of unclear candidates stands for."""
+
+
+class FusedCount:
+    """Counts the candidates of targets, range after range.
+
+    Args:
+        backend: The backend.
+        similarity: How embeddings are compared.
+        distinct: Embeddings [queries, d] on the device.
+        query: For each row, which is a target, the index of its query.
+        targets: Embeddings [rows, d] of the targets.
+        memory: Bytes for the lists of unclear candidates.
+
+    Attributes:
+        own: The canonical scores of the targets.
+        totals: [rows, 3] the numbers of candidates that are greater, equal, and NaN.
+    """
+
+    def __init__(
+        self,
+        backend: TritonBackend,
+        similarity: Similarity,
+        distinct: Tensor,
+        query: Tensor,
+        targets: Tensor,
+        memory: int,
+    ) -> None:
+        self.backend, self.similarity, self.memory = backend, similarity, memory
+        self.distinct, self.query = distinct, query
+        every = torch.arange(len(query), dtype=torch.int32, device=backend.device)
+        self.own = backend.pair_scores(similarity, distinct, query, targets, every)
+        self.totals = torch.zeros((len(query), 3), dtype=torch.int64, device=backend.device)
+        self._groups: list[Rows] | None = None
+
+    def add(self, candidates: Tensor) -> None:
+        """Count the candidates of a range by fast scores, and by canonical scores where these are unclear."""
+        if not len(candidates) or not len(self.own):
+            return
+        table = _DotTable(self, candidates) if isinstance(self.similarity, Dot) else _NormTable(self, candidates)
+        if self._groups is None:  # the first range decides for all ranges
+            self._groups = [self._rows.chosen(index) for index in table.first_levels()]
+        left = self._rows.index[:0]
+        for level, group in enumerate(self._groups):
+            rows = group if not len(left) else self._rows.chosen(torch.cat([group.index, left]))
+            left = self._count(table, rows, level) if len(rows.index) else left
+        risky = table.risky(self._rows).nonzero()[:, 0]
+        self._count_all(candidates, torch.cat([left, risky]).unique())
+
+    @cached_property
+    def _rows(self) -> Rows:
+        embeddings, tile = self.distinct.index_select(0, self.query), self.tile
+        every = torch.arange(len(self.own), device=self.backend.device)
+        if isinstance(self.similarity, Dot):
+            high, low, sizes = self.backend.rounded(embeddings, tile.rows)
+            return Rows(tile.rows, every, embeddings, self.own, sizes, high, low)
+        own = self.own.cpu().numpy()
+        # The bounds of norms are relative to the distance, whatever the candidates are.
+        low_score, high_score = self.similarity.thresholds(own, np.zeros(len(own)), 0.0, embeddings.shape[1])
+        high, size = self.backend.transposed(embeddings, tile.rows)
+        bounds = self.backend.placed(np.stack([-high_score, -low_score])).double()
+        return Rows(tile.rows, every, embeddings, self.own, torch.cat([size[None], bounds]), high, high)
+
+    @cached_property
+    def tile(self) -> Tile:
+        """The shape of the tiles that are compared."""
+        return self.backend.tiles.of(self.similarity, self.distinct.shape[1])
+
+    def _count(self, table: _Table, rows: Rows, level: int) -> Tensor:
+        """Count rows at a level, and return the numbers of those whose lists were too short."""
+        room = self.room(len(table.exact), len(rows.index))
+        above, listed, found = table.compare(rows, level, room)
+        full = listed > room
+        counts = self.backend.settle(
+            self.similarity, rows.exact, rows.own, table.exact, found, torch.where(full, 0, listed)
+        )
+        counts[:, 0] += torch.where(full, 0, above)
+        self.totals.index_add_(0, rows.index, counts.long())
+        return rows.index[full]
+
+    def _count_all(self, candidates: Tensor, index: Tensor) -> None:
+        """Count rows by canonical scores alone."""
+        if len(index):
+            columns = torch.tensor([len(candidates)], dtype=torch.int32, device=self.backend.device)
+            queries, own = self._rows.exact[index], self.own[index]
+            counts = self.backend.settle(self.similarity, queries, own, candidates, None, columns)
+            self.totals.index_add_(0, index, counts.long())
+
+    def subtract(self, scores: Tensor, offsets: Tensor) -> None:
+        """Take back the filtered candidates by their canonical scores, which begin at ``offsets`` for each query."""
+        self.totals -= self.backend.count_scores(scores, offsets, self.query, self.own)
+
+    def room(self, columns: int, rows: int) -> int:
+        """The length of the lists of unclear candidates."""
+        fits = self.memory // (8 * max(rows, 1)) if self.backend.room is None else self.backend.room
+        return max(1, min(-(-columns // _BITS), fits))
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """Targets with the embeddings of their queries, in the forms that the kernels read.
+
+    Attributes:
+        padding: The number of rows of ``high`` and ``low`` is a multiple of this.
+        index: The numbers of the rows.
+        exact: The float32 embeddings of the queries.
+        own: The canonical scores of the targets.
+        sizes: For dot products, [3, rows]: the norm of the query, of what ``high`` has lost, of what both have lost. For
+            norms, [3, rows]: the largest absolute coordinate, and the bounds of the distance.
+        high: For dot products, the queries in bfloat16. For norms, the transposed queries in float32.
+        low: For dot products, what ``high`` has lost, in bfloat16.
+    """
+
+    padding: int
+    index: Tensor
+    exact: Tensor
+    own: Tensor
+    sizes: Tensor
+    high: Tensor
+    low: Tensor
+
+    def chosen(self, index: Tensor) -> Rows:
+        """Some of the rows."""
+        if len(index) == len(self.index):
+            return self
+        rows = torch.zeros(padded_number(len(index), self.padding), dtype=torch.int64, device=index.device)
+        rows[: len(index)] = index  # the padding is any row: its score is not compared
+        axis = 1 if self.high is self.low else 0
+        high = self.high.index_select(axis, rows)
+        low = high if axis else self.low.index_select(axis, rows)
+        return Rows(self.padding, index, self.exact[index], self.own[index], self.sizes[:, index], high, low)
+
+
+class _DotTable:
+    """Candidates of dot products, and the bounds of their errors at both levels."""
+
+    def __init__(self, counter: FusedCount, exact: Tensor) -> None:
+        self.counter, self.exact = counter, exact
+        self.high, self.low, (size, once, twice) = counter.backend.rounded(exact, counter.tile.columns)
+        self.largest = size.amax()
+        self.shares = [
+            torch.where(size > 0, missed / size, 0.0).amax().clamp(max=most)
+            for missed, most in zip((once, twice), _LARGEST_SHARES, strict=True)
+        ]
+        first = torch.maximum(size, torch.where(once > 0, once / self.shares[0], 0.0))
+        both = torch.maximum(first, torch.where(twice > 0, twice / self.shares[1], 0.0))
+        self.scales = [_filled(_upward(scale), len(self.high)) for scale in (first, both)]
+
+    def risky(self, rows: Rows) -> Tensor:
+        """Whether scores of a row may overflow, so that they are not compared."""
+        return _flags(Dot().may_overflow, rows.sizes[0], self.largest, self.exact.shape[1])
+
+    def first_levels(self) -> list[Tensor]:
+        """The numbers of the rows that begin with each level.
+
+        A row begins with three products if so many of its pairs are unclear in bfloat16, by a sample of candidates,
+        that settling them takes longer.
+        """
+        counter, number = self.counter, len(self.exact)
+        rows = counter._rows
+        if number <= 4 * _SAMPLE:
+            return [rows.index, rows.index[:0]]
+        sample = torch.linspace(0, number - 1, _SAMPLE, device=self.exact.device).long()
+        listed = self._launched(rows, 0, 1, self.high[sample], self.low[:0], self.scales[0][sample])[1]
+        fits = counter.room(number, len(rows.index)) / (2 * number)
+        tight = listed > max(1, round(_SAMPLE * min(2 / _SETTLING, fits)))
+        return [(~tight).nonzero()[:, 0], tight.nonzero()[:, 0]]
+
+    def compare(self, rows: Rows, level: int, room: int) -> Compared:
+        """Compare all candidates with the targets of some rows."""
+        return self._launched(rows, level, room, self.high, self.low, self.scales[level])
+
+    def _launched(self, rows: Rows, level: int, room: int, high: Tensor, low: Tensor, scale: Tensor) -> Compared:
+        tile, (number, padded) = self.counter.tile, rows.high.shape
+        above, listed, found = _empty(rows, number, room)
+        block = 128 if padded % 128 == 0 and not level else 64
+        kernels.count_dots[(number // tile.rows, len(high) // tile.columns)](
+            rows.high, rows.low, _filled(torch.where(self.risky(rows), torch.nan, rows.own), number),
+            _filled(self._slope(rows, level), number), high, low, scale, above, listed, found,
+            2 * Dot().lost(self.exact.shape[1]), room, padded, bool(level), tile.rows, tile.columns, block,
+            num_warps=tile.warps, num_stages=2 if level or block == 128 else 3,
+        )  # fmt: skip
+        return above[: len(rows.own)], listed[: len(rows.own)], found
+
+    def _slope(self, rows: Rows, level: int) -> Tensor:
+        """The bound of the error of each row, as a multiple of a candidate's scale; see `Dot.slope`."""
+        dimension, (size, missed, twice) = self.exact.shape[1], rows.sizes
+        terms, share = dimension, self.shares[level]
+        if level:
+            # The product of both second halves is left out. The partial sums of the three others exceed |q| |e| by less
+            # than 2 %, for which an eighth of the terms is added.
+            missed = twice + (missed + twice) * (self.shares[0] + self.shares[1])
+            terms = 3 * dimension + dimension // 8 + 1
+        rounding: Any = Rounding(MIXED_UNIT, missed, share)  # type: ignore[arg-type]
+        slope: Any = Dot().slope(size, terms, rounding)  # type: ignore[arg-type]
+        return _upward(slope * (1 + 2.0**-20))  # for the rounding of the bound in the kernel
+
+
+class _NormTable:
+    """Candidates of group norms."""
+
+    def __init__(self, counter: FusedCount, exact: Tensor) -> None:
+        self.counter, self.exact = counter, exact
+        self.columns, size = counter.backend.transposed(exact, counter.tile.columns)
+        self.largest = size.amax()
+
+    def risky(self, rows: Rows) -> Tensor:
+        """Whether scores of a row may overflow, so that they are not compared."""
+        return _flags(self.counter.similarity.may_overflow, rows.sizes[0], self.largest, self.exact.shape[1])
+
+    def first_levels(self) -> list[Tensor]:
+        """The numbers of all rows: there is one level."""
+        return [self.counter._rows.index]
+
+    def compare(self, rows: Rows, level: int, room: int) -> Compared:
+        """Compare all candidates with the targets of some rows."""
+        tile, (dimension, number) = self.counter.tile, rows.high.shape
+        above, listed, found = _empty(rows, number, room)
+        bounds = torch.stack([_filled(bound, number) for bound in rows.sizes[1:]])
+        bounds[:, : len(rows.own)].masked_fill_(self.risky(rows), torch.nan)
+        columns = self.columns.shape[1]
+        kernels.count_norms[(number // tile.rows, columns // tile.columns)](
+            rows.high, bounds, self.columns, above, listed, found, number, columns, room, dimension,
+            width_of(self.counter.similarity, dimension), tile.rows, tile.columns, num_warps=tile.warps,
+        )  # fmt: skip
+        return above[: len(rows.own)], listed[: len(rows.own)], found
+
+
+_Table: TypeAlias = _DotTable | _NormTable
+
+Compared: TypeAlias = tuple[Tensor, Tensor, Tensor]
+"""For each row: the number of candidates that certainly beat the target; the number of entries in its list of unclear
+candidates, also of those for which there was no room; the list."""
+
+
+def _empty(rows: Rows, number: int, room: int) -> Compared:
+    above, listed = torch.zeros((2, number), dtype=torch.int32, device=rows.own.device)
+    return above, listed, torch.empty((number, room), dtype=torch.int64, device=rows.own.device)
+
+
+def _filled(values: Tensor, number: int) -> Tensor:
+    """Float32 values, followed by NaN, which is never counted."""
+    filled = torch.full((number,), torch.nan, dtype=torch.float32, device=values.device)
+    filled[: len(values)] = values
+    return filled
+
+
+def _upward(values: Tensor) -> Tensor:
+    """Positive float32 numbers that are not below the values."""
+    short = values.float().clamp(min=_TINY)
+    return torch.nextafter(short, torch.full_like(short, torch.inf))
+
+
+def _flags(may_overflow: Any, *arguments: Any) -> Tensor:
+    """The formulas of similarities hold for tensors as for arrays."""
+    flags: Tensor = may_overflow(*arguments)
+    return flags

@@ -1,0 +1,254 @@
+"""The Triton backend, for NVIDIA GPUs: scores, comparisons and counts in one kernel. It needs torch and triton.
+
+Dot products are computed in bfloat16 on tensor cores, group norms in float32. What their error bounds leave unclear is
+settled on the device by canonical scores. Rows with too many unclear candidates are computed again by three products of
+halves, which are nearly as accurate as float32, and after that by canonical scores alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from kgprobe.arrays import Ints
+from kgprobe.predict.backends import triton_kernels as kernels
+from kgprobe.predict.backends.torch_backend import TorchBackend
+from kgprobe.predict.scorers import Dot, GroupNorm, Similarity, Singles
+
+_PROGRAMS, _DENSE_PROGRAMS = 4, 1024
+"""Programs that share the unclear pairs of a row, and all pairs of a row."""
+
+_ROUNDED_ROWS = 16
+
+
+class Tile(NamedTuple):
+    """Rows (targets), columns (candidates) and warps of a program that compares."""
+
+    rows: int
+    columns: int
+    warps: int
+
+
+@dataclass(frozen=True)
+class Tiles:
+    """The shapes that kernels work in.
+
+    Attributes:
+        dot: For dot products.
+        narrow: For norms of groups of one coordinate.
+        wide: For all other norms.
+        pairs: Pairs that a program settles at a time.
+    """
+
+    dot: Tile = Tile(128, 256, 8)
+    narrow: Tile = Tile(64, 256, 8)
+    wide: Tile = Tile(32, 128, 4)
+    pairs: int = 64
+
+    def of(self, similarity: Similarity, dimension: int) -> Tile:
+        """The shape for a similarity."""
+        if isinstance(similarity, Dot):
+            return self.dot
+        return self.narrow if similarity.width(dimension) == 1 else self.wide
+
+
+class TritonBackend(TorchBackend):
+    """The backend that counts with Triton kernels; what counts in score matrices is inherited.
+
+    Args:
+        device: The torch device.
+        tiles: The shapes that kernels work in.
+        room: Most entries in the list of unclear candidates of a row, 32 candidates each; None for as many as fit into
+            the memory.
+    """
+
+    def __init__(self, device: str = "cuda", tiles: Tiles = Tiles(), room: int | None = None) -> None:  # noqa: B008
+        super().__init__(device)
+        self.device: torch.device = self._device
+        self.tiles, self.room = tiles, room
+
+    def canonical(self, similarity: Similarity, queries: Any, row: Ints, candidates: Any, column: Ints) -> Singles:
+        pairs = (self._tensor(values.astype(np.int32)) for values in (row, column))
+        scores = self.pair_scores(similarity, queries.placed, next(pairs), candidates.placed, next(pairs))
+        return self._numpy(scores)
+
+    def pair_scores(
+        self, similarity: Similarity, queries: Tensor, row: Tensor, candidates: Tensor, column: Tensor
+    ) -> Tensor:
+        """Canonical scores of pairs of a query and a candidate."""
+        scores = queries.new_empty(len(row))
+        place = torch.arange(len(row), dtype=torch.int32, device=self.device)
+        self.put_scores(similarity, queries, row, candidates, column, place, scores)
+        return scores
+
+    def put_scores(
+        self,
+        similarity: Similarity,
+        queries: Tensor,
+        row: Tensor,
+        candidates: Tensor,
+        column: Tensor,
+        place: Tensor,
+        scores: Tensor,
+        first_column: int = 0,
+    ) -> None:
+        """Store canonical scores at their places; ``first_column`` is the column of the first candidate."""
+        if not len(row):
+            return
+        grid = (-(-len(row) // self.tiles.pairs),)
+        kernels.score_pairs[grid](
+            queries, row, candidates, column, place, scores, self._gamma(similarity), len(row), first_column,
+            queries.shape[1], width_of(similarity, queries.shape[1]), self.tiles.pairs,
+            **self._precise(similarity, self.tiles.pairs),
+        )  # fmt: skip
+
+    def settle(
+        self, similarity: Similarity, queries: Tensor, own: Tensor, candidates: Tensor, found: Tensor | None, columns: Tensor
+    ) -> Tensor:
+        """[rows, 3]: how many candidates of each row are greater than, equal to, or not comparable with the target.
+
+        Args:
+            similarity: How embeddings are compared.
+            queries: The query of each row.
+            own: The canonical scores of the targets.
+            candidates: The embeddings of the candidates.
+            found: The lists of candidates [rows, room]; None for all.
+            columns: The number of entries in each list, or [1] the number of all candidates.
+        """
+        counts = torch.zeros((len(queries), 3), dtype=torch.int32, device=self.device)
+        listed, pairs = found is not None, self.tiles.pairs
+        programs = _PROGRAMS if listed else min(_DENSE_PROGRAMS, -(-len(candidates) // pairs))
+        kernels.settle[(len(queries), programs)](
+            queries, own, candidates, counts if found is None else found, counts, self._gamma(similarity), columns,
+            0 if found is None else found.shape[1], queries.shape[1], width_of(similarity, queries.shape[1]), listed,
+            pairs, **self._precise(similarity, pairs),
+        )  # fmt: skip
+        return counts
+
+    def count_scores(self, scores: Tensor, offsets: Tensor, query: Tensor, own: Tensor) -> Tensor:
+        """[rows, 3] as in `settle`, of the scores from ``offsets`` of each row's query on."""
+        counts = torch.empty((len(query), 3), dtype=torch.int32, device=self.device)
+        kernels.count_scores[(len(query),)](scores, offsets, query, own, counts, 2 * self.tiles.pairs)
+        return counts
+
+    def rounded(self, embeddings: Tensor, multiple: int) -> tuple[Tensor, Tensor, Tensor]:
+        """Embeddings in bfloat16, what they have lost in bfloat16, and three norms; see `kernels.round_rows`.
+
+        The first two are padded with zeros to a multiple of rows, and to a multiple of 64 coordinates.
+        """
+        number, dimension = embeddings.shape
+        padded = padded_number(dimension, 64)
+        high = torch.empty((padded_number(number, multiple), padded), dtype=torch.bfloat16, device=self.device)
+        low = torch.empty_like(high)
+        sizes = torch.empty((3, number), dtype=torch.float64, device=self.device)
+        kernels.round_rows[(-(-len(high) // _ROUNDED_ROWS),)](
+            embeddings, high, low, sizes, number, dimension, padded, _ROUNDED_ROWS, 64, num_warps=4
+        )
+        return high, low, sizes
+
+    def transposed(self, embeddings: Tensor, multiple: int) -> tuple[Tensor, Tensor]:
+        """Transposed embeddings, padded with NaN to a multiple of columns, and their largest absolute coordinates."""
+        number, dimension = embeddings.shape
+        columns = embeddings.new_full((dimension, padded_number(number, multiple)), torch.nan)
+        columns[:, :number] = embeddings.T
+        return columns, torch.maximum(embeddings.amax(1), -embeddings.amin(1)).double()
+
+    def ranges(self, values: Any, index: slice | Ints, step: int) -> Iterator[tuple[int, Tensor]]:
+        """Candidates in parts of ``step`` on the device, each with the column of its first one.
+
+        Embeddings in the memory of the host, or in a file that is mapped to it, are read ahead: a thread copies the
+        next part while the current one is counted.
+        """
+        number = len(range(*index.indices(len(values)))) if isinstance(index, slice) else len(index)
+        first = index.start if isinstance(index, slice) else 0
+        parts = [slice(start, min(start + step, number)) for start in range(0, number, step)]
+
+        def chosen(part: slice) -> Any:
+            return values[first + part.start : first + part.stop] if isinstance(index, slice) else values[index[part]]
+
+        if isinstance(values, Tensor) and values.device.type == self.device.type:
+            for part in parts:
+                yield part.start, self.placed(chosen(part))
+            return
+        with ThreadPoolExecutor(1) as pool:
+            copies = _Copies(self)
+            coming = pool.submit(copies.start, chosen, parts[0]) if parts else None
+            for number, part in enumerate(parts, 1):
+                assert coming is not None
+                copied = coming.result()
+                coming = pool.submit(copies.start, chosen, parts[number]) if number < len(parts) else None
+                yield part.start, copies.ready(copied)
+
+    def placed(self, values: Any) -> Tensor:
+        """Float32 embeddings on the device, in the order of rows."""
+        tensor = values if isinstance(values, Tensor) else torch.from_numpy(np.require(values, requirements=["C", "W"]))
+        return tensor.detach().to(self.device, torch.float32).contiguous()
+
+    def integers(self, values: NDArray[Any]) -> Tensor:
+        """Int32 numbers on the device."""
+        return self._tensor(values.astype(np.int32))
+
+    def _gamma(self, similarity: Similarity) -> Tensor:
+        gamma = similarity.gamma if isinstance(similarity, GroupNorm) else 0.0
+        return torch.tensor([gamma], dtype=torch.float64, device=self.device)
+
+    def _precise(self, similarity: Similarity, pairs: int) -> dict[str, Any]:
+        """Launch options of canonical scores: products of float32 are exact in float64, squares of differences not."""
+        return {"num_warps": max(1, min(4, pairs // 32)), "enable_fp_fusion": isinstance(similarity, Dot)}
+
+
+class _Copies:
+    """Copies parts of a table to the device on a stream of their own, through two pinned buffers in turn."""
+
+    def __init__(self, backend: TritonBackend) -> None:
+        self.backend = backend
+        self.on_gpu = backend.device.type == "cuda"
+        self.stream = torch.cuda.Stream(backend.device) if self.on_gpu else None
+        self.buffers: list[Tensor | None] = [None, None]
+        self.done: list[Any] = [None, None]
+        self.turn = 0
+
+    def start(self, chosen: Any, part: slice) -> tuple[Tensor, Any]:
+        """Begin to copy a part; the event is recorded when it is there."""
+        values = chosen(part)
+        if not self.on_gpu:
+            return self.backend.placed(values).clone(), None
+        turn, self.turn = self.turn, 1 - self.turn
+        if self.done[turn] is not None:
+            self.done[turn].synchronize()  # the buffer is free again
+        buffer = self.buffers[turn]
+        if buffer is None or buffer.shape[0] < len(values):
+            buffer = self.buffers[turn] = torch.empty(tuple(values.shape), dtype=torch.float32, pin_memory=True)
+        source = values.detach().cpu() if isinstance(values, Tensor) else torch.from_numpy(np.asarray(values))
+        filled = buffer[: len(values)].copy_(source)
+        with torch.cuda.stream(self.stream):
+            copied = filled.to(self.backend.device, non_blocking=True)
+            event = self.done[turn] = torch.cuda.Event()
+            event.record()
+        return copied, event
+
+    def ready(self, copied: tuple[Tensor, Any]) -> Tensor:
+        """The part, usable by what is launched from now on."""
+        tensor, event = copied
+        if event is not None:
+            stream = torch.cuda.current_stream(self.backend.device)
+            stream.wait_event(event)
+            tensor.record_stream(stream)
+        return tensor
+
+
+def width_of(similarity: Similarity, dimension: int) -> int:
+    """Coordinates per group, or 0 for dot products."""
+    return similarity.width(dimension) if isinstance(similarity, GroupNorm) else 0
+
+
+def padded_number(number: int, multiple: int) -> int:
+    """The next multiple, and at least one."""
+    return max(1, -(-number // multiple)) * multiple

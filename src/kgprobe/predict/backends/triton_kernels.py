@@ -1,0 +1,359 @@
+"""Triton kernels that compare candidates with targets: fast scores first, canonical scores where those are unclear.
+
+Importing this module needs triton. A row is a target with the embedding of its query; a column is a candidate. The fast
+kernels score a tile of rows and columns, compare it with the bounds of the targets and count, all in registers: scores
+are never written. Pairs within the bounds are unclear; their columns are appended to a list of fixed room for each row.
+`settle` counts them by canonical scores. Integer additions commute, so the order of programs makes no difference.
+"""
+
+from __future__ import annotations
+
+import os
+
+import triton
+import triton.language as tl
+
+# mypy: disable-error-code="no-untyped-def,untyped-decorator,unused-ignore"
+
+_INTERPRETED = tl.constexpr(os.environ.get("TRITON_INTERPRET") == "1")
+
+
+@triton.jit(do_not_specialize=["rows"])
+def round_rows(
+    embeddings,
+    high,
+    low,
+    sizes,
+    rows,
+    dimension: tl.constexpr,
+    PADDED: tl.constexpr,
+    ROWS: tl.constexpr,
+    BLOCK: tl.constexpr,
+):
+    """Round float32 rows to bfloat16, and what is lost to a second bfloat16; what is subnormal becomes zero.
+
+    ``sizes`` [3, rows] becomes the norm of each row, of what the first number has lost, and of what both have lost.
+    Rows and coordinates beyond the embeddings are filled with zeros.
+    """
+    row = (tl.program_id(0) * ROWS + tl.arange(0, ROWS)).to(tl.int64)
+    total = tl.zeros((ROWS,), tl.float64)
+    once = tl.zeros((ROWS,), tl.float64)
+    twice = tl.zeros((ROWS,), tl.float64)
+    for first in range(0, PADDED, BLOCK):
+        column = first + tl.arange(0, BLOCK)
+        inside = (row < rows)[:, None] & (column < dimension)[None, :]
+        value = tl.load(embeddings + row[:, None] * dimension + column[None, :], mask=inside, other=0.0)
+        short = _shortened(value)
+        rest = value - short
+        tl.store(high + row[:, None] * PADDED + column[None, :], short.to(tl.bfloat16))
+        exact = value.to(tl.float64)
+        missed = exact - short.to(tl.float64)
+        total += tl.sum(exact * exact, axis=1)
+        once += tl.sum(missed * missed, axis=1)
+        second = _shortened(rest)
+        tl.store(low + row[:, None] * PADDED + column[None, :], second.to(tl.bfloat16))
+        missed -= second.to(tl.float64)
+        twice += tl.sum(missed * missed, axis=1)
+    there = row < rows
+    tl.store(sizes + row, tl.sqrt(total), mask=there)
+    tl.store(sizes + rows + row, tl.sqrt(once), mask=there)
+    tl.store(sizes + 2 * rows + row, tl.sqrt(twice), mask=there)
+
+
+@triton.jit
+def _shortened(value):
+    """The nearest bfloat16 as a float32: never infinite for a finite number, and zero where it is subnormal."""
+    largest = 3.3895313892515355e38
+    short = tl.minimum(tl.maximum(value, -largest), largest).to(tl.bfloat16).to(tl.float32)
+    return tl.where(tl.abs(short) < 1.1754943508222875e-38, 0.0, short)
+
+
+@triton.jit(do_not_specialize=["room"])
+def count_dots(
+    query_high,
+    query_low,
+    own,
+    slope,
+    candidate_high,
+    candidate_low,
+    scale,
+    above,
+    listed,
+    found,
+    lost,
+    room,
+    PADDED: tl.constexpr,
+    TIGHT: tl.constexpr,
+    ROWS: tl.constexpr,
+    COLUMNS: tl.constexpr,
+    BLOCK: tl.constexpr,
+):
+    """Count dot products of a tile, in bfloat16; if ``TIGHT``, by three products of halves of the coordinates.
+
+    A candidate is above the target if its score is larger than ``own`` by more than slope * scale + lost, and unclear
+    if the difference is at most that. Rows that have NaN for ``own`` and columns that have it for ``scale`` do not
+    count: they are padding, or they are counted by canonical scores alone.
+    """
+    row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
+    column = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
+    of_query = row.to(tl.int64)[:, None] * PADDED
+    of_candidate = column.to(tl.int64)[None, :] * PADDED
+    scores = tl.zeros((ROWS, COLUMNS), tl.float32)
+    for first in range(0, PADDED, BLOCK):
+        coordinate = first + tl.arange(0, BLOCK)
+        query = tl.load(query_high + of_query + coordinate[None, :])
+        candidate = tl.load(candidate_high + of_candidate + coordinate[:, None])
+        if TIGHT:
+            rest_of_query = tl.load(query_low + of_query + coordinate[None, :])
+            rest_of_candidate = tl.load(candidate_low + of_candidate + coordinate[:, None])
+            scores = _product(rest_of_query, candidate, scores)
+            scores = _product(query, rest_of_candidate, scores)
+        scores = _product(query, candidate, scores)
+    difference = scores - tl.load(own + row)[:, None]
+    bound = tl.load(slope + row)[:, None] * tl.load(scale + column)[None, :] + lost
+    greater = difference > bound
+    unclear = tl.abs(difference) <= bound
+    _tally(row, tl.program_id(1), greater, unclear, above, listed, found, room, ROWS, COLUMNS)
+
+
+@triton.jit
+def _product(rows, columns, added):
+    """The matrix product plus ``added``. Triton's interpreter would multiply the bits of bfloat16 as integers."""
+    if _INTERPRETED:
+        return tl.dot(rows.to(tl.float32), columns.to(tl.float32), added)
+    else:  # noqa: RET505 (Triton needs both returns in one statement)
+        return tl.dot(rows, columns, added)
+
+
+@triton.jit(do_not_specialize=["room"])
+def count_norms(
+    queries,
+    bounds,
+    candidates,
+    above,
+    listed,
+    found,
+    rows,
+    columns,
+    room,
+    dimension: tl.constexpr,
+    WIDTH: tl.constexpr,
+    ROWS: tl.constexpr,
+    COLUMNS: tl.constexpr,
+):
+    """Count sums of group norms of a tile in float32, with approximate square roots.
+
+    Queries and candidates are transposed, [dimension, rows] and [dimension, columns], so that neighbouring threads load
+    neighbouring numbers. ``bounds`` [2, rows]: a candidate beats the target if its distance is below the first, and is
+    unclear from there up to the second; NaN for rows that do not count.
+    """
+    row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
+    column = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
+    of_query, of_candidate = queries + row, candidates + column
+    distance = tl.zeros((ROWS, COLUMNS), tl.float32)
+    if WIDTH == 1:
+        for _ in range(dimension):
+            distance += tl.abs(tl.load(of_query)[:, None] - tl.load(of_candidate)[None, :])
+            of_query += rows
+            of_candidate += columns
+    elif WIDTH == 2:
+        for _ in range(0, dimension, 2):
+            real = tl.load(of_query)[:, None] - tl.load(of_candidate)[None, :]
+            imaginary = tl.load(of_query + rows)[:, None] - tl.load(of_candidate + columns)[None, :]
+            distance += tl.sqrt(real * real + imaginary * imaginary)
+            of_query += 2 * rows
+            of_candidate += 2 * columns
+    else:
+        for _ in range(0, dimension, WIDTH):
+            squared = tl.zeros((ROWS, COLUMNS), tl.float32)
+            for _ in range(WIDTH):
+                difference = tl.load(of_query)[:, None] - tl.load(of_candidate)[None, :]
+                squared += difference * difference
+                of_query += rows
+                of_candidate += columns
+            distance += tl.sqrt(squared)
+    near, far = tl.load(bounds + row)[:, None], tl.load(bounds + rows + row)[:, None]
+    greater = distance < near
+    unclear = (distance >= near) & (distance <= far)
+    _tally(row, tl.program_id(1), greater, unclear, above, listed, found, room, ROWS, COLUMNS)
+
+
+@triton.jit
+def _tally(row, tile, greater, unclear, above, listed, found, room, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
+    """Add the counts of a tile, and list its unclear pairs while there is room in the lists of their rows.
+
+    An entry of a list stands for 32 columns: its upper half is their number, its lower half has a bit for each that is
+    unclear. So the scores are still in registers when the list is written, and few entries need an atomic addition.
+    """
+    tl.atomic_add(above + row, tl.sum(greater.to(tl.int32), axis=1), sem="relaxed")
+    if tl.sum(tl.sum(unclear.to(tl.int32), axis=1), axis=0) > 0:
+        bits = tl.reshape(unclear.to(tl.uint32), (ROWS, COLUMNS // 32, 32)) << tl.arange(0, 32)[None, None, :]
+        words = tl.sum(bits, axis=2)
+        rows = tl.broadcast_to(row[:, None], (ROWS, COLUMNS // 32))
+        # The number of entries so far is the next free place.
+        place = tl.atomic_add(listed + rows, 1, mask=words != 0, sem="relaxed")
+        segment = (tile * (COLUMNS // 32) + tl.arange(0, COLUMNS // 32)).to(tl.int64)
+        entry = (segment[None, :] << 32) | words.to(tl.int64)
+        tl.store(found + rows.to(tl.int64) * room + place, entry, mask=(words != 0) & (place < room))
+
+
+@triton.jit
+def _canonical(
+    query, candidate, there, gamma, dimension: tl.constexpr, WIDTH: tl.constexpr, PAIRS: tl.constexpr
+):
+    """Canonical scores of pairs of pointers to rows: float64 in the order of the coordinates, rounded to float32.
+
+    ``WIDTH`` is the width of a group, or 0 for dot products. Four coordinates are loaded at a time where groups allow
+    it; they are added one after the other all the same. Products and sums must not be fused (``enable_fp_fusion``).
+    """
+    total = tl.zeros((PAIRS,), tl.float64)
+    if dimension % 4 == 0 and (WIDTH <= 2 or WIDTH % 4 == 0):
+        squared = tl.zeros((PAIRS,), tl.float64)
+        four = tl.arange(0, 4)
+        for first in range(0, dimension, 4):
+            q0, q1, q2, q3 = _columns(query[:, None] + (first + four)[None, :], there, PAIRS)
+            e0, e1, e2, e3 = _columns(candidate[:, None] + (first + four)[None, :], there, PAIRS)
+            if WIDTH == 0:
+                total += q0 * e0
+                total += q1 * e1
+                total += q2 * e2
+                total += q3 * e3
+            else:
+                d0, d1, d2, d3 = q0 - e0, q1 - e1, q2 - e2, q3 - e3
+                if WIDTH == 1:
+                    total += tl.abs(d0)  # the square root of a rounded square is exact
+                    total += tl.abs(d1)
+                    total += tl.abs(d2)
+                    total += tl.abs(d3)
+                elif WIDTH == 2:
+                    total += tl.sqrt(d0 * d0 + d1 * d1)
+                    total += tl.sqrt(d2 * d2 + d3 * d3)
+                else:
+                    squared += d0 * d0
+                    squared += d1 * d1
+                    squared += d2 * d2
+                    squared += d3 * d3
+                    if (first + 4) % WIDTH == 0:
+                        total += tl.sqrt(squared)
+                        squared = tl.zeros((PAIRS,), tl.float64)
+    elif WIDTH == 0:
+        for i in range(dimension):
+            q = tl.load(query + i, mask=there, other=0.0).to(tl.float64)
+            total += q * tl.load(candidate + i, mask=there, other=0.0).to(tl.float64)
+    else:
+        for first in range(0, dimension, WIDTH):
+            squares = tl.zeros((PAIRS,), tl.float64)
+            for i in range(first, first + WIDTH):
+                q = tl.load(query + i, mask=there, other=0.0).to(tl.float64)
+                d = q - tl.load(candidate + i, mask=there, other=0.0).to(tl.float64)
+                squares += d * d
+            total += tl.sqrt(squares)
+    if WIDTH > 0:
+        total = tl.load(gamma) - total
+    return total.to(tl.float32)
+
+
+@triton.jit
+def _columns(pointers, there, PAIRS: tl.constexpr):
+    """Four neighbouring numbers of each pair in float64."""
+    loaded = tl.load(pointers, mask=there[:, None], other=0.0)
+    even, odd = tl.split(tl.reshape(loaded, (PAIRS, 2, 2)))
+    first, third = tl.split(even)
+    second, fourth = tl.split(odd)
+    return first.to(tl.float64), second.to(tl.float64), third.to(tl.float64), fourth.to(tl.float64)
+
+
+@triton.jit(do_not_specialize=["pairs", "first_column"])
+def score_pairs(
+    queries,
+    row,
+    candidates,
+    column,
+    place,
+    scores,
+    gamma,
+    pairs,
+    first_column,
+    dimension: tl.constexpr,
+    WIDTH: tl.constexpr,
+    PAIRS: tl.constexpr,
+):
+    """Canonical scores of pairs of a query and a candidate, each stored at its ``place``."""
+    pair = tl.program_id(0).to(tl.int64) * PAIRS + tl.arange(0, PAIRS)
+    there = pair < pairs
+    query = queries + tl.load(row + pair, mask=there, other=0).to(tl.int64) * dimension
+    of = tl.load(column + pair, mask=there, other=0).to(tl.int64) - first_column
+    score = _canonical(query, candidates + of * dimension, there, gamma, dimension, WIDTH, PAIRS)
+    tl.store(scores + tl.load(place + pair, mask=there, other=0), score, mask=there)
+
+
+@triton.jit(do_not_specialize=["room"])
+def settle(
+    queries,
+    own,
+    candidates,
+    found,
+    counts,
+    gamma,
+    columns,
+    room,
+    dimension: tl.constexpr,
+    WIDTH: tl.constexpr,
+    LISTED: tl.constexpr,
+    PAIRS: tl.constexpr,
+):
+    """Count candidates by canonical scores; several programs share a row.
+
+    ``columns`` points to the number of entries in the list of each row if ``LISTED``, else to the number of all columns.
+    ``counts`` [rows, 3] are the numbers of greater, equal and NaN scores.
+    """
+    row = tl.program_id(0).to(tl.int64)
+    if LISTED:
+        number = tl.load(columns + row) * 32
+    else:
+        number = tl.load(columns)
+    query = queries + (row * dimension + tl.zeros((PAIRS,), tl.int64))
+    target = tl.load(own + row)
+    greater = tl.zeros((PAIRS,), tl.int32)
+    equal = tl.zeros((PAIRS,), tl.int32)
+    broken = tl.zeros((PAIRS,), tl.int32)
+    start = tl.program_id(1) * PAIRS
+    while start < number:
+        pair = start + tl.arange(0, PAIRS)
+        there = pair < number
+        column = pair.to(tl.int64)
+        if LISTED:
+            entry = tl.load(found + row * room + pair // 32, mask=there, other=0)
+            there = there & (((entry >> (pair % 32)) & 1) != 0)
+            column = (entry >> 32) * 32 + pair % 32
+        score = _canonical(query, candidates + column * dimension, there, gamma, dimension, WIDTH, PAIRS)
+        greater += (there & (score > target)).to(tl.int32)
+        equal += (there & (score == target)).to(tl.int32)
+        broken += (there & (score != score)).to(tl.int32)
+        start += tl.num_programs(1) * PAIRS
+    tl.atomic_add(counts + 3 * row, tl.sum(greater, axis=0), sem="relaxed")
+    tl.atomic_add(counts + 3 * row + 1, tl.sum(equal, axis=0), sem="relaxed")
+    tl.atomic_add(counts + 3 * row + 2, tl.sum(broken, axis=0), sem="relaxed")
+
+
+@triton.jit
+def count_scores(scores, offsets, query, own, counts, PAIRS: tl.constexpr):
+    """Count the scores of each target's query, from ``offsets`` of the query on: [rows, 3] as in `settle`."""
+    row = tl.program_id(0).to(tl.int64)
+    of = tl.load(query + row)
+    start, last = tl.load(offsets + of), tl.load(offsets + of + 1)
+    target = tl.load(own + row)
+    greater = tl.zeros((PAIRS,), tl.int32)
+    equal = tl.zeros((PAIRS,), tl.int32)
+    broken = tl.zeros((PAIRS,), tl.int32)
+    while start < last:
+        pair = start + tl.arange(0, PAIRS)
+        there = pair < last
+        score = tl.load(scores + pair, mask=there, other=0.0)
+        greater += (there & (score > target)).to(tl.int32)
+        equal += (there & (score == target)).to(tl.int32)
+        broken += (there & (score != score)).to(tl.int32)
+        start += PAIRS
+    tl.store(counts + 3 * row, tl.sum(greater, axis=0))
+    tl.store(counts + 3 * row + 1, tl.sum(equal, axis=0))
+    tl.store(counts + 3 * row + 2, tl.sum(broken, axis=0))

@@ -1,0 +1,105 @@
+"""Embeddings of candidates and queries as a scorer provides them, with checks; they stay where the scorer has them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from kgprobe.arrays import Floats
+from kgprobe.errors import DataError, spans
+from kgprobe.predict.scorers import (
+    EmbeddingScorer,
+    RelationEmbeddingScorer,
+    Similarity,
+    Singles,
+    as_embeddings,
+    as_matrix,
+    is_tensor,
+)
+from kgprobe.predict.tasks import Columns, Task
+
+AnyEmbeddingScorer: TypeAlias = EmbeddingScorer | RelationEmbeddingScorer
+
+_ENCODED_AT_ONCE, _ENCODED_ON_DEVICE = 1 << 18, 1 << 20
+"""Coordinates of queries that are encoded in one call, in the memory of the host and on another device. These are
+independent of the resources, so that an encoder whose last bit depends on its batch gives the same embeddings in every
+run."""
+
+
+@dataclass(frozen=True, eq=False)
+class SharedCandidates:
+    """Queries that share their candidates.
+
+    Attributes:
+        queries: The queries.
+        columns: The entities that are candidates.
+        values: The embeddings of all entities for these queries: an array, or a tensor on any device.
+    """
+
+    queries: range
+    columns: Columns
+    values: Any
+
+    @property
+    def dimension(self) -> int:
+        """Number of coordinates."""
+        return int(self.values.shape[1])
+
+
+def shared_candidates(scorer: AnyEmbeddingScorer, task: Task) -> Iterator[SharedCandidates]:
+    """All queries, or those of one relation after the other where candidates depend on the relation."""
+    side = task.queries.side
+
+    def checked(values: object) -> Any:
+        matrix = as_matrix(values, task.graph.num_entities, None, _name(task))
+        problem = scorer.similarity.problem(matrix.shape[1])
+        if problem:
+            raise DataError("the model's candidates cannot be compared", [problem])
+        return matrix
+
+    if isinstance(scorer, RelationEmbeddingScorer):
+        for queries, columns in task.runs(apart=True):
+            relation = int(task.queries.relation[queries.start])
+            yield SharedCandidates(queries, columns, checked(scorer.candidates_for(side, relation)))
+        return
+    values = checked(scorer.candidates(side))
+    for queries, columns in task.runs():
+        yield SharedCandidates(queries, columns, values)
+
+
+def _name(task: Task) -> str:
+    return f"candidates for the {task.queries.side} (the graph has {task.graph.num_entities:,} entities)"
+
+
+def on_host(values: Any, similarity: Similarity, task: Task) -> tuple[Singles, Floats]:
+    """The embeddings of all entities in float32 in the memory of the host, and their magnitudes.
+
+    Raises:
+        DataError: Embeddings contain NaN.
+    """
+    embeddings = as_embeddings(values, task.graph.num_entities, _name(task))
+    magnitude = similarity.magnitude(embeddings)
+    # The magnitude of an embedding is NaN where one of its coordinates is.
+    broken = np.flatnonzero(np.isnan(magnitude))
+    if len(broken):
+        names = ", ".join(task.graph.entity_label(broken[:8]))
+        raise DataError(
+            "scores are NaN, so nothing can be ranked",
+            [f"embeddings of {len(broken):,} entities contain NaN: ids {spans(broken.tolist(), 8)} ({names})"],
+            "look for the cause in the model: a training that diverged, a table that was not filled",
+        )
+    return embeddings, magnitude
+
+
+def encoded(scorer: AnyEmbeddingScorer, task: Task, shared: SharedCandidates) -> Iterator[tuple[int, Any]]:
+    """The embeddings of the queries in batches, each with the index of its first query."""
+    elsewhere = is_tensor(shared.values) and shared.values.device.type != "cpu"
+    step = max(1, (_ENCODED_ON_DEVICE if elsewhere else _ENCODED_AT_ONCE) // shared.dimension)
+    for start in range(shared.queries.start, shared.queries.stop, step):
+        some = slice(start, min(start + step, shared.queries.stop))
+        given, relation = task.queries.given[some], task.queries.relation[some]
+        values = scorer.encode_queries(task.queries.side, given, relation)
+        yield start, as_matrix(values, len(given), shared.dimension, "queries")
