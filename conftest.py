@@ -1,4 +1,4 @@
-"""Settings of all test runs: modules without doctests here, interpreted kernels, threads of workers, garbage collection."""
+"""Settings of all test runs: modules without doctests here, kernels, threads of workers, garbage collection."""
 
 import gc
 import os

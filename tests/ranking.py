@@ -37,15 +37,17 @@ BACKENDS: dict[str, Callable[[], Backend]] = {
     "torch": lambda: TorchBackend("cpu"),
 } | ({"cuda": lambda: TorchBackend("cuda")} if torch.cuda.is_available() else {})
 
-COUNTING: dict[str, Callable[[], Backend]] = BACKENDS | {"bfloat16": Bfloat16Backend}
+QUICK: dict[str, Callable[[], Backend]] = BACKENDS | {"bfloat16": Bfloat16Backend}
+
+"""Those that may count, also those whose tiles are not matrices of scores."""
+
+COUNTING = dict(QUICK)
 
 if find_spec("triton"):
     from kgprobe.predict.backends.triton_backend import Tile, Tiles, TritonBackend
 
-    SMALL = Tiles(Tile(16, 32, 4), Tile(16, 32, 4), Tile(16, 32, 4), 64)
+    SMALL = Tiles(Tile(16, 32, 4), Tile(16, 32, 4), Tile(16, 32, 4), pairs=64, programs=(1, 2))
     COUNTING["triton"] = lambda: TritonBackend("cuda" if torch.cuda.is_available() else "cpu", SMALL)
-
-"""Those that may count, also those whose tiles are not matrices of scores."""
 
 SIMILARITIES = [Dot(), GroupNorm(1, gamma=12.0), GroupNorm(2), GroupNorm(3, gamma=-0.5), GroupNorm(None, gamma=9.0)]
 

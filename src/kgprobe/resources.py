@@ -38,7 +38,8 @@ class Resources:
     """Device, threads and memory.
 
     Attributes:
-        device: "cpu", or a torch device such as "cuda" ("torch:cpu" for torch on the CPU).
+        device: "cpu", or a torch device such as "cuda" ("torch:cpu" for torch on the CPU). Several devices, separated by
+            commas, share the entities of an embedding model: "cuda:0,cuda:1".
         threads: Number of threads on the CPU; None for all cores.
         memory: Bytes of working memory, in addition to the embeddings and the filter.
         batch: Queries per batch; None to choose.
@@ -65,6 +66,16 @@ class Resources:
         ]
         if problems:
             raise UsageError("invalid resources", problems)
+
+    @property
+    def devices(self) -> list[str]:
+        """The devices, one or several.
+
+        Example:
+            >>> Resources("cuda:0, cuda:1").devices
+            ['cuda:0', 'cuda:1']
+        """
+        return [device.strip() for device in self.device.split(",")]
 
     @property
     def workers(self) -> int:

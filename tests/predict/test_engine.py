@@ -18,6 +18,7 @@ from kgprobe.predict.tasks import Task
 from kgprobe.resources import Resources
 from ranking import (
     COUNTING,
+    QUICK,
     SIMILARITIES,
     Rows,
     Vectors,
@@ -122,7 +123,7 @@ def situations(draw: st.DrawFn) -> dict[str, Any]:
         "similarity": similarity,
         "dimension": dimension,
         "seed": draw(st.integers(0, 10**6)),
-        "backend": draw(st.sampled_from(sorted(COUNTING))),
+        "backend": draw(st.sampled_from(sorted(QUICK))),
         "resources": Resources(
             threads=draw(st.integers(1, 2)),
             batch=draw(st.sampled_from([None, 1, 2, 5])),

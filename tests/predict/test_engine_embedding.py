@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from kgprobe.errors import DataError
 from kgprobe.graph import KnowledgeGraph
-from kgprobe.predict import Dot, GroupNorm, engine, rank
+from kgprobe.predict import Dot, GroupNorm, encoding, engine, rank
 from kgprobe.predict.backends.backend import NumpyBackend
 from kgprobe.predict.scorers import Similarity
 from kgprobe.resources import Resources
@@ -47,7 +47,7 @@ def people(similarity: Similarity = Dot()) -> Vectors:  # noqa: B008
 @pytest.mark.parametrize("backend", COUNTING)
 @pytest.mark.parametrize("chunk", [1, 6 * 5, 6 * 7 + 5])
 def test_queries_are_encoded_some_at_a_time(chunk: int, backend: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(engine, "_ENCODED_AT_ONCE", chunk)
+    monkeypatch.setattr(encoding, "_ENCODED_AT_ONCE", chunk)
     model = vectors("whole", GroupNorm(2), GRAPH, 6, seed=1)
     expected = brute_force(model, GRAPH)
     for batch in (None, 1, 2, 100):
@@ -293,7 +293,7 @@ def test_one_entity_is_ranked_first_of_one(similarity: Similarity) -> None:
 
 
 def test_an_encoder_may_use_its_memory_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kgprobe.predict.engine._ENCODED_AT_ONCE", 64)
+    monkeypatch.setattr("kgprobe.predict.encoding._ENCODED_AT_ONCE", 64)
     model = vectors("random", Dot(), GRAPH, 16, seed=0)
     expected = rank(model, GRAPH, resources=Resources(threads=2, batch=4)).to_arrow()
     memory, encode = np.empty((ENTITIES * 3, 16), dtype=np.float32), model.encode_queries

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -27,6 +28,9 @@ _ENCODED_AT_ONCE, _ENCODED_ON_DEVICE = 1 << 18, 1 << 20
 """Coordinates of queries that are encoded in one call, in the memory of the host and on another device. These are
 independent of the resources, so that an encoder whose last bit depends on its batch gives the same embeddings in every
 run."""
+
+_ENCODING = threading.Lock()
+"""Queries are encoded for one device at a time."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,5 +105,10 @@ def encoded(scorer: AnyEmbeddingScorer, task: Task, shared: SharedCandidates) ->
     for start in range(shared.queries.start, shared.queries.stop, step):
         some = slice(start, min(start + step, shared.queries.stop))
         given, relation = task.queries.given[some], task.queries.relation[some]
-        values = scorer.encode_queries(task.queries.side, given, relation)
-        yield start, as_matrix(values, len(given), shared.dimension, "queries")
+        with _ENCODING:
+            values = as_matrix(
+                scorer.encode_queries(task.queries.side, given, relation), len(given), shared.dimension, "queries"
+            )
+            # A copy, because the encoder may reuse its memory while these are still being compared.
+            copied = values.clone() if is_tensor(values) else values.copy()
+        yield start, copied

@@ -127,7 +127,9 @@ def _shape(resources: Resources, workers: int, table: CandidateTable) -> tuple[i
     """Queries per block and candidates per tile: a tile fits into the cache, and every thread has work."""
     most, cells = (_BATCH, _CELLS) if resources.device == "cpu" else (_DEVICE_BATCH, _DEVICE_CELLS)
     cells = max(1, min(cells, resources.memory // (workers * _BYTES_PER_CELL)))
-    batch = resources.batch or max(1, min(most, cells // (resources.tile or 1), -(-len(table.shared.queries) // workers)))
+    batch = resources.batch or max(
+        1, min(most, cells // (resources.tile or 1), -(-len(table.shared.queries) // workers))
+    )
     return batch, resources.tile or max(1, cells // batch)
 
 
@@ -137,8 +139,7 @@ def _blocks(
     """The blocks of queries of a table, which are independent of each other."""
     batch, tile = shape
     for first, values in encoded(scorer, task, table.shared):
-        # A copy, because the encoder may reuse its memory while these are still being compared.
-        queries = as_embeddings(values, len(values), "queries").copy()
+        queries = as_embeddings(values, len(values), "queries")
         if np.isnan(queries).any():
             raise task.nan_error(np.flatnonzero(np.isnan(queries).any(axis=1)) + first)
         sweep = _Sweep(task, scorer.similarity, backend, table, queries, first, tile)

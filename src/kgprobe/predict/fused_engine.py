@@ -33,7 +33,7 @@ def count_fused(
     for shared in shared_candidates(scorer, task):
         work = _Work(scorer, task, backend, resources, shared)
         for start, queries in work.blocks():
-            block = QueryBlock(task, shared.columns, start, start + len(queries))
+            block = task.block(shared.columns, start, start + len(queries))
             counts.put(block.targets, *work.counted(block, queries))
             progress(len(block.row))
     return counts
@@ -64,11 +64,8 @@ class _Work:
         most = self.resources.batch or max(1, rows * queries // max(targets, 1))
         waiting: list[Tensor] = []
         first = self.shared.queries.start
-        for start, values in encoded(self.scorer, self.task, self.shared):
-            batch = self.backend.placed(values)
-            # A copy, because the encoder may reuse its memory.
-            batch = batch.clone() if batch.data_ptr() == getattr(values, "data_ptr", lambda: 0)() else batch
-            for part in batch.split(most):
+        for _, values in encoded(self.scorer, self.task, self.shared):
+            for part in self.backend.placed(values).split(most):
                 if waiting and sum(map(len, waiting)) + len(part) > most:
                     yield first, torch.cat(waiting)
                     first += sum(map(len, waiting))

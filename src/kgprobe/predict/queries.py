@@ -111,6 +111,15 @@ class RankedTriples:
             >>> queries.query.tolist(), queries.target.tolist(), queries.triple.tolist()
             ([0, 1, 1], [1, 0, 3], [1, 0, 2])
         """
+        if side not in self._queries:
+            self._queries[side] = self._distinct(side)
+        return self._queries[side]
+
+    @cached_property
+    def _queries(self) -> dict[Side, Queries]:
+        return {}
+
+    def _distinct(self, side: Side) -> Queries:
         ask, answer = (_HEAD, _TAIL) if side == "tail" else (_TAIL, _HEAD)
         given, relation = self.triples[:, ask], self.triples[:, _RELATION]
         keys = pair_keys(relation, given, int(given.max(initial=0)) + 1)
@@ -148,6 +157,11 @@ class Queries:
 
     def __len__(self) -> int:
         return len(self.given)
+
+    @cached_property
+    def order(self) -> Ints:
+        """For each row of `RankedTriples.triples`, its position among the triples in the order of the queries."""
+        return np.argsort(self.triple)
 
     def known_rows(self, known: KnownFilter, start: int, stop: int) -> EntityRows:
         """The known answers of the queries ``start`` up to ``stop`` (not included), targets included.

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
-from functools import reduce
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from functools import cached_property, reduce
 from operator import add
+from queue import SimpleQueue
 from typing import Any
 
 import numpy as np
@@ -18,8 +20,8 @@ from kgprobe.predict.adapters.opening import Model, Opening, model_of, open_mode
 from kgprobe.predict.adapters.top_k import TopKLists, rank_lists
 from kgprobe.predict.engine import count
 from kgprobe.predict.queries import FilterChoice, KnownFilter, Queries, RankedTriples
-from kgprobe.predict.scorers import AnyScorer
-from kgprobe.predict.tasks import CandidateSets, Task, open_candidates, require_fit
+from kgprobe.predict.scorers import AnyScorer, EmbeddingScorer
+from kgprobe.predict.tasks import CandidateSets, Counts, Task, open_candidates, require_fit
 from kgprobe.ranks import Basis, CandidatesInfo, Ranks, RanksInfo
 from kgprobe.resources import Progress, Resources
 
@@ -79,8 +81,17 @@ class Setting:
         return {"head": head, "relation": relation, "tail": tail, "side": side}
 
     def tasks(self, queries: Queries, ranges: list[range]) -> list[Task]:
-        """One task for each range of entities."""
-        return [Task(self.graph, queries, self.known, self.sets, entities) for entities in ranges]
+        """One task for each range of entities. A task of all entities is kept for the next model that is ranked."""
+        if len(ranges) > 1:
+            return [Task(self.graph, queries, self.known, self.sets, entities) for entities in ranges]
+        key = (queries.side, *ranges)
+        if key not in self._whole or self._whole[key].queries is not queries:
+            self._whole[key] = Task(self.graph, queries, self.known, self.sets, ranges[0])
+        return [self._whole[key]]
+
+    @cached_property
+    def _whole(self) -> dict[tuple[Any, ...], Task]:
+        return {}
 
     def info(self, model: str, settings: dict[str, Any]) -> RanksInfo:
         """The metadata of the rank table."""
@@ -183,15 +194,32 @@ def rank_in(
 
 
 def _rank_scores(setting: Setting, scorer: AnyScorer, resources: Resources, progress: Progress) -> dict[str, Any]:
-    ranges = resources.ranges(setting.graph.num_entities)
+    # Candidates by relation, and scores, are asked for by one device at a time: a scorer may reuse their memory.
+    devices = resources.devices if isinstance(scorer, EmbeddingScorer) else resources.devices[:1]
+    ranges = replace(resources, shards=max(resources.shards, len(devices))).ranges(setting.graph.num_entities)
+    free: SimpleQueue[str] = SimpleQueue()
+    for device in devices:
+        free.put(device)
+
+    def counted(task: Task) -> Counts:
+        device = free.get()
+        try:
+            return count(
+                scorer, task, replace(resources, device=device), lambda targets: progress(targets / len(ranges))
+            )
+        finally:
+            free.put(device)
+
     parts = []
     for side in setting.ranked.sides:
         queries = setting.ranked.queries(side)
-        counts = (
-            count(scorer, task, resources, lambda targets: progress(targets / len(ranges)))
-            for task in setting.tasks(queries, ranges)
-        )
-        parts.append(reduce(add, counts).at(np.argsort(queries.triple)))
+        tasks = setting.tasks(queries, ranges)
+        if len(devices) > 1:
+            with ThreadPoolExecutor(len(devices)) as pool:
+                counts = list(pool.map(counted, tasks))
+        else:
+            counts = [counted(task) for task in tasks]
+        parts.append(reduce(add, counts).at(queries.order))
     return {
         "rank": np.concatenate([part.rank for part in parts]),
         "ties": np.concatenate([part.equal for part in parts]),

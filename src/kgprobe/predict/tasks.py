@@ -263,6 +263,16 @@ class Task:
                 columns = Columns(ids).within(self.entities)
             yield range(start, stop), columns
 
+    def block(self, columns: Columns, start: int, stop: int) -> QueryBlock:
+        """The block of the queries ``start`` up to ``stop``; that of all queries and entities is kept for the next time."""
+        if stop - start < len(self.queries) or not isinstance(columns.entities, range):
+            return QueryBlock(self, columns, start, stop)
+        return self._whole
+
+    @cached_property
+    def _whole(self) -> QueryBlock:
+        return QueryBlock(self, Columns(self.entities), 0, len(self.queries))
+
     def nan_error(self, queries: Ints) -> DataError:
         """The error for NaN scores of these queries."""
         first = np.unique(queries)[:_NAMED]

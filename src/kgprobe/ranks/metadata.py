@@ -6,6 +6,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import MISSING, asdict, dataclass, field, fields, is_dataclass, replace
 from enum import StrEnum
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from types import UnionType
 from typing import Any, get_args, get_origin, get_type_hints
@@ -17,6 +18,7 @@ SCHEMA_VERSION = 2
 _METADATA_KEY = b"kgprobe"
 
 
+@cache
 def package_version() -> str:
     """The version of kgprobe."""
     try:

@@ -15,6 +15,7 @@ from kgprobe.json_files import field_problems
 from kgprobe.metrics import Metric, evaluate, scores
 from kgprobe.predict import Model, Setting, rank_in
 from kgprobe.predict.adapters.opening import FunctionScorer
+from kgprobe.predict.backends.backend import backend_for, is_fused
 from kgprobe.predict.scorers import AnyScorer, EmbeddingScorer, RelationEmbeddingScorer, Scorer
 from kgprobe.ranks import Ranks
 from kgprobe.resources import Resources
@@ -186,8 +187,12 @@ class Validation:
             raise DivergedError(error.title, error.problems, error.remedy) from error
 
     def _scorer(self, run: AnyScorer) -> AnyScorer:
-        """On a GPU, the scores as the model computes them: selection does not need canonical scores."""
+        """The scores as the model computes them, where canonical scores take longer: selection does not need these.
+
+        They take longer on devices without fused kernels, and where every relation has candidates of its own.
+        """
         embeds = isinstance(run, EmbeddingScorer | RelationEmbeddingScorer)
         if self.resources.device == "cpu" or not embeds or not isinstance(run, Scorer):
             return run
-        return FunctionScorer(run.score)
+        fused = isinstance(run, EmbeddingScorer) and is_fused(backend_for(self.resources.device))
+        return run if fused else FunctionScorer(run.score)

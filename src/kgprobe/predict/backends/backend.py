@@ -91,8 +91,8 @@ class Backend(Protocol):
 def backend_for(device: str = "cpu", products: int = 0) -> Backend:
     """The fastest installed backend for a device.
 
-    ``cpu`` is numba where it is installed, else NumPy; anything else is a torch device, with Triton on NVIDIA GPUs. Where the CPU multiplies
-    bfloat16 much faster than float32, many dot products are computed so first.
+    ``cpu`` is numba where it is installed, else NumPy; anything else is a torch device, with Triton on NVIDIA GPUs.
+    Where the CPU multiplies bfloat16 much faster than float32, many dot products are computed so first.
 
     Args:
         device: The device.

@@ -79,7 +79,7 @@ class FusedCount:
             rows = group if not len(left) else self._rows.chosen(torch.cat([group.index, left]))
             left = self._count(table, rows, level) if len(rows.index) else left
         risky = table.risky(self._rows).nonzero()[:, 0]
-        self._count_all(candidates, torch.cat([left, risky]).unique())
+        self._count_all(candidates, torch.cat([left, risky]).unique())  # type: ignore[no-untyped-call]
 
     @cached_property
     def _rows(self) -> Rows:
@@ -139,8 +139,8 @@ class Rows:
         index: The numbers of the rows.
         exact: The float32 embeddings of the queries.
         own: The canonical scores of the targets.
-        sizes: For dot products, [3, rows]: the norm of the query, of what ``high`` has lost, of what both have lost. For
-            norms, [3, rows]: the largest absolute coordinate, and the bounds of the distance.
+        sizes: [3, rows]. For dot products: the norm of the query, of what ``high`` has lost, of what both have lost.
+            For norms: the largest absolute coordinate, and the bounds of the distance.
         high: For dot products, the queries in bfloat16. For norms, the transposed queries in float32.
         low: For dot products, what ``high`` has lost, in bfloat16.
     """
@@ -226,7 +226,7 @@ class _DotTable:
             missed = twice + (missed + twice) * (self.shares[0] + self.shares[1])
             terms = 3 * dimension + dimension // 8 + 1
         rounding: Any = Rounding(MIXED_UNIT, missed, share)  # type: ignore[arg-type]
-        slope: Any = Dot().slope(size, terms, rounding)  # type: ignore[arg-type]
+        slope: Any = Dot().slope(size, terms, rounding)
         return _upward(slope * (1 + 2.0**-20))  # for the rounding of the bound in the kernel
 
 

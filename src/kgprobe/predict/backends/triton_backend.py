@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -20,10 +21,7 @@ from torch import Tensor
 from kgprobe.arrays import Ints
 from kgprobe.predict.backends import triton_kernels as kernels
 from kgprobe.predict.backends.torch_backend import TorchBackend
-from kgprobe.predict.scorers import Dot, GroupNorm, Similarity, Singles
-
-_PROGRAMS, _DENSE_PROGRAMS = 4, 1024
-"""Programs that share the unclear pairs of a row, and all pairs of a row."""
+from kgprobe.predict.scorers import Dot, GroupNorm, Similarity, Singles, as_array
 
 _ROUNDED_ROWS = 16
 
@@ -36,6 +34,9 @@ class Tile(NamedTuple):
     warps: int
 
 
+_DOT, _NARROW, _WIDE = Tile(128, 256, 8), Tile(64, 256, 8), Tile(32, 128, 4)
+
+
 @dataclass(frozen=True)
 class Tiles:
     """The shapes that kernels work in.
@@ -45,12 +46,14 @@ class Tiles:
         narrow: For norms of groups of one coordinate.
         wide: For all other norms.
         pairs: Pairs that a program settles at a time.
+        programs: Programs that share the unclear pairs of a row, and all pairs of a row.
     """
 
-    dot: Tile = Tile(128, 256, 8)
-    narrow: Tile = Tile(64, 256, 8)
-    wide: Tile = Tile(32, 128, 4)
+    dot: Tile = _DOT
+    narrow: Tile = _NARROW
+    wide: Tile = _WIDE
     pairs: int = 64
+    programs: tuple[int, int] = (4, 1024)
 
     def of(self, similarity: Similarity, dimension: int) -> Tile:
         """The shape for a similarity."""
@@ -75,9 +78,9 @@ class TritonBackend(TorchBackend):
         self.tiles, self.room = tiles, room
 
     def canonical(self, similarity: Similarity, queries: Any, row: Ints, candidates: Any, column: Ints) -> Singles:
-        pairs = (self._tensor(values.astype(np.int32)) for values in (row, column))
-        scores = self.pair_scores(similarity, queries.placed, next(pairs), candidates.placed, next(pairs))
-        return self._numpy(scores)
+        pairs = [self.integers(values) for values in (row, column)]
+        with self.active():
+            return self._numpy(self.pair_scores(similarity, queries.placed, pairs[0], candidates.placed, pairs[1]))
 
     def pair_scores(
         self, similarity: Similarity, queries: Tensor, row: Tensor, candidates: Tensor, column: Tensor
@@ -110,7 +113,13 @@ class TritonBackend(TorchBackend):
         )  # fmt: skip
 
     def settle(
-        self, similarity: Similarity, queries: Tensor, own: Tensor, candidates: Tensor, found: Tensor | None, columns: Tensor
+        self,
+        similarity: Similarity,
+        queries: Tensor,
+        own: Tensor,
+        candidates: Tensor,
+        found: Tensor | None,
+        columns: Tensor,
     ) -> Tensor:
         """[rows, 3]: how many candidates of each row are greater than, equal to, or not comparable with the target.
 
@@ -124,7 +133,7 @@ class TritonBackend(TorchBackend):
         """
         counts = torch.zeros((len(queries), 3), dtype=torch.int32, device=self.device)
         listed, pairs = found is not None, self.tiles.pairs
-        programs = _PROGRAMS if listed else min(_DENSE_PROGRAMS, -(-len(candidates) // pairs))
+        programs = self.tiles.programs[0] if listed else min(self.tiles.programs[1], -(-len(candidates) // pairs))
         kernels.settle[(len(queries), programs)](
             queries, own, candidates, counts if found is None else found, counts, self._gamma(similarity), columns,
             0 if found is None else found.shape[1], queries.shape[1], width_of(similarity, queries.shape[1]), listed,
@@ -188,12 +197,19 @@ class TritonBackend(TorchBackend):
 
     def placed(self, values: Any) -> Tensor:
         """Float32 embeddings on the device, in the order of rows."""
-        tensor = values if isinstance(values, Tensor) else torch.from_numpy(np.require(values, requirements=["C", "W"]))
-        return tensor.detach().to(self.device, torch.float32).contiguous()
+        if not isinstance(values, Tensor):
+            with np.errstate(over="ignore"):
+                values = torch.from_numpy(np.require(values, dtype=np.float32, requirements=["C", "W"]))
+        return values.detach().to(self.device, torch.float32).contiguous()
+
+    def active(self) -> AbstractContextManager[Any]:
+        """A context in which kernels are launched on this device."""
+        return torch.cuda.device(self.device) if self.device.type == "cuda" else nullcontext()
 
     def integers(self, values: NDArray[Any]) -> Tensor:
         """Int32 numbers on the device."""
-        return self._tensor(values.astype(np.int32))
+        placed: Tensor = self._tensor(values.astype(np.int32))
+        return placed
 
     def _gamma(self, similarity: Similarity) -> Tensor:
         gamma = similarity.gamma if isinstance(similarity, GroupNorm) else 0.0
@@ -210,7 +226,9 @@ class _Copies:
     def __init__(self, backend: TritonBackend) -> None:
         self.backend = backend
         self.on_gpu = backend.device.type == "cuda"
-        self.stream = torch.cuda.Stream(backend.device) if self.on_gpu else None
+        self.stream: Any = None
+        if self.on_gpu:
+            self.stream = torch.cuda.Stream(backend.device)  # type: ignore[no-untyped-call]
         self.buffers: list[Tensor | None] = [None, None]
         self.done: list[Any] = [None, None]
         self.turn = 0
@@ -226,11 +244,12 @@ class _Copies:
         buffer = self.buffers[turn]
         if buffer is None or buffer.shape[0] < len(values):
             buffer = self.buffers[turn] = torch.empty(tuple(values.shape), dtype=torch.float32, pin_memory=True)
-        source = values.detach().cpu() if isinstance(values, Tensor) else torch.from_numpy(np.asarray(values))
-        filled = buffer[: len(values)].copy_(source)
+        filled = buffer[: len(values)]
+        with np.errstate(over="ignore"):
+            np.copyto(filled.numpy(), as_array(values), casting="same_kind")
         with torch.cuda.stream(self.stream):
             copied = filled.to(self.backend.device, non_blocking=True)
-            event = self.done[turn] = torch.cuda.Event()
+            event = self.done[turn] = torch.cuda.Event()  # type: ignore[no-untyped-call]
             event.record()
         return copied, event
 

@@ -198,9 +198,7 @@ def _tally(row, tile, greater, unclear, above, listed, found, room, ROWS: tl.con
 
 
 @triton.jit
-def _canonical(
-    query, candidate, there, gamma, dimension: tl.constexpr, WIDTH: tl.constexpr, PAIRS: tl.constexpr
-):
+def _canonical(query, candidate, there, gamma, dimension: tl.constexpr, WIDTH: tl.constexpr, PAIRS: tl.constexpr):
     """Canonical scores of pairs of pointers to rows: float64 in the order of the coordinates, rounded to float32.
 
     ``WIDTH`` is the width of a group, or 0 for dot products. Four coordinates are loaded at a time where groups allow
@@ -304,14 +302,11 @@ def settle(
 ):
     """Count candidates by canonical scores; several programs share a row.
 
-    ``columns`` points to the number of entries in the list of each row if ``LISTED``, else to the number of all columns.
+    ``columns`` points to the number of entries in the list of each row if ``LISTED``, else to the number of candidates.
     ``counts`` [rows, 3] are the numbers of greater, equal and NaN scores.
     """
     row = tl.program_id(0).to(tl.int64)
-    if LISTED:
-        number = tl.load(columns + row) * 32
-    else:
-        number = tl.load(columns)
+    number = tl.load(columns + row) * 32 if LISTED else tl.load(columns)
     query = queries + (row * dimension + tl.zeros((PAIRS,), tl.int64))
     target = tl.load(own + row)
     greater = tl.zeros((PAIRS,), tl.int32)
