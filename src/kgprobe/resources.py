@@ -38,8 +38,8 @@ class Resources:
     """Device, threads and memory.
 
     Attributes:
-        device: "cpu", or a torch device such as "cuda" ("torch:cpu" for torch on the CPU). Several devices, separated by
-            commas, share the entities of an embedding model: "cuda:0,cuda:1".
+        device: "cpu", or a torch device such as "cuda" ("torch:cpu" for torch on the CPU). Several devices,
+            separated by commas, share the entities of an embedding model: "cuda:0,cuda:1".
         threads: Number of threads on the CPU; None for all cores.
         memory: Bytes of working memory, in addition to the embeddings and the filter.
         batch: Queries per batch; None to choose.

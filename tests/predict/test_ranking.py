@@ -11,7 +11,7 @@ import pytest
 import kgprobe
 from kgprobe.errors import DataError, UsageError
 from kgprobe.graph import KnowledgeGraph, TrainCounts
-from kgprobe.predict import GroupNorm, Model, Setting, rank, rank_in
+from kgprobe.predict import Dot, GroupNorm, Model, Setting, rank, rank_in
 from kgprobe.predict.tasks import QueryCandidates, RelationCandidates
 from kgprobe.ranks import Basis, CandidatesInfo, validate
 from kgprobe.resources import Resources
@@ -376,3 +376,43 @@ def test_what_cannot_be_asked(
     with pytest.raises(error) as raised:
         Setting.build(graph, **asked)  # type: ignore[arg-type]
     assert message in str(raised.value)
+
+
+@pytest.mark.parametrize("device", ["torch:cpu,torch:cpu", "cpu, torch:cpu, cpu"])
+def test_several_devices_share_the_entities(device: str) -> None:
+    """Each takes ranges of entities in a thread. An encoder that reuses its memory is asked by one at a time."""
+    graph = graph_of(seed=1, entities=90, facts=80)
+    plain = vectors("mixed", Dot(), graph, 8, seed=3)
+    wanted = brute_force(plain, graph)
+    asked: list[str] = []
+
+    class Reuses(type(plain)):  # type: ignore[misc]
+        buffer = np.empty((0, 8), dtype=np.float32)
+
+        def encode_queries(self, side: Any, given: Any, relation: Any) -> Any:
+            asked.append(threading.current_thread().name)
+            encoded = super().encode_queries(side, given, relation)
+            Reuses.buffer = Reuses.buffer if len(Reuses.buffer) >= len(encoded) else np.empty_like(encoded)
+            Reuses.buffer[: len(encoded)] = encoded
+            return Reuses.buffer[: len(encoded)]
+
+    model = Reuses(plain.similarity, plain.queries, plain.table)
+    for shards in (1, 7):
+        assert rows_of(rank(model, graph, resources=Resources(device=device, shards=shards))) == wanted
+    assert len(set(asked)) > 1
+
+
+def test_a_scorer_of_matrices_has_one_device() -> None:
+    graph = graph_of(seed=1)
+    model = matrix(graph, seed=2)
+    resources = Resources(device="torch:cpu,no such device")
+    assert rank(model, graph, resources=resources).to_arrow().equals(rank(model, graph).to_arrow())
+
+
+def test_a_setting_is_used_again_for_the_next_model() -> None:
+    graph = graph_of(seed=1)
+    setting = Setting.build(graph)
+    for seed in (1, 2):
+        model = vectors("random", Dot(), graph, 4, seed=seed)
+        assert rows_of(rank_in(setting, Model("model", model), Resources())) == brute_force(model, graph)
+    assert setting.ranked.queries("tail") is setting.ranked.queries("tail")

@@ -117,7 +117,8 @@ def tables(scorer: AnyEmbeddingScorer, task: Task, backend: Backend) -> Iterator
     """One table for all queries, or one per relation where candidates depend on the relation."""
     last, entities, magnitude = None, np.empty((0, 0), dtype=np.float32), np.empty(0)
     for shared in shared_candidates(scorer, task):
-        if shared.values is not last:
+        # A scorer may reuse the memory of the candidates of one relation for those of the next.
+        if isinstance(scorer, RelationEmbeddingScorer) or shared.values is not last:
             last, (entities, magnitude) = shared.values, on_host(shared.values, scorer.similarity, task)
         index = shared.columns.index
         yield CandidateTable(shared, entities, backend.to_device(entities[index]), magnitude[index])

@@ -1,7 +1,7 @@
 """Counts by fused kernels: embeddings stay on the device from the encoding of queries to the counts.
 
-The work is divided into blocks of queries and ranges of candidates. Filtered candidates are counted like all others, and
-then taken back by their canonical scores.
+The work is divided into blocks of queries and ranges of candidates. Filtered candidates are counted like all others,
+and then taken back by their canonical scores.
 """
 
 from __future__ import annotations
@@ -30,12 +30,13 @@ def count_fused(
 ) -> Counts:
     """The counts of all targets by an embedding model."""
     counts = Counts.zeros(len(task.queries.query))
-    for shared in shared_candidates(scorer, task):
-        work = _Work(scorer, task, backend, resources, shared)
-        for start, queries in work.blocks():
-            block = task.block(shared.columns, start, start + len(queries))
-            counts.put(block.targets, *work.counted(block, queries))
-            progress(len(block.row))
+    with backend.active():
+        for shared in shared_candidates(scorer, task):
+            work = _Work(scorer, task, backend, resources, shared)
+            for start, queries in work.blocks():
+                block = task.block(shared.columns, start, start + len(queries))
+                counts.put(block.targets, *work.counted(block, queries))
+                progress(len(block.row))
     return counts
 
 
@@ -56,23 +57,21 @@ class _Work:
 
     def blocks(self) -> Iterator[tuple[int, Tensor]]:
         """Blocks of encoded queries, each with the index of its first query."""
-        queries = len(self.shared.queries)
-        targets = int(np.searchsorted(self.task.queries.query, self.shared.queries.stop)) - int(
-            np.searchsorted(self.task.queries.query, self.shared.queries.start)
-        )
-        rows = max(1, self.part // (16 * self.shared.dimension + 64))
-        most = self.resources.batch or max(1, rows * queries // max(targets, 1))
+        queries = self.shared.queries
+        first, last = np.searchsorted(self.task.queries.query, [queries.start, queries.stop])
+        rows = self.part // (16 * self.shared.dimension + 64)
+        most = self.resources.batch or max(1, int(rows * len(queries) // max(last - first, 1)))
         waiting: list[Tensor] = []
-        first = self.shared.queries.start
+        start = queries.start
         for _, values in encoded(self.scorer, self.task, self.shared):
-            for part in self.backend.placed(values).split(most):
+            for part in self.backend.placed(values).split(most):  # type: ignore[no-untyped-call]
                 if waiting and sum(map(len, waiting)) + len(part) > most:
-                    yield first, torch.cat(waiting)
-                    first += sum(map(len, waiting))
+                    yield start, torch.cat(waiting)
+                    start += sum(map(len, waiting))
                     waiting = []
                 waiting.append(part)
         if waiting:
-            yield first, torch.cat(waiting)
+            yield start, torch.cat(waiting)
 
     def counted(self, block: QueryBlock, queries: Tensor) -> tuple[Ints, Ints, Ints]:
         """The counts of the targets of a block."""
@@ -89,7 +88,7 @@ class _Work:
             counter.add(candidates)
             known.score(counter, candidates, first, slice(cuts[number], cuts[number + 1]))
         counter.subtract(known.scores, known.offsets)
-        self._refuse_nan(block, counter.totals[:, 2] > 0)
+        self._refuse_nan(block, counter.broken | (counter.totals[:, 2] > 0))
         greater, equal, _ = counter.totals.cpu().numpy().T
         return greater, equal - (block.counts_itself >= 0), block.others
 

@@ -264,7 +264,7 @@ class Task:
             yield range(start, stop), columns
 
     def block(self, columns: Columns, start: int, stop: int) -> QueryBlock:
-        """The block of the queries ``start`` up to ``stop``; that of all queries and entities is kept for the next time."""
+        """The block of the queries ``start`` up to ``stop``; that of all queries is kept for the next model."""
         if stop - start < len(self.queries) or not isinstance(columns.entities, range):
             return QueryBlock(self, columns, start, stop)
         return self._whole

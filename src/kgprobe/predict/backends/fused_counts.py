@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from kgprobe.predict.backends import triton_kernels as kernels
-from kgprobe.predict.backends.triton_backend import Tile, TritonBackend, padded_number, width_of
+from kgprobe.predict.backends.triton_backend import Tile, TritonBackend, dot_steps, padded_number, width_of
 from kgprobe.predict.scorers import MIXED_UNIT, Dot, Rounding, Similarity
 
 _TINY = 2.0**-126
@@ -49,6 +49,7 @@ class FusedCount:
     Attributes:
         own: The canonical scores of the targets.
         totals: [rows, 3] the numbers of candidates that are greater, equal, and NaN.
+        broken: Whether embeddings of candidates contain NaN.
     """
 
     def __init__(
@@ -65,6 +66,7 @@ class FusedCount:
         every = torch.arange(len(query), dtype=torch.int32, device=backend.device)
         self.own = backend.pair_scores(similarity, distinct, query, targets, every)
         self.totals = torch.zeros((len(query), 3), dtype=torch.int64, device=backend.device)
+        self.broken = torch.zeros((), dtype=torch.bool, device=backend.device)
         self._groups: list[Rows] | None = None
 
     def add(self, candidates: Tensor) -> None:
@@ -72,6 +74,7 @@ class FusedCount:
         if not len(candidates) or not len(self.own):
             return
         table = _DotTable(self, candidates) if isinstance(self.similarity, Dot) else _NormTable(self, candidates)
+        self.broken |= torch.isnan(table.largest)
         if self._groups is None:  # the first range decides for all ranges
             self._groups = [self._rows.chosen(index) for index in table.first_levels()]
         left = self._rows.index[:0]
@@ -207,12 +210,12 @@ class _DotTable:
     def _launched(self, rows: Rows, level: int, room: int, high: Tensor, low: Tensor, scale: Tensor) -> Compared:
         tile, (number, padded) = self.counter.tile, rows.high.shape
         above, listed, found = _empty(rows, number, room)
-        block = 128 if padded % 128 == 0 and not level else 64
+        block, stages = dot_steps(padded, level)
         kernels.count_dots[(number // tile.rows, len(high) // tile.columns)](
             rows.high, rows.low, _filled(torch.where(self.risky(rows), torch.nan, rows.own), number),
             _filled(self._slope(rows, level), number), high, low, scale, above, listed, found,
             2 * Dot().lost(self.exact.shape[1]), room, padded, bool(level), tile.rows, tile.columns, block,
-            num_warps=tile.warps, num_stages=2 if level or block == 128 else 3,
+            num_warps=tile.warps, num_stages=stages,
         )  # fmt: skip
         return above[: len(rows.own)], listed[: len(rows.own)], found
 

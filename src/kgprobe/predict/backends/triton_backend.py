@@ -24,6 +24,7 @@ from kgprobe.predict.backends.torch_backend import TorchBackend
 from kgprobe.predict.scorers import Dot, GroupNorm, Similarity, Singles, as_array
 
 _ROUNDED_ROWS = 16
+_SHARED_MEMORY = 200 << 10
 
 
 class Tile(NamedTuple):
@@ -62,20 +63,31 @@ class Tiles:
         return self.narrow if similarity.width(dimension) == 1 else self.wide
 
 
+SMALL_TILES = Tiles(dot=Tile(64, 128, 4))
+"""For devices whose programs have less than 200 KiB of shared memory."""
+
+
+def _tiles_for(device: torch.device) -> Tiles:
+    if device.type != "cuda":
+        return Tiles()
+    shared = torch.cuda.get_device_properties(device).shared_memory_per_block_optin
+    return Tiles() if shared >= _SHARED_MEMORY else SMALL_TILES
+
+
 class TritonBackend(TorchBackend):
     """The backend that counts with Triton kernels; what counts in score matrices is inherited.
 
     Args:
         device: The torch device.
-        tiles: The shapes that kernels work in.
+        tiles: The shapes that kernels work in; None to choose by the device.
         room: Most entries in the list of unclear candidates of a row, 32 candidates each; None for as many as fit into
             the memory.
     """
 
-    def __init__(self, device: str = "cuda", tiles: Tiles = Tiles(), room: int | None = None) -> None:  # noqa: B008
+    def __init__(self, device: str = "cuda", tiles: Tiles | None = None, room: int | None = None) -> None:
         super().__init__(device)
         self.device: torch.device = self._device
-        self.tiles, self.room = tiles, room
+        self.tiles, self.room = tiles or _tiles_for(self.device), room
 
     def canonical(self, similarity: Similarity, queries: Any, row: Ints, candidates: Any, column: Ints) -> Singles:
         pairs = [self.integers(values) for values in (row, column)]
@@ -200,7 +212,8 @@ class TritonBackend(TorchBackend):
         if not isinstance(values, Tensor):
             with np.errstate(over="ignore"):
                 values = torch.from_numpy(np.require(values, dtype=np.float32, requirements=["C", "W"]))
-        return values.detach().to(self.device, torch.float32).contiguous()
+        placed: Tensor = values.detach().to(self.device, torch.float32).contiguous()
+        return placed
 
     def active(self) -> AbstractContextManager[Any]:
         """A context in which kernels are launched on this device."""
@@ -271,3 +284,9 @@ def width_of(similarity: Similarity, dimension: int) -> int:
 def padded_number(number: int, multiple: int) -> int:
     """The next multiple, and at least one."""
     return max(1, -(-number // multiple)) * multiple
+
+
+def dot_steps(dimension: int, level: int) -> tuple[int, int]:
+    """Coordinates that dot products of a level take at a time, and how many such steps are loaded ahead."""
+    block = 128 if dimension % 128 == 0 and not level else 64
+    return block, 2 if level or block == 128 else 3

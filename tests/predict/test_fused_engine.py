@@ -1,0 +1,128 @@
+"""Counts by fused kernels: where embeddings are, how the work is divided, and what is refused."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("triton")
+
+import torch
+
+from kgprobe.errors import DataError
+from kgprobe.graph import load_graph
+from kgprobe.predict.backends.numba_backend import NumbaBackend
+from kgprobe.predict.backends.triton_backend import Tile, Tiles, TritonBackend
+from kgprobe.predict.scorers import Dot, GroupNorm, Similarity
+from kgprobe.resources import Resources
+from ranking import SMALL, Vectors, counted, graph_of, vectors
+
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+
+GRAPH = graph_of(seed=3, entities=60, facts=30)
+
+
+def backend() -> TritonBackend:
+    return TritonBackend(DEVICE, SMALL)
+
+
+class OnDevice(Vectors):
+    """The same model with its vectors as tensors on the device."""
+
+    def encode_queries(self, side: Any, given: Any, relation: Any) -> Any:
+        return torch.from_numpy(super().encode_queries(side, given, relation)).to(DEVICE)
+
+    def candidates(self, side: Any) -> Any:
+        return torch.from_numpy(self.table).to(DEVICE)
+
+
+@pytest.mark.parametrize("similarity", [Dot(), GroupNorm(2, 12.0)], ids=str)
+def test_embeddings_may_be_on_the_device(similarity: Similarity) -> None:
+    model = vectors("mixed", similarity, GRAPH, 8, seed=1)
+    there = OnDevice(model.similarity, model.queries, model.table)
+    assert counted(there, GRAPH, backend()) == counted(model, GRAPH, NumbaBackend())
+
+
+@pytest.mark.parametrize("dtype", [np.float64, ">f4"])
+def test_a_table_in_a_file_is_read_in_ranges(dtype: Any, tmp_path: Path) -> None:
+    """The file is mapped to memory, and may have numbers of another type."""
+    model = vectors("random", Dot(), GRAPH, 8, seed=1)
+    np.save(tmp_path / "table.npy", model.table.astype(dtype))
+    mapped = np.load(tmp_path / "table.npy", mmap_mode="r")
+    stored = Vectors(Dot(), model.queries, mapped)
+    expected = counted(Vectors(Dot(), model.queries, mapped.astype(np.float32)), GRAPH, NumbaBackend())
+    for tile in (None, 17):
+        assert counted(stored, GRAPH, backend(), Resources(tile=tile)) == expected
+
+
+@pytest.mark.parametrize("division", [{"batch": 5, "tile": 13}, {"memory": 1 << 20}, {"shards": 3}], ids=str)
+def test_ranks_do_not_depend_on_blocks_and_ranges(division: dict[str, int]) -> None:
+    model = vectors("one ulp apart", Dot(), GRAPH, 8, seed=1)
+    assert counted(model, GRAPH, backend(), Resources(**division)) == counted(model, GRAPH, NumbaBackend())
+
+
+@pytest.mark.slow
+def test_a_real_graph_in_large_tiles(data: Path) -> None:
+    """The tiles that GPUs have, on the test set of UMLS."""
+    graph = load_graph(data / "graphs" / "umls_standard")
+    for similarity in (Dot(), GroupNorm(1), GroupNorm(2), GroupNorm(None)):
+        model = vectors("random", similarity, graph, 20, seed=1)
+        wide = TritonBackend(DEVICE, Tiles(narrow=Tile(64, 256, 8), pairs=128, programs=(1, 1)))
+        assert counted(model, graph, wide) == counted(model, graph, NumbaBackend())
+
+
+@pytest.mark.parametrize("entity", [0, 59])
+def test_nan_in_embeddings_of_candidates_is_refused_with_their_names(entity: int) -> None:
+    model = vectors("random", Dot(), GRAPH, 8, seed=1)
+    model.table[entity, 3] = np.nan
+    texts = []
+    for counting in (NumbaBackend(), backend()):
+        with pytest.raises(DataError, match="embeddings of 1 entities contain NaN") as caught:
+            counted(model, GRAPH, counting)
+        texts.append(str(caught.value))
+    assert texts[0] == texts[1]
+
+
+def test_nan_in_queries_and_in_scores_is_refused_with_the_queries() -> None:
+    model = vectors("random", Dot(), GRAPH, 8, seed=1)
+    head, relation, _ = GRAPH.triples("test")[0]
+    model.queries[1, head, relation, 2] = np.nan
+    with pytest.raises(DataError, match=rf"query \({head}, {relation}, \?\)"):
+        counted(model, GRAPH, backend())
+    model = vectors("random", Dot(), GRAPH, 8, seed=1)
+    model.queries[1, head, relation, :2] = np.inf
+    model.table[GRAPH.triples("test")[5, 2], :2] = [1, -1]
+    model.table[:, 1] = -model.table[:, 0]
+    with pytest.raises(DataError, match=rf"query \({head}, {relation}, \?\)"):
+        counted(model, GRAPH, backend())
+
+
+def test_a_filtered_candidate_may_have_no_score() -> None:
+    """Infinities that meet only in a filtered pair are nobody's rank."""
+    model = vectors("random", Dot(), GRAPH, 8, seed=1)
+    head, relation, tail = GRAPH.triples("train")[0]
+    model.queries[:] = 1.0
+    model.queries[1, head, relation] = 0.0
+    model.table[tail, 0] = np.inf
+    outcomes = []
+    for counting in (NumbaBackend(), backend()):
+        try:
+            outcomes.append(repr(sorted(counted(model, GRAPH, counting).items())))
+        except DataError as error:
+            outcomes.append(error.title)
+    assert outcomes[0] == outcomes[1]
+
+
+def test_progress_reaches_all_targets() -> None:
+    from kgprobe.predict.engine import count_embedding
+    from kgprobe.predict.queries import KnownFilter, RankedTriples
+    from kgprobe.predict.tasks import Task
+
+    queries = RankedTriples.build(GRAPH).queries("tail")
+    task = Task(GRAPH, queries, KnownFilter.build(GRAPH), None, range(60))
+    seen: list[float] = []
+    model = vectors("random", Dot(), GRAPH, 8, seed=1)
+    count_embedding(model, task, backend(), Resources(batch=9), seen.append)
+    assert sum(seen) == len(queries.query)
+    assert len(seen) == -(-len(queries) // 9)
