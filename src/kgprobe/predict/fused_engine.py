@@ -81,7 +81,8 @@ class _Work:
         counter = FusedCount(backend, similarity, queries, query, targets, self.part)
         self._refuse_nan(block, torch.isnan(queries).any(1)[query.long()] | torch.isnan(counter.own))
         known = _KnownPairs.of(backend, block)
-        step = self.resources.tile or min(_MOST_CANDIDATES, max(1, self.part // (16 * self.shared.dimension)))
+        fits = max(1, self.part // (16 * self.shared.dimension))
+        step = min(_MOST_CANDIDATES, self.resources.tile or fits)
         starts = range(0, len(block.columns), step)
         cuts = known.cuts(starts)
         for number, (first, candidates) in enumerate(backend.ranges(self.shared.values, block.columns.index, step)):

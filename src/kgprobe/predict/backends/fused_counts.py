@@ -118,7 +118,7 @@ class FusedCount:
     def _count_all(self, candidates: Tensor, index: Tensor) -> None:
         """Count rows by canonical scores alone."""
         if len(index):
-            columns = torch.tensor([len(candidates)], dtype=torch.int32, device=self.backend.device)
+            columns = torch.full((1,), len(candidates), dtype=torch.int32, device=self.backend.device)
             queries, own = self._rows.exact[index], self.own[index]
             counts = self.backend.settle(self.similarity, queries, own, candidates, None, columns)
             self.totals.index_add_(0, index, counts.long())

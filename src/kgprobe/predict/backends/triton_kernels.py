@@ -306,7 +306,7 @@ def settle(
     ``counts`` [rows, 3] are the numbers of greater, equal and NaN scores.
     """
     row = tl.program_id(0).to(tl.int64)
-    number = tl.load(columns + row) * 32 if LISTED else tl.load(columns)
+    number = tl.load(columns + row) if LISTED else tl.load(columns)
     query = queries + (row * dimension + tl.zeros((PAIRS,), tl.int64))
     target = tl.load(own + row)
     greater = tl.zeros((PAIRS,), tl.int32)
@@ -314,21 +314,36 @@ def settle(
     broken = tl.zeros((PAIRS,), tl.int32)
     start = tl.program_id(1) * PAIRS
     while start < number:
-        pair = start + tl.arange(0, PAIRS)
-        there = pair < number
-        column = pair.to(tl.int64)
+        place = start + tl.arange(0, PAIRS)
+        there = place < number
+        column = place.to(tl.int64)
         if LISTED:
-            entry = tl.load(found + row * room + pair // 32, mask=there, other=0)
-            there = there & (((entry >> (pair % 32)) & 1) != 0)
-            column = (entry >> 32) * 32 + pair % 32
-        score = _canonical(query, candidates + column * dimension, there, gamma, dimension, WIDTH, PAIRS)
-        greater += (there & (score > target)).to(tl.int32)
-        equal += (there & (score == target)).to(tl.int32)
-        broken += (there & (score != score)).to(tl.int32)
+            # Each thread takes an entry, and its candidates one after the other. Most entries have only one.
+            entry = tl.load(found + row * room + place, mask=there, other=0)
+            first, bits = (entry >> 32) * 32, entry & 0xFFFFFFFF
+            while tl.max(bits, axis=0) > 0:
+                there, lowest = bits != 0, bits & -bits
+                column = first + _exponent(lowest)
+                score = _canonical(query, candidates + column * dimension, there, gamma, dimension, WIDTH, PAIRS)
+                greater += (there & (score > target)).to(tl.int32)
+                equal += (there & (score == target)).to(tl.int32)
+                broken += (there & (score != score)).to(tl.int32)
+                bits -= lowest
+        else:
+            score = _canonical(query, candidates + column * dimension, there, gamma, dimension, WIDTH, PAIRS)
+            greater += (there & (score > target)).to(tl.int32)
+            equal += (there & (score == target)).to(tl.int32)
+            broken += (there & (score != score)).to(tl.int32)
         start += tl.num_programs(1) * PAIRS
     tl.atomic_add(counts + 3 * row, tl.sum(greater, axis=0), sem="relaxed")
     tl.atomic_add(counts + 3 * row + 1, tl.sum(equal, axis=0), sem="relaxed")
     tl.atomic_add(counts + 3 * row + 2, tl.sum(broken, axis=0), sem="relaxed")
+
+
+@triton.jit
+def _exponent(powers):
+    """The exponents of powers of two."""
+    return (powers.to(tl.float32).to(tl.int32, bitcast=True) >> 23) - 127
 
 
 @triton.jit
