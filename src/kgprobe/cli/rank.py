@@ -66,7 +66,7 @@ def rank(
     ] = None,
     device: Annotated[
         str,
-        typer.Option("--device", metavar="DEVICE", help="cpu, or a torch device such as cuda; several: cuda:0,cuda:1."),
+        typer.Option("--device", metavar="DEVICE", help="cpu, or a torch device: cuda; cuda:0,cuda:1."),
     ] = "cpu",
     threads: Annotated[int | None, typer.Option(metavar="N", help="CPU threads.", show_default="all")] = None,
     memory: Annotated[str, typer.Option(metavar="SIZE", help="Working memory, besides embeddings and filter.")] = "1GB",

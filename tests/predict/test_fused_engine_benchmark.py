@@ -1,0 +1,25 @@
+"""The benchmark of GPUs runs in Triton's interpreter, so that it is in order when there is a GPU."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("triton")
+
+BENCHMARK = Path(__file__).parents[2] / "benchmarks" / "gpu_ranking.py"
+
+
+@pytest.mark.slow
+def test_all_parts_run_without_a_gpu() -> None:
+    surroundings = os.environ | {"TRITON_INTERPRET": "1", "OMP_NUM_THREADS": "1"}
+    result = subprocess.run(
+        [sys.executable, BENCHMARK, "--tiny"], check=True, capture_output=True, text=True, env=surroundings, timeout=900
+    )
+    parts = ("limits", "graph", "passes", "generated", "whole", "soundness", "pykeen", "validation")
+    assert all(f"== {part}\n" in result.stdout for part in parts)
+    assert "DIFFERENT" not in result.stdout
+    assert "rows in violation: 0" in result.stdout
+    assert result.stdout.count("the same ranks as torch, the same ranks as CPU") == 5
