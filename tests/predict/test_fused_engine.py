@@ -11,11 +11,14 @@ pytest.importorskip("triton")
 import torch
 
 from kgprobe.errors import DataError
-from kgprobe.graph import load_graph
+from kgprobe.graph import KnowledgeGraph, load_graph
+from kgprobe.predict import Opening, open_model
 from kgprobe.predict.backends.numba_backend import NumbaBackend
 from kgprobe.predict.backends.triton_backend import Tile, Tiles, TritonBackend
+from kgprobe.predict.queries import RankedTriples
 from kgprobe.predict.scorers import Dot, GroupNorm, Similarity
 from kgprobe.resources import Resources
+from kgprobe.train.fitting import fit
 from ranking import SMALL, Vectors, counted, graph_of, vectors
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
@@ -70,6 +73,23 @@ def test_a_real_graph_in_large_tiles(data: Path) -> None:
         model = vectors("random", similarity, graph, 20, seed=1)
         wide = TritonBackend(DEVICE, Tiles(narrow=Tile(64, 256, 8), pairs=128, programs=(1, 1)))
         assert counted(model, graph, wide) == counted(model, graph, NumbaBackend())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["complex", "rotate", "tucker", "house", "transe"])
+def test_trained_models_on_a_real_graph(name: str, data: Path, tmp_path: Path) -> None:
+    """Models whose targets are ranked well, HousE with candidates that depend on the relation."""
+    whole = load_graph(data / "graphs" / "umls_standard")
+    graph = KnowledgeGraph.from_triples(
+        **{split: whole.triples(split)[:most] for split, most in (("train", None), ("valid", 100), ("test", 80))},
+        num_entities=whole.num_entities,
+        num_relations=whole.num_relations,
+    )
+    fit(name, graph, tmp_path / "run", epochs=12, dimension=32, threads=1)
+    model: Any = open_model(tmp_path / "run", Opening(graph, RankedTriples.build(graph))).scorer
+    found = counted(model, graph, TritonBackend(DEVICE, Tiles(Tile(64, 128, 4), Tile(64, 128, 4), Tile(64, 128, 4))))
+    assert found == counted(model, graph, NumbaBackend())
+    assert np.mean([1 / rank for rank, _, _ in found.values()]) > 0.2
 
 
 @pytest.mark.parametrize("entity", [0, 59])
