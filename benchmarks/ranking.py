@@ -36,6 +36,10 @@ from machine import MIB, best_of, describe
 
 REPEATS = 5
 
+PAUSE = 0.2
+
+"""Seconds after the bare products, whose threads wait for more of them in a loop that occupies a core."""
+
 THREADS = 2
 
 BROADCAST = 32
@@ -125,6 +129,7 @@ def compare(setting: Setting, model: Model | RankedModel, triples: int = 0, *, p
     for _ in range(REPEATS):  # in turns, so that both see the same noise
         if products:
             floors.append(bare_products(setting, mine.scorer))
+            time.sleep(PAUSE)
         start = time.perf_counter()
         rank_in(setting, mine, kp.Resources())
         times.append(time.perf_counter() - start)

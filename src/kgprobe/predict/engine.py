@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -37,8 +38,10 @@ Counted: TypeAlias = tuple[Ints, Ints, Ints]
 _UNDECIDED_AT_ONCE = 1 << 21
 """Pairs of a target and a candidate that are decided by canonical scores at a time."""
 
+_ENCODED_BATCHES = 16
+
 _AHEAD = 2
-"""Blocks queued per thread, so that no thread waits while queries are encoded."""
+"""Blocks queued per thread, so that no thread waits for the next one."""
 
 _BATCH, _CELLS = 1024, 1 << 20
 _DEVICE_BATCH, _DEVICE_CELLS = 1 << 14, 1 << 27
@@ -139,13 +142,16 @@ def _blocks(
 ) -> Iterator[tuple[_Sweep, QueryBlock]]:
     """The blocks of queries of a table, which are independent of each other."""
     batch, tile = shape
-    for first, values in encoded(scorer, task, table.shared):
-        queries = as_embeddings(values, len(values), "queries")
-        if np.isnan(queries).any():
-            raise task.nan_error(np.flatnonzero(np.isnan(queries).any(axis=1)) + first)
-        sweep = _Sweep(task, scorer.similarity, backend, table, queries, first, tile)
-        for start in range(first, first + len(queries), batch):
-            yield sweep, QueryBlock(task, table.shared.columns, start, min(start + batch, first + len(queries)))
+    batches = encoded(scorer, task, table.shared)
+    # Several batches are encoded before they are counted: the threads of an encoder would wait for those that count.
+    while some := list(islice(batches, _ENCODED_BATCHES)):
+        for first, values in some:
+            queries = as_embeddings(values, len(values), "queries")
+            if np.isnan(queries).any():
+                raise task.nan_error(np.flatnonzero(np.isnan(queries).any(axis=1)) + first)
+            sweep = _Sweep(task, scorer.similarity, backend, table, queries, first, tile)
+            for start in range(first, first + len(queries), batch):
+                yield sweep, QueryBlock(task, table.shared.columns, start, min(start + batch, first + len(queries)))
 
 
 @dataclass(frozen=True, eq=False)

@@ -38,7 +38,6 @@ _INFINITE = 0x7F80
 """The bits of infinity. Those of the largest finite bfloat16 are one less."""
 
 _LANES = 64
-_WRITTEN = 4
 _CACHE_LINE = 64
 
 _ROUNDED_AT_ONCE = 1 << 26
@@ -136,9 +135,9 @@ def _ones(typing, word):
 
 @intrinsic
 def _lowest(typing, word):
-    """The position of the lowest bit that is set; 64 if none is."""
-    nonzero = ir.Constant(ir.IntType(1), 0)
-    return types.intp(types.uint64), lambda context, builder, signature, arguments: builder.cttz(arguments[0], nonzero)
+    """The position of the lowest bit that is set."""
+    defined = ir.Constant(ir.IntType(1), 1)
+    return types.intp(types.uint64), lambda context, builder, signature, arguments: builder.cttz(arguments[0], defined)
 
 
 @_fast
@@ -170,18 +169,12 @@ def _find(bits, first, last, floor, ceiling, found, end):
 
 @_fast
 def _store(inside, start, found, within):
-    """Append the places of the bits that are set, and return how many places there are now.
-
-    Four are written at a time, and what is beyond the last one is not counted: to stop after each would take longer,
-    because the CPU cannot predict where.
-    """
-    end = within + _ones(inside)
+    """Append the places of the bits that are set, and return how many places there are now."""
     while inside:
-        for place in range(within, within + _WRITTEN):
-            found[place] = start + _lowest(inside)
-            inside &= inside - np.uint64(1)
-        within += _WRITTEN
-    return end
+        found[within] = start + _lowest(inside)
+        within += 1
+        inside &= inside - np.uint64(1)
+    return within
 
 
 @_fast
@@ -225,7 +218,7 @@ def compare(bits, error, queries, candidates, row, low, high, above, within, whi
     stored if there is room for them.
     """
     width = bits.shape[1]
-    found, end = np.empty(width + _WRITTEN, dtype=np.uint32), np.empty(_LANES, dtype=np.int16)
+    found, end = np.empty(width, dtype=np.uint32), np.empty(_LANES, dtype=np.int16)
     scores, flat, stored = np.empty(width, dtype=np.float32), bits.reshape(-1), 0
     for target in range(len(row)):
         at, least, most = row[target], low[target], high[target]
