@@ -206,3 +206,32 @@ def test_the_measurement_says_yes_or_no() -> None:
     assert module.is_worthwhile() in (True, False)
     assert issubclass(Bfloat16Backend, NumbaBackend)
     assert issubclass(NumbaBackend, NumpyBackend)
+
+
+@pytest.mark.parametrize("kind", TABLES)
+def test_unclear_pairs_are_kept_from_counting(kind: str) -> None:
+    """They are those that comparing again finds, for any of the targets; where there is no room, that is done."""
+    queries, table = drawn(kind, (5, 130, 64))
+    backend = Bfloat16Backend()
+    tile = backend.scores(Dot(), backend.to_device(queries), backend.to_device(table))
+    row = np.array([0, 1, 1, 2, 3, 4])
+    exact = queries.astype(np.float64) @ table.astype(np.float64).T
+    with np.errstate(over="ignore"):
+        own = exact[row, np.arange(6) * 7].astype(np.float32)
+    finite = np.isfinite(exact).all()
+    with np.errstate(over="ignore", invalid="ignore"):
+        width = np.float32(1e-6 * np.abs(exact).max()) if finite else np.float32(np.inf)
+        low, high = (np.nan_to_num(own + sign * width, nan=sign * np.inf).astype(np.float32) for sign in (-1, 1))
+    bounds = Bounds(row, low, high)
+    backend.clear_rows(tile, np.unique(row[np.isinf(low)]))
+    _, within = backend.count(tile, bounds)
+    kept = tile.unclear
+    assert (kept is not None) == (within.sum() <= 4 * len(row))
+    for chosen in (np.arange(6), np.array([1, 4]), np.array([5])):
+        found = int(within[chosen].sum())
+        pairs = []
+        for unclear in (kept, None):
+            tile.unclear = unclear
+            pairs.append(sorted(zip(*backend.within(tile, bounds.part(chosen), found), strict=True)))
+        assert pairs[0] == pairs[1]
+        assert len(pairs[0]) == found

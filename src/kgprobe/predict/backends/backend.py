@@ -34,14 +34,17 @@ class Bounds:
         row: The row of the tile that holds the target's query.
         low: Below this a candidate loses to the target.
         high: Above this a candidate beats the target.
+        chosen: The positions of the targets among all of the tile, in ascending order; None if these are all.
     """
 
     row: Ints
     low: NDArray[Any]
     high: NDArray[Any]
+    chosen: Ints | None = None
 
     def part(self, chosen: Ints) -> Bounds:
-        return Bounds(self.row[chosen], self.low[chosen], self.high[chosen])
+        """The bounds of some targets, in ascending order."""
+        return Bounds(self.row[chosen], self.low[chosen], self.high[chosen], chosen)
 
 
 class Backend(Protocol):

@@ -43,6 +43,9 @@ _CACHE_LINE = 64
 _ROUNDED_AT_ONCE = 1 << 26
 """Bytes of embeddings that are rounded beforehand. Larger tables are rounded a tile at a time, to save memory."""
 
+_UNCLEAR = 4
+"""Pairs that float32 cannot decide, for each target, that are kept until their canonical scores are computed."""
+
 _WORTH = 1.5
 """How many times as fast as float32 products the products of bfloat16 must be."""
 
@@ -273,14 +276,18 @@ def _aligned(embeddings: Singles) -> Singles:
     return copy
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class _Tile:
-    """Dot products in bfloat16, what they were computed from, and the bound of the error of each row."""
+    """Dot products in bfloat16, what they were computed from, and the bound of the error of each row.
+
+    ``unclear`` are the targets and columns that float32 could not decide when they were counted, if there was room.
+    """
 
     bits: Bits
     queries: Singles
     candidates: Singles
     error: Floats
+    unclear: tuple[Ints, Ints] | None = None
 
 
 class Bfloat16Backend(NumbaBackend):
@@ -333,14 +340,22 @@ class Bfloat16Backend(NumbaBackend):
     def count(self, scores: Any, bounds: Bounds) -> tuple[Ints, Ints]:
         if not isinstance(scores, _Tile):
             return super().count(scores, bounds)
-        above, within, *_ = self._compare(scores, bounds, 0)
+        above, within, *found = self._compare(scores, bounds, _UNCLEAR * len(bounds.row))
+        total = int(within.sum())
+        which, column = (values[:total] for values in found)
+        scores.unclear = (which, column) if len(which) == total else None
         return above, within
 
     def within(self, scores: Any, bounds: Bounds, found: int) -> tuple[Ints, Ints]:
         if not isinstance(scores, _Tile):
             return super().within(scores, bounds, found)
-        _, _, which, column = self._compare(scores, bounds, found)
-        return which, column
+        if scores.unclear is None or bounds.chosen is None:
+            _, _, which, column = self._compare(scores, bounds, found)
+            return which, column
+        which, column = scores.unclear
+        position = np.searchsorted(bounds.chosen, which)
+        there = bounds.chosen.take(position, mode="clip") == which
+        return position[there], column[there]
 
     def _compare(self, tile: _Tile, bounds: Bounds, room: int) -> tuple[Ints, Ints, Ints, Ints]:
         above, within = (np.empty(len(bounds.row), dtype=np.int64) for _ in range(2))
