@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import sys
 import threading
+import warnings
 from dataclasses import dataclass
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeGuard
@@ -119,9 +121,12 @@ def backend_for(device: str = "cpu", products: int = 0) -> Backend:
     if find_spec("torch") is None:
         raise UsageError(f"the device {device!r} needs torch", remedy="pip install 'kgprobe[models]'")
     if _may_use_triton(device):
-        from kgprobe.predict.backends.triton_backend import TritonBackend
+        problem = _triton_problem(device)
+        if problem is None:
+            from kgprobe.predict.backends.triton_backend import TritonBackend
 
-        return TritonBackend(device)
+            return TritonBackend(device)
+        warnings.warn(f"{device} is used without Triton, which takes longer: {problem}", stacklevel=2)
     from kgprobe.predict.backends.torch_backend import TorchBackend
 
     return TorchBackend(device.removeprefix("torch:"))
@@ -135,7 +140,24 @@ def _may_use_triton(device: str) -> bool:
 
     if torch.version.cuda is None or not torch.cuda.is_available():
         return False
-    return torch.cuda.get_device_capability(torch.device(device)) >= _FIRST_CAPABILITY
+    try:
+        return torch.cuda.get_device_capability(torch.device(device)) >= _FIRST_CAPABILITY
+    except (RuntimeError, AssertionError):  # there is no such device, which the torch backend reports
+        return False
+
+
+@cache
+def _triton_problem(device: str) -> str | None:
+    """Why Triton does not run on a device, found by a first launch; None if it runs."""
+    from kgprobe.predict.backends.triton_backend import TritonBackend
+
+    try:
+        backend = TritonBackend(device)
+        one = backend.to_device(np.ones((1, 1), dtype=np.float32))
+        backend.canonical(Dot(), one, np.zeros(1, dtype=np.int64), one, np.zeros(1, dtype=np.int64))
+    except Exception as error:  # a missing compiler or an unfit driver shows in many ways
+        return f"{type(error).__name__}: {error}".splitlines()[0]
+    return None
 
 
 def is_fused(backend: Backend) -> TypeGuard[TritonBackend]:
