@@ -7,6 +7,7 @@ from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
+import pytest
 import torch
 from numpy.typing import NDArray
 
@@ -48,6 +49,10 @@ if find_spec("triton"):
 
     SMALL = Tiles(Tile(16, 32, 4), Tile(16, 32, 4), Tile(16, 32, 4), pairs=64, programs=(1, 2))
     COUNTING["triton"] = lambda: TritonBackend("cuda" if torch.cuda.is_available() else "cpu", SMALL)
+
+COUNTED = [pytest.param(name, marks=() if name in QUICK else pytest.mark.slow) for name in COUNTING]
+
+"""The names of all of them. Interpreted kernels take long; tests of their own are quick."""
 
 SIMILARITIES = [Dot(), GroupNorm(1, gamma=12.0), GroupNorm(2), GroupNorm(3, gamma=-0.5), GroupNorm(None, gamma=9.0)]
 

@@ -15,6 +15,7 @@ from kgprobe.predict.backends.backend import NumpyBackend
 from kgprobe.predict.scorers import Similarity
 from kgprobe.resources import Resources
 from ranking import (
+    COUNTED,
     COUNTING,
     SIMILARITIES,
     RelationVectors,
@@ -44,7 +45,7 @@ def people(similarity: Similarity = Dot()) -> Vectors:  # noqa: B008
     return vectors("random", similarity, PEOPLE, 4, seed=0)
 
 
-@pytest.mark.parametrize("backend", COUNTING)
+@pytest.mark.parametrize("backend", COUNTED)
 @pytest.mark.parametrize("chunk", [1, 6 * 5, 6 * 7 + 5])
 def test_queries_are_encoded_some_at_a_time(chunk: int, backend: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(encoding, "_ENCODED_AT_ONCE", chunk)
@@ -55,7 +56,7 @@ def test_queries_are_encoded_some_at_a_time(chunk: int, backend: str, monkeypatc
         assert counted(model, GRAPH, COUNTING[backend](), resources) == expected
 
 
-@pytest.mark.parametrize("backend", COUNTING)
+@pytest.mark.parametrize("backend", COUNTED)
 @pytest.mark.parametrize("most", [1, 3, 10, 64])
 def test_undecided_pairs_are_decided_some_at_a_time(most: int, backend: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(engine, "_UNDECIDED_AT_ONCE", most)
@@ -171,7 +172,7 @@ def test_nan_in_a_query_names_it(device: str) -> None:
     assert error.value.problems == ["query (?, knows, Ada)", "query (?, likes, Ada)"]
 
 
-@pytest.mark.parametrize("backend", COUNTING)
+@pytest.mark.parametrize("backend", COUNTED)
 @pytest.mark.parametrize(("query", "candidate"), [(np.inf, 0.0), (0.0, np.inf), (-np.inf, 0.0)], ids=str)
 @pytest.mark.parametrize("target", [True, False], ids=["target", "candidate"])
 def test_infinity_times_zero_is_nan_and_names_the_query(
@@ -184,7 +185,7 @@ def test_infinity_times_zero_is_nan_and_names_the_query(
     assert error.value.problems == ["query (Bob, likes, ?)"]
 
 
-@pytest.mark.parametrize("backend", COUNTING)
+@pytest.mark.parametrize("backend", COUNTED)
 @pytest.mark.parametrize("similarity", [GroupNorm(1), GroupNorm(2), GroupNorm(None)], ids=str)
 def test_the_distance_between_infinities_is_nan(backend: str, similarity: Similarity) -> None:
     model = people(similarity)
@@ -272,7 +273,7 @@ def test_candidates_by_relation_go_before_those_of_all_relations() -> None:
     assert found == brute_force(model, GRAPH)
 
 
-@pytest.mark.parametrize("backend", COUNTING)
+@pytest.mark.parametrize("backend", COUNTED)
 @pytest.mark.parametrize("size", [1, 2, None])
 def test_an_infinite_gamma_makes_all_scores_equal(size: int | None, backend: str) -> None:
     for gamma in (np.inf, -np.inf, 1e300):

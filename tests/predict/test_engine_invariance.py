@@ -16,7 +16,7 @@ from kgprobe.predict import rank
 from kgprobe.predict.backends.backend import Backend
 from kgprobe.predict.scorers import Dot, GroupNorm, Similarity
 from kgprobe.resources import Resources
-from ranking import COUNTING, QUICK, Vectors, graph_of, relation_sets, vectors
+from ranking import COUNTED, COUNTING, Vectors, graph_of, relation_sets, vectors
 
 BATCHES, THREADS, TILES, SHARDS = (1, 7, 512), (1, 2), (1, 5, 64, 4096), (1, 5)
 
@@ -29,8 +29,6 @@ DIVISIONS = [
     {"batch": 1, "threads": 2, "tile": 64, "shards": 5, "memory": 1 << 20},
     {"memory": 1 << 20},
 ]
-
-COUNTED = [pytest.param(name, marks=() if name in QUICK else pytest.mark.slow) for name in COUNTING]
 
 DEVICES = ["cpu", "torch:cpu", *(["cuda"] if "cuda" in COUNTING else [])]
 

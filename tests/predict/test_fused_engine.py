@@ -19,7 +19,17 @@ from kgprobe.predict.queries import RankedTriples
 from kgprobe.predict.scorers import Dot, GroupNorm, Similarity
 from kgprobe.resources import Resources
 from kgprobe.train.fitting import fit
-from ranking import SMALL, Vectors, counted, graph_of, vectors
+from ranking import (
+    SIMILARITIES,
+    SMALL,
+    RelationVectors,
+    Vectors,
+    brute_force,
+    counted,
+    graph_of,
+    relation_sets,
+    vectors,
+)
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 
@@ -38,6 +48,18 @@ class OnDevice(Vectors):
 
     def candidates(self, side: Any) -> Any:
         return torch.from_numpy(self.table).to(DEVICE)
+
+
+@pytest.mark.parametrize("similarity", SIMILARITIES, ids=str)
+@pytest.mark.parametrize("kind", ["random", "mixed"])
+def test_ranks_equal_the_brute_force(kind: str, similarity: Similarity) -> None:
+    """With and without a filter, for candidates of all queries and of each relation."""
+    graph = graph_of(seed=8, entities=40, facts=20)
+    model = vectors(kind, similarity, graph, 6, seed=1)
+    assert counted(model, graph, backend(), filtered="none") == brute_force(model, graph, ())
+    depends = RelationVectors(similarity, model.queries, model.table)
+    sets, allowed = relation_sets(graph, seed=2)
+    assert counted(depends, graph, backend(), sets=sets) == brute_force(depends, graph, allowed=allowed)
 
 
 @pytest.mark.parametrize("similarity", [Dot(), GroupNorm(2, 12.0)], ids=str)
@@ -61,7 +83,7 @@ def test_a_table_in_a_file_is_read_in_ranges(dtype: Any, tmp_path: Path) -> None
 
 @pytest.mark.parametrize("division", [{"batch": 5, "tile": 13}, {"memory": 1 << 20}, {"shards": 3}], ids=str)
 def test_ranks_do_not_depend_on_blocks_and_ranges(division: dict[str, int]) -> None:
-    model = vectors("one ulp apart", Dot(), GRAPH, 8, seed=1)
+    model = vectors("random", Dot(), GRAPH, 8, seed=1)
     assert counted(model, GRAPH, backend(), Resources(**division)) == counted(model, GRAPH, NumbaBackend())
 
 
