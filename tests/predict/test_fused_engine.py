@@ -40,6 +40,16 @@ def backend() -> TritonBackend:
     return TritonBackend(DEVICE, SMALL)
 
 
+def part_of_umls(data: Path) -> KnowledgeGraph:
+    """All training triples, and few others."""
+    whole = load_graph(data / "graphs" / "umls_standard")
+    return KnowledgeGraph.from_triples(
+        **{split: whole.triples(split)[:most] for split, most in (("train", None), ("valid", 100), ("test", 60))},
+        num_entities=whole.num_entities,
+        num_relations=whole.num_relations,
+    )
+
+
 class OnDevice(Vectors):
     """The same model with its vectors as tensors on the device."""
 
@@ -89,8 +99,8 @@ def test_ranks_do_not_depend_on_blocks_and_ranges(division: dict[str, int]) -> N
 
 @pytest.mark.slow
 def test_a_real_graph_in_large_tiles(data: Path) -> None:
-    """The tiles that GPUs have, on the test set of UMLS."""
-    graph = load_graph(data / "graphs" / "umls_standard")
+    """The tiles that GPUs have."""
+    graph = part_of_umls(data)
     for similarity in (Dot(), GroupNorm(1), GroupNorm(2), GroupNorm(None)):
         model = vectors("random", similarity, graph, 20, seed=1)
         wide = TritonBackend(DEVICE, Tiles(narrow=Tile(64, 256, 8), pairs=128, programs=(1, 1)))
@@ -101,12 +111,7 @@ def test_a_real_graph_in_large_tiles(data: Path) -> None:
 @pytest.mark.parametrize("name", ["complex", "rotate", "tucker", "house", "transe"])
 def test_trained_models_on_a_real_graph(name: str, data: Path, tmp_path: Path) -> None:
     """Models whose targets are ranked well, HousE with candidates that depend on the relation."""
-    whole = load_graph(data / "graphs" / "umls_standard")
-    graph = KnowledgeGraph.from_triples(
-        **{split: whole.triples(split)[:most] for split, most in (("train", None), ("valid", 100), ("test", 80))},
-        num_entities=whole.num_entities,
-        num_relations=whole.num_relations,
-    )
+    graph = part_of_umls(data)
     fit(name, graph, tmp_path / "run", epochs=12, dimension=32, threads=1)
     model: Any = open_model(tmp_path / "run", Opening(graph, RankedTriples.build(graph))).scorer
     found = counted(model, graph, TritonBackend(DEVICE, Tiles(Tile(64, 128, 4), Tile(64, 128, 4), Tile(64, 128, 4))))
