@@ -17,6 +17,7 @@ from kgprobe.predict.backends.numba_backend import NumbaBackend
 from kgprobe.predict.backends.triton_backend import Tile, Tiles, TritonBackend
 from kgprobe.predict.queries import RankedTriples
 from kgprobe.predict.scorers import Dot, GroupNorm, Similarity
+from kgprobe.predict.tasks import RelationCandidates
 from kgprobe.resources import Resources
 from kgprobe.train.fitting import fit
 from ranking import (
@@ -34,6 +35,10 @@ from ranking import (
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 
 GRAPH = graph_of(seed=3, entities=60, facts=30)
+
+FEW: Any = {side: (np.arange(3), np.array([7, 8, 9])) for side in ("head", "tail")}
+
+"""One candidate for each relation."""
 
 
 def backend() -> TritonBackend:
@@ -125,10 +130,11 @@ def test_nan_in_embeddings_of_candidates_is_refused_with_their_names(entity: int
     model.table[entity, 3] = np.nan
     texts = []
     for counting in (NumbaBackend(), backend()):
-        with pytest.raises(DataError, match="embeddings of 1 entities contain NaN") as caught:
-            counted(model, GRAPH, counting)
-        texts.append(str(caught.value))
-    assert texts[0] == texts[1]
+        for sets in (None, RelationCandidates.from_pairs("few", GRAPH, FEW)):
+            with pytest.raises(DataError, match="embeddings of 1 entities contain NaN") as caught:
+                counted(model, GRAPH, counting, sets=sets)
+            texts.append(str(caught.value))
+    assert len(set(texts)) == 1
 
 
 def test_nan_in_queries_and_in_scores_is_refused_with_the_queries() -> None:

@@ -32,6 +32,8 @@ def count_fused(
     counts = Counts.zeros(len(task.queries.query))
     with backend.active():
         for shared in shared_candidates(scorer, task):
+            if task.sets is not None and _has_nan(shared.values):  # perhaps of entities that are no candidates
+                on_host(shared.values, scorer.similarity, task)
             work = _Work(scorer, task, backend, resources, shared)
             for start, queries in work.blocks():
                 block = task.block(shared.columns, start, start + len(queries))
@@ -97,6 +99,10 @@ class _Work:
         if bool(broken.any()):
             on_host(self.shared.values, self.scorer.similarity, self.task)  # names entities, if it is their fault
             raise self.task.nan_error(block.row[broken.cpu().numpy()] + block.start)
+
+
+def _has_nan(values: Any) -> bool:
+    return bool((torch.isnan(values) if isinstance(values, Tensor) else np.isnan(values)).any())
 
 
 def _taken(values: Any, entities: Ints) -> Any:
