@@ -216,10 +216,10 @@ def _rank_scores(setting: Setting, scorer: AnyScorer, resources: Resources, prog
         tasks = setting.tasks(queries, ranges)
         if len(devices) > 1:
             with ThreadPoolExecutor(len(devices)) as pool:
-                counts = list(pool.map(counted, tasks))
+                counts = reduce(add, pool.map(counted, tasks))
         else:
-            counts = [counted(task) for task in tasks]
-        parts.append(reduce(add, counts).at(queries.order))
+            counts = reduce(add, map(counted, tasks))
+        parts.append(counts.at(queries.order))
     return {
         "rank": np.concatenate([part.rank for part in parts]),
         "ties": np.concatenate([part.equal for part in parts]),
