@@ -75,7 +75,7 @@ TINY = Sizes(
     1, 64, 1 << 16, 16, 8, (32, 100), (8,), (32, 100), (10, 200), 300, (16, 4200), 4160, (16, 96), (16,), 20, 64 << 20
 )
 
-SMALL = Tiles(Tile(16, 32, 4), Tile(16, 32, 4), Tile(16, 32, 4), pairs=64, programs=(1, 2))
+SMALL = Tiles(*5 * [Tile(16, 32, 4)], counting=3, settling=2)
 
 
 class Measured(NamedTuple):
@@ -337,13 +337,14 @@ def passes(bench: Bench) -> None:
 def unclear_text(compared: tuple[Tensor, Tensor, Tensor], columns: int) -> str:
     """The share of unclear pairs by some of the rows, and the share of rows whose lists are full."""
     _, listed, found = compared
-    some = slice(None, len(listed), max(1, len(listed) // 512))
-    entries = torch.where(used_places(listed[some], found), found[some] & 0xFFFFFFFF, 0)
+    some = slice(None, listed.shape[1], max(1, listed.shape[1] // 512))
+    used = used_places(listed[:, some], found)
+    entries = torch.where(used, found[: listed.shape[1]][some] & 0xFFFFFFFF, 0)
     entries = entries - (entries >> 1 & 0x55555555)  # counts the bits, first of pairs, then of fours, and so on
     entries = (entries & 0x33333333) + (entries >> 2 & 0x33333333)
     bits = (((entries + (entries >> 4)) & 0x0F0F0F0F) * 0x01010101 >> 24) & 0xFF
-    full = (listed > found.shape[1]).float().mean().item()
-    return f"unclear {bits.sum().item() / (len(bits) * columns):.4%}, lists of {full:.1%} of the rows are full"
+    full = (listed > found.shape[2]).any(0).float().mean().item()
+    return f"unclear and listed {bits.sum().item() / (len(bits) * columns):.4%}, lists of {full:.1%} of the rows are full"
 
 
 def generated(bench: Bench) -> None:

@@ -20,8 +20,8 @@ NORMS = (GroupNorm(1, 12.0), GroupNorm(2), GroupNorm(8), GroupNorm(None, 9.0))
 
 
 def used_places(listed: Tensor, found: Tensor) -> Tensor:
-    """[rows, room]: which places of the lists are in use."""
-    return torch.arange(found.shape[1], device=listed.device) < listed[:, None]
+    """[rows, programs, room]: which places of the lists are in use."""
+    return torch.arange(found.shape[2], device=listed.device) < listed.T[:, :, None]
 
 
 def drawn(bench: Bench, kind: str, rows: int, dimension: int, *, queries: bool) -> Tensor:
@@ -100,9 +100,9 @@ def check(bench: Bench, similarity: Similarity, level: int, queries: Tensor, can
 
 def unclear_pairs(listed: Tensor, found: Tensor, columns: int) -> Tensor:
     """[rows, columns]: whether the lists of entries contain a pair."""
-    row, place = used_places(listed, found).nonzero(as_tuple=True)
-    words = torch.zeros((len(listed), -(-columns // BITS)), dtype=torch.int64, device=listed.device)
-    words[row, found[row, place] >> BITS] = found[row, place] & 0xFFFFFFFF
+    row, program, place = used_places(listed, found).nonzero(as_tuple=True)
+    words = torch.zeros((listed.shape[1], -(-columns // BITS)), dtype=torch.int64, device=listed.device)
+    words[row, found[row, program, place] >> BITS] = found[row, program, place] & 0xFFFFFFFF
     bits = words[:, :, None] >> torch.arange(BITS, device=listed.device) & 1
     return bits.bool().flatten(1)[:, :columns]
 

@@ -17,7 +17,8 @@ from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
 from kgprobe.predict.backends import triton_kernels as kernels
-from kgprobe.predict.backends.triton_backend import SMALL_TILES, Tiles, dot_steps
+from kgprobe.predict.backends.triton_backend import SMALL_TILES, Tiles
+from kgprobe.predict.scorers import Dot
 
 H200, L40 = GPUTarget("cuda", 90, 32), GPUTarget("cuda", 89, 32)
 
@@ -28,7 +29,7 @@ TYPES = {
     **dict.fromkeys(("own", "slope", "scale", "queries", "candidates", "bounds", "scores", "embeddings"), "*fp32"),
     **dict.fromkeys(("above", "listed", "counts", "row", "column", "place", "offsets", "query"), "*i32"),
     **dict.fromkeys(("gamma", "sizes"), "*fp64"),
-    **dict.fromkeys(("room", "rows", "pairs", "first_column", "columns"), "i32"),
+    **dict.fromkeys(("room", "rows", "pairs", "first_column", "columns", "tiles"), "i32"),
     "found": "*i64",
     "lost": "fp32",
 }
@@ -75,13 +76,14 @@ def compiled(
 def main() -> None:
     tiles = Tiles()
     found = {}
-    for tile, target in ((tiles.dot, H200), (SMALL_TILES.dot, L40)):
+    for shapes, target in ((tiles, H200), (SMALL_TILES, L40)):
         for padded, level in ((64, 0), (128, 0), (256, 0), (512, 0), (192, 1), (256, 1)):
-            block, stages = dot_steps(padded, level)
+            tile = shapes.of(Dot(), padded, level)
             constants = {"PADDED": padded, "TIGHT": bool(level), "ROWS": tile.rows, "COLUMNS": tile.columns}
             found[f"count_dots {padded} {level} {target.arch}"] = compiled(
-                kernels.count_dots, constants | {"BLOCK": block}, target=target, num_warps=tile.warps, num_stages=stages
-            )
+                kernels.count_dots, constants | {"BLOCK": tile.block}, target=target, num_warps=tile.warps,
+                num_stages=tile.stages,
+            )  # fmt: skip
     for width in (1, 2, 3, 8, 256):
         tile = tiles.narrow if width == 1 else tiles.wide
         constants = {

@@ -42,9 +42,9 @@ def canonical(similarity: Similarity, queries: Floats, table: Floats) -> Floats:
 
 def unclear_pairs(listed: Any, found: Any, columns: int) -> Any:
     """Flags [rows, columns] of the pairs in the lists."""
-    flags = np.zeros((len(listed), columns + 64), dtype=bool)
-    for row, number in enumerate(listed.tolist()):
-        for entry in found[row, :number].tolist():
+    flags = np.zeros((listed.shape[1], columns + 64), dtype=bool)
+    for (program, row), number in np.ndenumerate(listed):
+        for entry in found[row, program, :number].tolist():
             bits = [bit for bit in range(32) if entry >> bit & 1]
             assert bits
             places = np.array(bits) + 32 * (entry >> 32)

@@ -14,7 +14,7 @@ from kgprobe.errors import UsageError
 from kgprobe.predict.backends import backend as choices
 from kgprobe.predict.backends.backend import NumpyBackend, backend_for, is_fused
 from kgprobe.predict.backends.torch_backend import TorchBackend
-from kgprobe.predict.backends.triton_backend import Tiles, TritonBackend, dot_steps, padded_number
+from kgprobe.predict.backends.triton_backend import Tiles, TritonBackend, padded_number
 from kgprobe.predict.scorers import Dot, GroupNorm, Similarity
 from ranking import COUNTING, SIMILARITIES, matrix
 
@@ -83,4 +83,10 @@ def test_matrices_of_scores_are_counted_as_by_torch() -> None:
 
 def test_numbers_are_padded_to_multiples() -> None:
     assert [padded_number(number, 32) for number in (0, 1, 32, 33)] == [32, 32, 32, 64]
-    assert [dot_steps(64, 0), dot_steps(256, 0), dot_steps(256, 1)] == [(64, 3), (128, 2), (64, 2)]
+
+
+def test_short_embeddings_are_multiplied_in_one_step() -> None:
+    tiles = Tiles()
+    assert [tiles.of(Dot(), dimension).block for dimension in (5, 64, 65, 128, 129, 512)] == [64, 64, 128, 128, 64, 64]
+    assert {tiles.of(Dot(), dimension, level).rows for dimension in (64, 128, 256) for level in (0, 1)} == {128}
+    assert all(tiles.columns(Dot(), 64) % tiles.of(Dot(), 64, level).columns == 0 for level in (0, 1))

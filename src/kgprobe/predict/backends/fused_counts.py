@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from kgprobe.predict.backends import triton_kernels as kernels
-from kgprobe.predict.backends.triton_backend import Tile, TritonBackend, dot_steps, padded_number, width_of
+from kgprobe.predict.backends.triton_backend import Tile, TritonBackend, padded_number, width_of
 from kgprobe.predict.scorers import MIXED_UNIT, Dot, Rounding, Similarity
 
 _TINY = 2.0**-126
@@ -86,28 +86,28 @@ class FusedCount:
 
     @cached_property
     def _rows(self) -> Rows:
-        embeddings, tile = self.distinct.index_select(0, self.query), self.tile
+        embeddings = self.distinct.index_select(0, self.query)
+        padding = self.backend.tiles.of(self.similarity, embeddings.shape[1]).rows
         every = torch.arange(len(self.own), device=self.backend.device)
         if isinstance(self.similarity, Dot):
-            high, low, sizes = self.backend.rounded(embeddings, tile.rows)
-            return Rows(tile.rows, every, embeddings, self.own, sizes, high, low)
+            high, low, sizes = self.backend.rounded(embeddings, padding)
+            return Rows(padding, every, embeddings, self.own, sizes, high, low)
         own = self.own.cpu().numpy()
         # The bounds of norms are relative to the distance, whatever the candidates are.
         low_score, high_score = self.similarity.thresholds(own, np.zeros(len(own)), 0.0, embeddings.shape[1])
-        high, size = self.backend.transposed(embeddings, tile.rows)
+        high, size = self.backend.transposed(embeddings, padding)
         bounds = self.backend.placed(np.stack([-high_score, -low_score])).double()
-        return Rows(tile.rows, every, embeddings, self.own, torch.cat([size[None], bounds]), high, high)
+        return Rows(padding, every, embeddings, self.own, torch.cat([size[None], bounds]), high, high)
 
-    @cached_property
-    def tile(self) -> Tile:
-        """The shape of the tiles that are compared."""
-        return self.backend.tiles.of(self.similarity, self.distinct.shape[1])
+    @property
+    def padding(self) -> int:
+        """The number of candidates is filled up to a multiple of this."""
+        return self.backend.tiles.columns(self.similarity, self.distinct.shape[1])
 
     def _count(self, table: _Table, rows: Rows, level: int) -> Tensor:
         """Count rows at a level, and return the numbers of those whose lists were too short."""
-        room = self.room(len(table.exact), len(rows.index))
-        above, listed, found = table.compare(rows, level, room)
-        full = listed > room
+        above, listed, found = table.compare(rows, level, self.room(len(table.exact), len(rows.index)))
+        full = (listed > found.shape[2]).any(0)
         counts = self.backend.settle(
             self.similarity, rows.exact, rows.own, table.exact, found, torch.where(full, 0, listed)
         )
@@ -128,7 +128,7 @@ class FusedCount:
         self.totals -= self.backend.count_scores(scores, offsets, self.query, self.own)
 
     def room(self, columns: int, rows: int) -> int:
-        """The length of the lists of unclear candidates."""
+        """The length of the lists of unclear candidates of a row."""
         fits = self.memory // (8 * max(rows, 1)) if self.backend.room is None else self.backend.room
         return max(1, min(-(-columns // _BITS), fits))
 
@@ -156,6 +156,11 @@ class Rows:
     high: Tensor
     low: Tensor
 
+    @property
+    def padded(self) -> int:
+        """The number of rows of ``high`` and ``low``."""
+        return int(self.high.shape[1 if self.high is self.low else 0])
+
     def chosen(self, index: Tensor) -> Rows:
         """Some of the rows."""
         if len(index) == len(self.index):
@@ -173,7 +178,7 @@ class _DotTable:
 
     def __init__(self, counter: FusedCount, exact: Tensor) -> None:
         self.counter, self.exact = counter, exact
-        self.high, self.low, (size, once, twice) = counter.backend.rounded(exact, counter.tile.columns)
+        self.high, self.low, (size, once, twice) = counter.backend.rounded(exact, counter.padding)
         self.largest = size.amax()
         self.shares = [
             torch.where(size > 0, missed / size, 0.0).amax().clamp(max=most)
@@ -181,7 +186,7 @@ class _DotTable:
         ]
         first = torch.maximum(size, torch.where(once > 0, once / self.shares[0], 0.0))
         both = torch.maximum(first, torch.where(twice > 0, twice / self.shares[1], 0.0))
-        self.scales = [_filled(_upward(scale), len(self.high)) for scale in (first, both)]
+        self.scales = [_filled(_upward(scale.clamp(min=_TINY)), len(self.high)) for scale in (first, both)]
 
     def risky(self, rows: Rows) -> Tensor:
         """Whether scores of a row may overflow, so that they are not compared."""
@@ -198,7 +203,7 @@ class _DotTable:
         if number <= 4 * _SAMPLE:
             return [rows.index, rows.index[:0]]
         sample = torch.linspace(0, number - 1, _SAMPLE, device=self.exact.device).long()
-        listed = self._launched(rows, 0, 1, self.high[sample], self.low[:0], self.scales[0][sample])[1]
+        listed = self._launched(rows, 0, 1, self.high[sample], self.low[:0], self.scales[0][sample])[1].sum(0)
         fits = counter.room(number, len(rows.index)) / (2 * number)
         tight = listed > max(1, round(_SAMPLE * min(2 / _SETTLING, fits)))
         return [(~tight).nonzero()[:, 0], tight.nonzero()[:, 0]]
@@ -208,16 +213,18 @@ class _DotTable:
         return self._launched(rows, level, room, self.high, self.low, self.scales[level])
 
     def _launched(self, rows: Rows, level: int, room: int, high: Tensor, low: Tensor, scale: Tensor) -> Compared:
-        tile, (number, padded) = self.counter.tile, rows.high.shape
-        above, listed, found = _empty(rows, number, room)
-        block, stages = dot_steps(padded, level)
-        kernels.count_dots[(number // tile.rows, len(high) // tile.columns)](
-            rows.high, rows.low, _filled(torch.where(self.risky(rows), torch.nan, rows.own), number),
-            _filled(self._slope(rows, level), number), high, low, scale, above, listed, found,
-            2 * Dot().lost(self.exact.shape[1]), room, padded, bool(level), tile.rows, tile.columns, block,
-            num_warps=tile.warps, num_stages=stages,
+        dimension, (number, padded) = self.exact.shape[1], rows.high.shape
+        tile = self.counter.backend.tiles.of(Dot(), dimension, level)
+        lost = 2 * Dot().lost(dimension)
+        own = torch.where(self.risky(rows), torch.nan, rows.own).double()
+        bounds = torch.stack([_filled(-_upward(lost - own), number), _filled(_upward(own + lost), number)])
+        launch = _Launch.of(self.counter.backend, rows, len(high), tile, room)
+        kernels.count_dots[launch.grid](
+            rows.high, rows.low, bounds, _filled(_upward(self._slope(rows, level)), number), high, low, scale,
+            launch.counts, launch.found, number, len(high), launch.tiles, launch.found.shape[2], padded, bool(level), tile.rows,
+            tile.columns, tile.block, num_warps=tile.warps, num_stages=tile.stages,
         )  # fmt: skip
-        return above[: len(rows.own)], listed[: len(rows.own)], found
+        return launch.result(len(rows.own))
 
     def _slope(self, rows: Rows, level: int) -> Tensor:
         """The bound of the error of each row, as a multiple of a candidate's scale; see `Dot.slope`."""
@@ -230,7 +237,7 @@ class _DotTable:
             terms = 3 * dimension + dimension // 8 + 1
         rounding: Any = Rounding(MIXED_UNIT, missed, share)  # type: ignore[arg-type]
         slope: Any = Dot().slope(size, terms, rounding)
-        return _upward(slope * (1 + 2.0**-20))  # for the rounding of the bound in the kernel
+        return (slope * (1 + 2.0**-20)).clamp(min=_TINY)  # for the rounding of the bound in the kernel
 
 
 class _NormTable:
@@ -238,7 +245,7 @@ class _NormTable:
 
     def __init__(self, counter: FusedCount, exact: Tensor) -> None:
         self.counter, self.exact = counter, exact
-        self.columns, size = counter.backend.transposed(exact, counter.tile.columns)
+        self.columns, size = counter.backend.transposed(exact, counter.padding)
         self.largest = size.amax()
 
     def risky(self, rows: Rows) -> Tensor:
@@ -251,28 +258,58 @@ class _NormTable:
 
     def compare(self, rows: Rows, level: int, room: int) -> Compared:
         """Compare all candidates with the targets of some rows."""
-        tile, (dimension, number) = self.counter.tile, rows.high.shape
-        above, listed, found = _empty(rows, number, room)
+        dimension, number = rows.high.shape
         bounds = torch.stack([_filled(bound, number) for bound in rows.sizes[1:]])
         bounds[:, : len(rows.own)].masked_fill_(self.risky(rows), torch.nan)
-        columns = self.columns.shape[1]
-        kernels.count_norms[(number // tile.rows, columns // tile.columns)](
-            rows.high, bounds, self.columns, above, listed, found, number, columns, room, dimension,
-            width_of(self.counter.similarity, dimension), tile.rows, tile.columns, num_warps=tile.warps,
+        similarity, columns = self.counter.similarity, self.columns.shape[1]
+        tile = self.counter.backend.tiles.of(similarity, dimension)
+        launch = _Launch.of(self.counter.backend, rows, columns, tile, room)
+        kernels.count_norms[launch.grid](
+            rows.high, bounds, self.columns, launch.counts, launch.found, number, columns, launch.tiles, launch.found.shape[2],
+            dimension, width_of(similarity, dimension), tile.rows, tile.columns, num_warps=tile.warps,
         )  # fmt: skip
-        return above[: len(rows.own)], listed[: len(rows.own)], found
+        return launch.result(len(rows.own))
 
 
 _Table: TypeAlias = _DotTable | _NormTable
 
 Compared: TypeAlias = tuple[Tensor, Tensor, Tensor]
-"""For each row: the number of candidates that certainly beat the target; the number of entries in its list of unclear
-candidates, also of those for which there was no room; the list."""
+"""For each row, the number of candidates that certainly beat the target. [programs, rows]: the numbers of entries in the
+lists of unclear candidates, also of those for which there was no room. [rows, programs, room]: the lists."""
 
 
-def _empty(rows: Rows, number: int, room: int) -> Compared:
-    above, listed = torch.zeros((2, number), dtype=torch.int32, device=rows.own.device)
-    return above, listed, torch.empty((number, room), dtype=torch.int64, device=rows.own.device)
+@dataclass(frozen=True, eq=False)
+class _Launch:
+    """How tiles are divided into programs, and what the programs fill.
+
+    Attributes:
+        grid: Tiles of rows, and programs that share the columns.
+        tiles: Tiles of columns for each program.
+        counts: [2, programs, rows] the numbers of candidates above, and of entries in the lists.
+        found: [rows, programs, room] the lists.
+    """
+
+    grid: tuple[int, int]
+    tiles: int
+    counts: Tensor
+    found: Tensor
+
+    @classmethod
+    def of(cls, backend: TritonBackend, rows: Rows, columns: int, tile: Tile, room: int) -> _Launch:
+        """The work of comparing rows and columns."""
+        number, every = rows.padded, columns // tile.columns
+        across = number // tile.rows
+        tiles = max(1, every * across // backend.tiles.counting)
+        programs = -(-every // tiles)
+        room = min(-(-room // programs), tiles * tile.columns // _BITS)
+        counts = torch.empty((2, programs, number), dtype=torch.int32, device=backend.device)
+        found = torch.empty((number, programs, room), dtype=torch.int64, device=backend.device)
+        return cls((across, programs), tiles, counts, found)
+
+    def result(self, number: int) -> Compared:
+        """What was counted for the first rows; the others are padding."""
+        above, listed = self.counts[:, :, :number]
+        return above.sum(0), listed, self.found
 
 
 def _filled(values: Tensor, number: int) -> Tensor:
@@ -283,8 +320,8 @@ def _filled(values: Tensor, number: int) -> Tensor:
 
 
 def _upward(values: Tensor) -> Tensor:
-    """Positive float32 numbers that are not below the values."""
-    short = values.float().clamp(min=_TINY)
+    """Float32 numbers that are not below the values."""
+    short = values.float()
     return torch.nextafter(short, torch.full_like(short, torch.inf))
 
 

@@ -23,48 +23,71 @@ from kgprobe.predict.backends import triton_kernels as kernels
 from kgprobe.predict.backends.torch_backend import TorchBackend
 from kgprobe.predict.scorers import Dot, GroupNorm, Similarity, Singles, as_array
 
+COORDINATES = 64
+"""Rounded embeddings are filled up with zeros to a multiple of so many coordinates."""
+
 _ROUNDED_ROWS = 16
 _SHARED_MEMORY = 200 << 10
 _COPYING_THREADS = 8
 
 
 class Tile(NamedTuple):
-    """Rows (targets), columns (candidates) and warps of a program that compares."""
+    """Rows (targets) and columns (candidates) that a program compares at a time, and how.
+
+    Attributes:
+        rows: The rows.
+        columns: The columns, at most 256.
+        warps: The warps of the program.
+        block: For dot products, the coordinates that are multiplied at a time.
+        stages: For dot products, how many such steps are in shared memory at a time.
+    """
 
     rows: int
     columns: int
     warps: int
-
-
-_DOT, _NARROW, _WIDE = Tile(128, 256, 8), Tile(64, 256, 8), Tile(32, 128, 4)
+    block: int = 64
+    stages: int = 3
 
 
 @dataclass(frozen=True)
 class Tiles:
-    """The shapes that kernels work in.
+    """The shapes that kernels work in. All shapes of dot products have the same number of rows.
 
     Attributes:
-        dot: For dot products.
+        short: For dot products of at most 64 or 128 coordinates, which are multiplied in one step.
+        dot: For longer dot products.
+        tight: For dot products by three products.
         narrow: For norms of groups of one coordinate.
         wide: For all other norms.
         pairs: Pairs that a program settles at a time.
-        programs: Programs that share the unclear pairs of a row, and all pairs of a row.
+        counting: Programs that compare, at least, if there are so many tiles.
+        settling: Programs that share all pairs of a row.
     """
 
-    dot: Tile = _DOT
-    narrow: Tile = _NARROW
-    wide: Tile = _WIDE
+    short: Tile = Tile(128, 128, 4, 128, 2)
+    dot: Tile = Tile(128, 256, 8)
+    tight: Tile = Tile(128, 256, 8, 64, 2)
+    narrow: Tile = Tile(64, 256, 8)
+    wide: Tile = Tile(32, 128, 4)
     pairs: int = 64
-    programs: tuple[int, int] = (4, 1024)
+    counting: int = 4096
+    settling: int = 1024
 
-    def of(self, similarity: Similarity, dimension: int) -> Tile:
-        """The shape for a similarity."""
-        if isinstance(similarity, Dot):
-            return self.dot
-        return self.narrow if similarity.width(dimension) == 1 else self.wide
+    def of(self, similarity: Similarity, dimension: int, level: int = 0) -> Tile:
+        """The shape for a similarity at a level of accuracy; see `kgprobe.predict.backends.fused_counts`."""
+        if isinstance(similarity, GroupNorm):
+            return self.narrow if similarity.width(dimension) == 1 else self.wide
+        if level:
+            return self.tight
+        padded = padded_number(dimension, COORDINATES)
+        return self.short._replace(block=padded) if padded <= self.short.block else self.dot
+
+    def columns(self, similarity: Similarity, dimension: int) -> int:
+        """The number of candidates is filled up to a multiple of this, for all levels."""
+        return max(self.of(similarity, dimension, level).columns for level in (0, 1))
 
 
-SMALL_TILES = Tiles(dot=Tile(64, 128, 4))
+SMALL_TILES = Tiles(Tile(64, 128, 4, 128, 2), Tile(64, 128, 4), Tile(64, 128, 4, 64, 2))
 """For devices whose programs have less than 200 KiB of shared memory."""
 
 
@@ -82,7 +105,7 @@ class TritonBackend(TorchBackend):
     Args:
         device: The torch device.
         tiles: The shapes that kernels work in; None to choose by the device.
-        room: Most entries in the list of unclear candidates of a row, 32 candidates each; None for as many as fit into
+        room: Most entries in the lists of unclear candidates of a row, 32 candidates each; None for as many as fit into
             the memory.
     """
 
@@ -142,15 +165,15 @@ class TritonBackend(TorchBackend):
             queries: The query of each row.
             own: The canonical scores of the targets.
             candidates: The embeddings of the candidates.
-            found: The lists of candidates [rows, room]; None for all.
-            columns: The number of entries in each list, or [1] the number of all candidates.
+            found: The lists of candidates [rows, programs, room]; None for all.
+            columns: The number of entries in each list [programs, rows], or [1] the number of all candidates.
         """
         counts = torch.zeros((len(queries), 3), dtype=torch.int32, device=self.device)
         listed, pairs = found is not None, self.tiles.pairs
-        programs = self.tiles.programs[0] if listed else min(self.tiles.programs[1], -(-len(candidates) // pairs))
+        programs = found.shape[1] if found is not None else min(self.tiles.settling, -(-len(candidates) // pairs))
         kernels.settle[(len(queries), programs)](
             queries, own, candidates, counts if found is None else found, counts, self._gamma(similarity), columns,
-            0 if found is None else found.shape[1], queries.shape[1], width_of(similarity, queries.shape[1]), listed,
+            0 if found is None else found.shape[2], queries.shape[1], width_of(similarity, queries.shape[1]), listed,
             pairs, **self._precise(similarity, pairs),
         )  # fmt: skip
         return counts
@@ -164,15 +187,15 @@ class TritonBackend(TorchBackend):
     def rounded(self, embeddings: Tensor, multiple: int) -> tuple[Tensor, Tensor, Tensor]:
         """Embeddings in bfloat16, what they have lost in bfloat16, and three norms; see `kernels.round_rows`.
 
-        The first two are padded with zeros to a multiple of rows, and to a multiple of 64 coordinates.
+        The first two are padded with zeros to a multiple of rows, and to a multiple of coordinates.
         """
         number, dimension = embeddings.shape
-        padded = padded_number(dimension, 64)
+        padded = padded_number(dimension, COORDINATES)
         high = torch.empty((padded_number(number, multiple), padded), dtype=torch.bfloat16, device=self.device)
         low = torch.empty_like(high)
         sizes = torch.empty((3, number), dtype=torch.float64, device=self.device)
         kernels.round_rows[(-(-len(high) // _ROUNDED_ROWS),)](
-            embeddings, high, low, sizes, number, dimension, padded, _ROUNDED_ROWS, 64, num_warps=4
+            embeddings, high, low, sizes, number, dimension, padded, _ROUNDED_ROWS, COORDINATES, num_warps=4
         )
         return high, low, sizes
 
@@ -299,8 +322,3 @@ def padded_number(number: int, multiple: int) -> int:
     """The next multiple, and at least one."""
     return max(1, -(-number // multiple)) * multiple
 
-
-def dot_steps(dimension: int, level: int) -> tuple[int, int]:
-    """Coordinates that dot products of a level take at a time, and how many such steps are loaded ahead."""
-    block = 128 if dimension % 128 == 0 and not level else 64
-    return block, 2 if level or block == 128 else 3

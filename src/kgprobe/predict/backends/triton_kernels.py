@@ -1,9 +1,10 @@
 """Triton kernels that compare candidates with targets: fast scores first, canonical scores where those are unclear.
 
 Importing this module needs triton. A row is a target with the embedding of its query; a column is a candidate. The fast
-kernels score a tile of rows and columns, compare it with the bounds of the targets and count, all in registers: scores
-are never written. Pairs within the bounds are unclear; their columns are appended to a list of fixed room for each row.
-`settle` counts them by canonical scores. Integer additions commute, so the order of programs makes no difference.
+kernels score tiles of rows and columns, compare them with the bounds of the targets and count, all in registers: scores
+are never written. Pairs within the bounds are unclear; their columns are appended to a list of fixed room for each row
+and program. `settle` counts them by canonical scores. Integer additions commute, so the order of programs makes no
+difference.
 """
 
 from __future__ import annotations
@@ -16,6 +17,19 @@ import triton.language as tl
 # mypy: disable-error-code="no-untyped-def,untyped-decorator,unused-ignore"
 
 _INTERPRETED = tl.constexpr(os.environ.get("TRITON_INTERPRET") == "1")
+
+if _INTERPRETED:
+
+    def _limit(number):
+        """The bound of a loop. Triton's interpreter holds numbers in arrays, which are no bounds of Python's loops."""
+        return number.handle.data.item()
+
+else:
+
+    @triton.jit
+    def _limit(number):
+        """The bound of a loop."""
+        return number
 
 
 @triton.jit(do_not_specialize=["rows"])
@@ -68,19 +82,20 @@ def _shortened(value):
     return tl.where(tl.abs(short) < 1.1754943508222875e-38, 0.0, short)
 
 
-@triton.jit(do_not_specialize=["room"])
+@triton.jit(do_not_specialize=["columns", "tiles", "room"])
 def count_dots(
     query_high,
     query_low,
-    own,
+    bounds,
     slope,
     candidate_high,
     candidate_low,
     scale,
-    above,
-    listed,
+    counts,
     found,
-    lost,
+    rows,
+    columns,
+    tiles,
     room,
     PADDED: tl.constexpr,
     TIGHT: tl.constexpr,
@@ -88,32 +103,47 @@ def count_dots(
     COLUMNS: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
-    """Count dot products of a tile, in bfloat16; if ``TIGHT``, by three products of halves of the coordinates.
+    """Count dot products in bfloat16; if ``TIGHT``, by three products of halves of the coordinates.
 
-    A candidate is above the target if its score is larger than ``own`` by more than slope * scale + lost, and unclear
-    if the difference is at most that. Rows that have NaN for ``own`` and columns that have it for ``scale`` do not
-    count: they are padding, or they are counted by canonical scores alone.
+    A program compares a tile of rows with ``tiles`` tiles of columns. A candidate is above the target if its score minus
+    slope * scale is larger than the second of the row's ``bounds`` [2, rows], and not below it if its score plus
+    slope * scale reaches the first. Rows that have NaN for bounds and columns that have it for ``scale`` do not count:
+    they are padding, or they are counted by canonical scores alone. ``counts`` [2, programs, rows] become the numbers
+    of candidates above, and of entries in the lists.
     """
     row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
-    column = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
     of_query = row.to(tl.int64)[:, None] * PADDED
-    of_candidate = column.to(tl.int64)[None, :] * PADDED
-    scores = tl.zeros((ROWS, COLUMNS), tl.float32)
-    for first in range(0, PADDED, BLOCK):
-        coordinate = first + tl.arange(0, BLOCK)
-        query = tl.load(query_high + of_query + coordinate[None, :])
-        candidate = tl.load(candidate_high + of_candidate + coordinate[:, None])
-        if TIGHT:
-            rest_of_query = tl.load(query_low + of_query + coordinate[None, :])
-            rest_of_candidate = tl.load(candidate_low + of_candidate + coordinate[:, None])
-            scores = _product(rest_of_query, candidate, scores)
-            scores = _product(query, rest_of_candidate, scores)
-        scores = _product(query, candidate, scores)
-    difference = scores - tl.load(own + row)[:, None]
-    bound = tl.load(slope + row)[:, None] * tl.load(scale + column)[None, :] + lost
-    greater = difference > bound
-    unclear = tl.abs(difference) <= bound
-    _tally(row, tl.program_id(1), greater, unclear, above, listed, found, room, ROWS, COLUMNS)
+    low, high = tl.load(bounds + row)[:, None], tl.load(bounds + rows + row)[:, None]
+    steep = tl.load(slope + row)[:, None]
+    above = tl.zeros((ROWS,), tl.int32)
+    listed = tl.zeros((ROWS,), tl.int32)
+    if PADDED == BLOCK and not TIGHT:
+        whole = tl.load(query_high + of_query + tl.arange(0, BLOCK)[None, :])
+    start = tl.program_id(1) * tiles
+    for tile in range(_limit(start), _limit(tl.minimum(start + tiles, columns // COLUMNS))):
+        column = tile * COLUMNS + tl.arange(0, COLUMNS)
+        of_candidate = column.to(tl.int64)[None, :] * PADDED
+        scores = tl.zeros((ROWS, COLUMNS), tl.float32)
+        if PADDED == BLOCK and not TIGHT:
+            candidate = tl.load(candidate_high + of_candidate + tl.arange(0, BLOCK)[:, None])
+            scores = _product(whole, candidate, scores)
+        else:
+            for first in range(0, PADDED, BLOCK):
+                coordinate = first + tl.arange(0, BLOCK)
+                query = tl.load(query_high + of_query + coordinate[None, :])
+                candidate = tl.load(candidate_high + of_candidate + coordinate[:, None])
+                if TIGHT:
+                    rest_of_query = tl.load(query_low + of_query + coordinate[None, :])
+                    rest_of_candidate = tl.load(candidate_low + of_candidate + coordinate[:, None])
+                    scores = _product(rest_of_query, candidate, scores)
+                    scores = _product(query, rest_of_candidate, scores)
+                scores = _product(query, candidate, scores)
+        bound = steep * tl.load(scale + column)[None, :]
+        greater = scores - bound > high
+        unclear = (scores + bound >= low) & (scores - bound <= high)
+        above += tl.sum(greater.to(tl.int32), axis=1)
+        listed = _listed(row, tile, unclear, listed, found, room, ROWS, COLUMNS)
+    _store_counts(row, above, listed, counts, rows)
 
 
 @triton.jit
@@ -125,76 +155,96 @@ def _product(rows, columns, added):
         return tl.dot(rows, columns, added)
 
 
-@triton.jit(do_not_specialize=["room"])
+@triton.jit(do_not_specialize=["tiles", "room"])
 def count_norms(
     queries,
     bounds,
     candidates,
-    above,
-    listed,
+    counts,
     found,
     rows,
     columns,
+    tiles,
     room,
     dimension: tl.constexpr,
     WIDTH: tl.constexpr,
     ROWS: tl.constexpr,
     COLUMNS: tl.constexpr,
 ):
-    """Count sums of group norms of a tile in float32, with approximate square roots.
+    """Count sums of group norms in float32, with approximate square roots; see `count_dots`.
 
     Queries and candidates are transposed, [dimension, rows] and [dimension, columns], so that neighbouring threads load
     neighbouring numbers. ``bounds`` [2, rows]: a candidate beats the target if its distance is below the first, and is
     unclear from there up to the second; NaN for rows that do not count.
     """
     row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
-    column = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
-    of_query, of_candidate = queries + row, candidates + column
-    distance = tl.zeros((ROWS, COLUMNS), tl.float32)
-    if WIDTH == 1:
-        for _ in range(dimension):
-            distance += tl.abs(tl.load(of_query)[:, None] - tl.load(of_candidate)[None, :])
-            of_query += rows
-            of_candidate += columns
-    elif WIDTH == 2:
-        for _ in range(0, dimension, 2):
-            real = tl.load(of_query)[:, None] - tl.load(of_candidate)[None, :]
-            imaginary = tl.load(of_query + rows)[:, None] - tl.load(of_candidate + columns)[None, :]
-            distance += tl.sqrt(real * real + imaginary * imaginary)
-            of_query += 2 * rows
-            of_candidate += 2 * columns
-    else:
-        for _ in range(0, dimension, WIDTH):
-            squared = tl.zeros((ROWS, COLUMNS), tl.float32)
-            for _ in range(WIDTH):
-                difference = tl.load(of_query)[:, None] - tl.load(of_candidate)[None, :]
-                squared += difference * difference
+    near, far = tl.load(bounds + row)[:, None], tl.load(bounds + rows + row)[:, None]
+    above = tl.zeros((ROWS,), tl.int32)
+    listed = tl.zeros((ROWS,), tl.int32)
+    start = tl.program_id(1) * tiles
+    for tile in range(_limit(start), _limit(tl.minimum(start + tiles, columns // COLUMNS))):
+        of_query, of_candidate = queries + row, candidates + tile * COLUMNS + tl.arange(0, COLUMNS)
+        distance = tl.zeros((ROWS, COLUMNS), tl.float32)
+        if WIDTH == 1:
+            for _ in range(dimension):
+                distance += tl.abs(tl.load(of_query)[:, None] - tl.load(of_candidate)[None, :])
                 of_query += rows
                 of_candidate += columns
-            distance += tl.sqrt(squared)
-    near, far = tl.load(bounds + row)[:, None], tl.load(bounds + rows + row)[:, None]
-    greater = distance < near
-    unclear = (distance >= near) & (distance <= far)
-    _tally(row, tl.program_id(1), greater, unclear, above, listed, found, room, ROWS, COLUMNS)
+        elif WIDTH == 2:
+            for _ in range(0, dimension, 2):
+                real = tl.load(of_query)[:, None] - tl.load(of_candidate)[None, :]
+                imaginary = tl.load(of_query + rows)[:, None] - tl.load(of_candidate + columns)[None, :]
+                distance += tl.sqrt(real * real + imaginary * imaginary)
+                of_query += 2 * rows
+                of_candidate += 2 * columns
+        else:
+            for _ in range(0, dimension, WIDTH):
+                squared = tl.zeros((ROWS, COLUMNS), tl.float32)
+                for _ in range(WIDTH):
+                    difference = tl.load(of_query)[:, None] - tl.load(of_candidate)[None, :]
+                    squared += difference * difference
+                    of_query += rows
+                    of_candidate += columns
+                distance += tl.sqrt(squared)
+        above += tl.sum((distance < near).to(tl.int32), axis=1)
+        unclear = (distance >= near) & (distance <= far)
+        listed = _listed(row, tile, unclear, listed, found, room, ROWS, COLUMNS)
+    _store_counts(row, above, listed, counts, rows)
 
 
 @triton.jit
-def _tally(row, tile, greater, unclear, above, listed, found, room, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
-    """Add the counts of a tile, and list its unclear pairs while there is room in the lists of their rows.
+def _listed(row, tile, unclear, listed, found, room, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
+    """Append the unclear pairs of a tile to the lists of this program, and return how many entries there are now.
 
-    An entry of a list stands for 32 columns: its upper half is their number, its lower half has a bit for each that is
-    unclear. So the scores are still in registers when the list is written, and few entries need an atomic addition.
+    ``found`` is [rows, programs, room]. An entry stands for 32 columns: its upper half is their number, its lower half
+    has a bit for each that is unclear. Entries for which there is no room are only counted.
     """
-    tl.atomic_add(above + row, tl.sum(greater.to(tl.int32), axis=1), sem="relaxed")
-    if tl.sum(tl.sum(unclear.to(tl.int32), axis=1), axis=0) > 0:
-        bits = tl.reshape(unclear.to(tl.uint32), (ROWS, COLUMNS // 32, 32)) << tl.arange(0, 32)[None, None, :]
-        words = tl.sum(bits, axis=2)
-        rows = tl.broadcast_to(row[:, None], (ROWS, COLUMNS // 32))
-        # The number of entries so far is the next free place.
-        place = tl.atomic_add(listed + rows, 1, mask=words != 0, sem="relaxed")
-        segment = (tile * (COLUMNS // 32) + tl.arange(0, COLUMNS // 32)).to(tl.int64)
-        entry = (segment[None, :] << 32) | words.to(tl.int64)
-        tl.store(found + rows.to(tl.int64) * room + place, entry, mask=(words != 0) & (place < room))
+    WORDS: tl.constexpr = COLUMNS // 32
+    bits = tl.reshape(unclear.to(tl.int32), (ROWS, WORDS, 32)) << tl.arange(0, 32)[None, None, :]
+    words = tl.sum(bits, axis=2)
+    segment = tl.arange(0, WORDS)
+    used = tl.sum((words != 0).to(tl.int32) << segment[None, :], axis=1)  # a bit for each entry
+    place = listed[:, None] + _ones(used[:, None] & ((1 << segment[None, :]) - 1))
+    entry = ((tile * WORDS + segment).to(tl.int64)[None, :] << 32) | (words.to(tl.int64) & 0xFFFFFFFF)
+    list_of = row.to(tl.int64)[:, None] * tl.num_programs(1) + tl.program_id(1)
+    tl.store(found + list_of * room + place, entry, mask=(words != 0) & (place < room))
+    return listed + _ones(used)
+
+
+@triton.jit
+def _ones(bits):
+    """The number of bits that are set, of at most eight."""
+    bits -= (bits >> 1) & 0x55
+    bits = (bits & 0x33) + ((bits >> 2) & 0x33)
+    return (bits + (bits >> 4)) & 0x0F
+
+
+@triton.jit
+def _store_counts(row, above, listed, counts, rows):
+    """Store what a program has counted."""
+    place = tl.program_id(1).to(tl.int64) * rows + row
+    tl.store(counts + place, above)
+    tl.store(counts + tl.num_programs(1).to(tl.int64) * rows + place, listed)
 
 
 @triton.jit
@@ -302,24 +352,29 @@ def settle(
 ):
     """Count candidates by canonical scores; several programs share a row.
 
-    ``columns`` points to the number of entries in the list of each row if ``LISTED``, else to the number of candidates.
-    ``counts`` [rows, 3] are the numbers of greater, equal and NaN scores.
+    If ``LISTED``, each program has a list, and ``columns`` [programs, rows] are the numbers of entries; else it points
+    to the number of candidates. ``counts`` [rows, 3] are the numbers of greater, equal and NaN scores.
     """
     row = tl.program_id(0).to(tl.int64)
-    number = tl.load(columns + row) if LISTED else tl.load(columns)
+    if LISTED:
+        number = tl.load(columns + tl.program_id(1).to(tl.int64) * tl.num_programs(0) + row)
+        found += (row * tl.num_programs(1) + tl.program_id(1)) * room
+    else:
+        number = tl.load(columns)
     query = queries + (row * dimension + tl.zeros((PAIRS,), tl.int64))
     target = tl.load(own + row)
     greater = tl.zeros((PAIRS,), tl.int32)
     equal = tl.zeros((PAIRS,), tl.int32)
     broken = tl.zeros((PAIRS,), tl.int32)
-    start = tl.program_id(1) * PAIRS
+    step = PAIRS if LISTED else tl.num_programs(1) * PAIRS
+    start = 0 if LISTED else tl.program_id(1) * PAIRS
     while start < number:
         place = start + tl.arange(0, PAIRS)
         there = place < number
         column = place.to(tl.int64)
         if LISTED:
             # Each thread takes an entry, and its candidates one after the other. Most entries have only one.
-            entry = tl.load(found + row * room + place, mask=there, other=0)
+            entry = tl.load(found + place, mask=there, other=0)
             first, bits = (entry >> 32) * 32, entry & 0xFFFFFFFF
             while tl.max(bits, axis=0) > 0:
                 there, lowest = bits != 0, bits & -bits
@@ -334,7 +389,7 @@ def settle(
             greater += (there & (score > target)).to(tl.int32)
             equal += (there & (score == target)).to(tl.int32)
             broken += (there & (score != score)).to(tl.int32)
-        start += tl.num_programs(1) * PAIRS
+        start += step
     tl.atomic_add(counts + 3 * row, tl.sum(greater, axis=0), sem="relaxed")
     tl.atomic_add(counts + 3 * row + 1, tl.sum(equal, axis=0), sem="relaxed")
     tl.atomic_add(counts + 3 * row + 2, tl.sum(broken, axis=0), sem="relaxed")
