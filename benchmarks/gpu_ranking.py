@@ -75,7 +75,7 @@ TINY = Sizes(
     1, 64, 1 << 16, 16, 8, (32, 100), (8,), (32, 100), (10, 200), 300, (16, 4200), 4160, (16, 96), (16,), 20, 64 << 20
 )
 
-SMALL = Tiles(*5 * [Tile(16, 32, 4)], counting=3, settling=2)
+SMALL = Tiles(*6 * [Tile(16, 32, 4)], counting=3, settling=2)
 
 
 class Measured(NamedTuple):
@@ -344,7 +344,9 @@ def unclear_text(compared: tuple[Tensor, Tensor, Tensor], columns: int) -> str:
     entries = (entries & 0x33333333) + (entries >> 2 & 0x33333333)
     bits = (((entries + (entries >> 4)) & 0x0F0F0F0F) * 0x01010101 >> 24) & 0xFF
     full = (listed > found.shape[2]).any(0).float().mean().item()
-    return f"unclear and listed {bits.sum().item() / (len(bits) * columns):.4%}, lists of {full:.1%} of the rows are full"
+    return (
+        f"unclear and listed {bits.sum().item() / (len(bits) * columns):.4%}, lists of {full:.1%} of the rows are full"
+    )
 
 
 def generated(bench: Bench) -> None:

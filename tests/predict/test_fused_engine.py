@@ -119,7 +119,7 @@ def test_trained_models_on_a_real_graph(name: str, data: Path, tmp_path: Path) -
     graph = part_of_umls(data)
     fit(name, graph, tmp_path / "run", epochs=12, dimension=32, threads=1)
     model: Any = open_model(tmp_path / "run", Opening(graph, RankedTriples.build(graph))).scorer
-    found = counted(model, graph, TritonBackend(DEVICE, Tiles(*5 * [Tile(64, 128, 4)])))
+    found = counted(model, graph, TritonBackend(DEVICE, Tiles(*6 * [Tile(64, 128, 4)])))
     assert found == counted(model, graph, NumbaBackend())
     assert np.mean([1 / rank for rank, _, _ in found.values()]) > 0.2
 

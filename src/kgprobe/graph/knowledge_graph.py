@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -271,6 +271,11 @@ class KnowledgeGraph(Table):
     def relation_name(self, ids: npt.ArrayLike) -> list[str]:
         """Texts for people: the names of relations, else their labels, else their ids."""
         return labels_of(self._relation_texts, ids)
+
+    @cached_property
+    def derived(self) -> dict[Hashable, Any]:
+        """What other packages have computed from the graph alone, to be used again; freed with the graph."""
+        return {}
 
     @cached_property
     def _entity_texts(self) -> Labels:

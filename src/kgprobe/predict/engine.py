@@ -61,8 +61,7 @@ def count(scorer: AnyScorer, task: Task, resources: Resources, progress: Progres
         return count_matrix(scorer, task, backend_for(resources.device), resources, progress)
     products = len(task.queries) * len(task.entities) if isinstance(scorer.similarity, Dot) else 0
     backend = backend_for(resources.device, products)
-    with single_blas_thread():
-        return count_embedding(scorer, task, backend, resources, progress)
+    return count_embedding(scorer, task, backend, resources, progress)
 
 
 def count_embedding(
@@ -84,7 +83,7 @@ def count_embedding(
             counts.put(block.targets, *counted.result())
             progress(len(block.row))
 
-    with ThreadPoolExecutor(workers) as pool:
+    with single_blas_thread(), ThreadPoolExecutor(workers) as pool:
         try:
             for table in tables(scorer, task, backend):
                 for sweep, block in _blocks(scorer, task, table, backend, _shape(resources, workers, table)):

@@ -7,7 +7,7 @@ and then taken back by their canonical scores.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -78,79 +78,81 @@ class _Work:
     def counted(self, block: QueryBlock, queries: Tensor) -> tuple[Ints, Ints, Ints]:
         """The counts of the targets of a block."""
         backend, similarity = self.backend, self.scorer.similarity
-        query = backend.integers(block.row)
-        targets = backend.placed(_taken(self.shared.values, block.target))
-        counter = FusedCount(backend, similarity, queries, query, targets, self.part)
-        self._refuse_nan(block, torch.isnan(queries).any(1)[query.long()] | torch.isnan(counter.own))
-        known = _KnownPairs.of(backend, block)
+        known = _Targets.of(backend, block)
+        targets = backend.placed(_taken(self.shared.values, block.target, known.target))
+        counter = FusedCount(backend, similarity, queries, known.query, targets, self.part)
         fits = max(1, self.part // (16 * self.shared.dimension))
         step = min(_MOST_CANDIDATES, self.resources.tile or fits)
-        starts = range(0, len(block.columns), step)
-        cuts = known.cuts(starts)
+        known = known.by_ranges(range(0, len(block.columns), step))
+        scores = torch.empty(len(known.row), dtype=torch.float32, device=backend.device)
         for number, (first, candidates) in enumerate(backend.ranges(self.shared.values, block.columns.index, step)):
             counter.add(candidates)
-            known.score(counter, candidates, first, slice(cuts[number], cuts[number + 1]))
-        counter.subtract(known.scores, known.offsets)
-        self._refuse_nan(block, counter.broken | (counter.totals[:, 2] > 0))
-        greater, equal, _ = counter.totals.cpu().numpy().T
+            known.score(counter, candidates, first, slice(*known.cuts[number : number + 2]), scores)
+        counter.subtract(scores, known.offsets)
+        broken = torch.isnan(counter.own) | counter.broken | (counter.totals[:, 2] > 0)
+        greater, equal, wrong = torch.stack([*counter.totals.T[:2], broken.long()]).cpu().numpy()
+        if wrong.any():
+            on_host(self.shared.values, similarity, self.task)  # names entities, if it is their fault
+            raise self.task.nan_error(block.row[wrong > 0] + block.start)
         return greater, equal - (block.counts_itself >= 0), block.others
-
-    def _refuse_nan(self, block: QueryBlock, broken: Tensor) -> None:
-        if bool(broken.any()):
-            on_host(self.shared.values, self.scorer.similarity, self.task)  # names entities, if it is their fault
-            raise self.task.nan_error(block.row[broken.cpu().numpy()] + block.start)
 
 
 def _has_nan(values: Any) -> bool:
     return bool((torch.isnan(values) if isinstance(values, Tensor) else np.isnan(values)).any())
 
 
-def _taken(values: Any, entities: Ints) -> Any:
-    """The embeddings of some entities."""
-    return values[torch.from_numpy(entities).to(values.device)] if isinstance(values, Tensor) else values[entities]
+def _taken(values: Any, entities: Ints, placed: Tensor) -> Any:
+    """The embeddings of some entities, whose ids are given in both places."""
+    return values[placed.to(values.device)] if isinstance(values, Tensor) else values[entities]
 
 
 @dataclass(frozen=True, eq=False)
-class _KnownPairs:
-    """The filtered pairs of a query and a candidate, by columns; their scores by queries.
+class _Targets:
+    """The targets of a block and the filtered pairs of its queries on a device.
 
     Attributes:
-        row: The query of each pair.
-        column: The candidate of each pair, in ascending order if there are several ranges.
-        place: Where the score of each pair is stored.
+        query: The query of each target.
+        target: The target entities.
+        row: The query of each filtered pair.
+        column: The candidate of each pair.
+        place: Where the score of each pair is stored: by queries.
         offsets: Where the scores of each query begin; one more for the end.
-        scores: The canonical scores.
+        cuts: Where the pairs of each range of columns begin; one more for the end.
     """
 
+    query: Tensor
+    target: Tensor
     row: Tensor
     column: Tensor
     place: Tensor
     offsets: Tensor
-    scores: Tensor
+    cuts: list[int]
 
     @classmethod
-    def of(cls, backend: TritonBackend, block: QueryBlock) -> _KnownPairs:
-        """The pairs of a block."""
-        row, column = (backend.integers(values) for values in block.known)
-        offsets = np.zeros(block.stop - block.start + 1, dtype=np.int64)
-        np.cumsum(np.bincount(block.known[0], minlength=len(offsets) - 1), out=offsets[1:])
-        place = torch.arange(len(row), dtype=torch.int32, device=backend.device)
-        scores = torch.empty(len(row), dtype=torch.float32, device=backend.device)
-        return cls(row, column, place, backend.integers(offsets), scores)
+    def of(cls, backend: TritonBackend, block: QueryBlock) -> _Targets:
+        """Those of a block, in the order of the queries, as a single range of columns."""
+        name = str(backend.device)
+        if name not in block.placed:
+            integers = (block.row, block.target, *block.known, block.known_offsets)
+            query, target, row, column, offsets = (backend.integers(values) for values in integers)
+            place = torch.arange(len(row), dtype=torch.int32, device=backend.device)
+            block.placed[name] = cls(query, target, row, column, place, offsets, [0, len(row)])
+        targets: _Targets = block.placed[name]
+        return targets
 
-    def cuts(self, starts: range) -> list[int]:
-        """Where the pairs of each range of columns begin; they are sorted by column if there are several ranges."""
+    def by_ranges(self, starts: range) -> _Targets:
+        """The same, with the pairs in the order of their columns, if there are several ranges of columns."""
         if len(starts) <= 1:
-            return [0, len(self.row)]
+            return self
         order = self.column.argsort(stable=True)
-        for values in (self.row, self.column, self.place):
-            values.copy_(values[order])
-        edges = torch.tensor(starts, dtype=torch.int32, device=self.column.device)
-        return [*torch.searchsorted(self.column, edges).tolist(), len(self.row)]
+        row, column, place = (values[order] for values in (self.row, self.column, self.place))
+        edges = torch.tensor(starts, dtype=torch.int32, device=column.device)
+        cuts = [*torch.searchsorted(column, edges).tolist(), len(row)]
+        return replace(self, row=row, column=column, place=place, cuts=cuts)
 
-    def score(self, counter: FusedCount, candidates: Tensor, first: int, some: slice) -> None:
+    def score(self, counter: FusedCount, candidates: Tensor, first: int, some: slice, scores: Tensor) -> None:
         """Compute the scores of the pairs of a range, whose first column is ``first``."""
         counter.backend.put_scores(
             counter.similarity, counter.distinct, self.row[some], candidates, self.column[some], self.place[some],
-            self.scores, first,
+            scores, first,
         )  # fmt: skip

@@ -25,6 +25,9 @@ from kgprobe.predict.tasks import CandidateSets, Counts, Task, open_candidates, 
 from kgprobe.ranks import Basis, CandidatesInfo, Ranks, RanksInfo
 from kgprobe.resources import Progress, Resources
 
+_MOST_KEPT = 1 << 22
+"""Known triples of a filter that is kept for the next model."""
+
 
 @dataclass(frozen=True, eq=False)
 class Setting:
@@ -69,6 +72,22 @@ class Setting:
             require_fit(sets, graph, ranked)
         return cls(graph, split if triples is None else None, ranked, known, sets)
 
+    @classmethod
+    def kept(cls, graph: KnowledgeGraph, **choices: Any) -> Setting:
+        """The setting of these arguments of `build`, kept with the graph for the next model if it is a usual one.
+
+        Files that are named in the arguments may change, and large filters need much memory: these are built anew.
+        """
+        key = ("setting", choices["split"], choices["sides"])
+        usual = choices["triples"] is None and choices["filter"] is None and choices["candidates"] == "all"
+        if usual and key in graph.derived:
+            setting: Setting = graph.derived[key]
+            return setting
+        setting = cls.build(graph, **choices)
+        if usual and setting.known.triples <= _MOST_KEPT:
+            graph.derived[key] = setting
+        return setting
+
     @property
     def queries(self) -> int:
         """Number of rows of the rank table: one per triple and side."""
@@ -79,6 +98,13 @@ class Setting:
         head, relation, tail = np.tile(self.ranked.triples, (len(self.ranked.sides), 1)).T
         side = np.repeat(np.array(self.ranked.sides), len(self.ranked.triples))
         return {"head": head, "relation": relation, "tail": tail, "side": side}
+
+    @cached_property
+    def table(self) -> Ranks:
+        """The queries and the popularity of their targets, as a rank table in which all ranks are 1."""
+        one = np.ones(self.queries, dtype=np.int64)
+        ranks = Ranks.from_columns(**self.columns(), rank=one, ties=one - 1, candidates=one)
+        return with_popularity(ranks, self.graph)
 
     def tasks(self, queries: Queries, ranges: list[range]) -> list[Task]:
         """One task for each range of entities. A task of all entities is kept for the next model that is ranked."""
@@ -107,6 +133,12 @@ class Setting:
             candidates=_candidates(self.sets),
             settings=settings | protocol,
         )
+
+
+def with_popularity(ranks: Ranks, graph: KnowledgeGraph) -> Ranks:
+    """The rank table with the popularity of the targets, if the graph has training triples or their counts."""
+    known = graph.train_counts is not None or len(graph.triples("train")) > 0
+    return ranks.with_popularity(graph.popularity) if known else ranks
 
 
 def _candidates(sets: CandidateSets | None) -> CandidatesInfo:
@@ -166,7 +198,7 @@ def rank(
         (['tail', 'head'], [2.0, 4.0], [0.0, 0.0], [3.0, 4.0])
     """
     graph = as_graph(graph)
-    setting = Setting.build(graph, split=split, sides=sides, triples=triples, filter=filter, candidates=candidates)
+    setting = Setting.kept(graph, split=split, sides=sides, triples=triples, filter=filter, candidates=candidates)
     lists = ListOptions.of(unlisted, unknown, duplicates, nearest)
     if not isinstance(model, str | os.PathLike):
         return rank_in(
@@ -181,16 +213,13 @@ def rank_in(
     setting: Setting, model: Model, resources: Resources, name: str | None = None, progress: Progress | None = None
 ) -> Ranks:
     """Rank a model in a setting; see `rank`."""
+    info = replace(setting.info(name or model.name, model.settings), training=model.training)
     if isinstance(model.scorer, TopKLists):
         columns = _rank_lists(setting, model.scorer)
-    else:
-        columns = _rank_scores(setting, model.scorer, resources, progress or (lambda queries: None))
-    ranks = Ranks.from_columns(**setting.columns(), **columns, info=setting.info(name or model.name, model.settings))
-    lists = model.scorer.info if isinstance(model.scorer, TopKLists) else None
-    ranks = ranks.with_info(training=model.training, lists=lists)
-    graph = setting.graph
-    has_popularity = graph.train_counts is not None or len(graph.triples("train"))
-    return ranks.with_popularity(graph.popularity) if has_popularity else ranks
+        ranks = Ranks.from_columns(**setting.columns(), **columns, info=replace(info, lists=model.scorer.info))
+        return with_popularity(ranks, setting.graph)
+    columns = _rank_scores(setting, model.scorer, resources, progress or (lambda queries: None))
+    return setting.table.with_ranks(**columns, info=info)
 
 
 def _rank_scores(setting: Setting, scorer: AnyScorer, resources: Resources, progress: Progress) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -366,6 +366,16 @@ class QueryBlock:
         column = self.columns.position(entities)
         row = np.repeat(np.arange(self.stop - self.start), np.diff(offsets))
         return row[column >= 0], column[column >= 0]
+
+    @cached_property
+    def placed(self) -> dict[str, Any]:
+        """What a backend keeps of this block on each device, for the next model."""
+        return {}
+
+    @cached_property
+    def known_offsets(self) -> Ints:
+        """Where the filtered candidates of each query begin; one more for the end."""
+        return np.searchsorted(self.known[0], np.arange(self.stop - self.start + 1))
 
     def _is_known(self, row: Ints, column: Ints) -> NDArray[np.bool_]:
         width = max(len(self.columns), 1)

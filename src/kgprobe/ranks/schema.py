@@ -135,6 +135,8 @@ def conform(table: pa.Table) -> pa.Table:
 
 
 def _cast(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
+    if column.type == kind and column.num_chunks <= 1:  # several chunks may have different dictionaries
+        return column
     if pa.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
     if kind != SIDES:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from os import PathLike
@@ -43,6 +43,11 @@ class _Kept(cached_property[Value]):
         if instance is None or len(instance) <= _MOST_KEPT:
             return super().__get__(instance, owner)
         return self.func(instance)
+
+
+def _ordered(names: Collection[str]) -> list[str]:
+    """The names of columns in the order of the schema, then labels."""
+    return [*(name for name in COLUMNS if name in names), *(name for name in names if name not in COLUMNS)]
 
 
 class Ranks(Table):
@@ -338,8 +343,22 @@ class Ranks(Table):
             "entity_popularity": pa.array(popularity.entity(self.target)),
             "relation_popularity": pa.array(popularity.relation(self.relation, self.target)),
         }
-        order = [*COLUMNS, *(name for name in columns if name not in COLUMNS)]
-        return self._with(pa.table({name: columns[name] for name in order if name in columns}))
+        return self._with(pa.table({name: columns[name] for name in _ordered(columns)}))
+
+    def with_ranks(
+        self, rank: ArrayLike, ties: ArrayLike, candidates: ArrayLike, info: RanksInfo | None = None
+    ) -> Ranks:
+        """The same queries with other ranks.
+
+        Example:
+            >>> ranks = Ranks.from_columns(head=[0], relation=[0], tail=[1], side=["tail"], rank=[1], candidates=[9])
+            >>> ranks.with_ranks([3.5], [1], [8]).to_rows()[0]["rank"]
+            3.5
+        """
+        values = {"rank": rank, "candidates": candidates, "ties": ties}
+        columns = dict(zip(self.column_names, self._table.columns, strict=True))
+        columns |= {name: pa.chunked_array([pa.array(column, COLUMNS[name])]) for name, column in values.items()}
+        return self._with(pa.table({name: columns[name] for name in _ordered(columns)}), info)
 
     def with_info(self, **changes: Any) -> Ranks:
         """The same rows with changed metadata.

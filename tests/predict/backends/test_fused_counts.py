@@ -115,6 +115,7 @@ def test_every_level_is_used_when_lists_are_too_short(monkeypatch: pytest.Monkey
 
 def test_rows_with_many_unclear_candidates_begin_with_three_products(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fused_counts, "_SAMPLE", 64)
+    monkeypatch.setattr(fused_counts, "_WORTH_SAMPLING", 256)
     counter, queries, table = counter_of("random", Dot(), 16, columns=600)
     own = counter.own.cpu().numpy()
     scores = canonical(Dot(), queries, table)

@@ -25,11 +25,15 @@ _LARGEST_SHARES = (2.0**-8, 2.0**-15)
 """The most that the first, and both, bfloat16 of a candidate may lose of its norm. Candidates that lose more, because
 coordinates are subnormal, get a larger scale in the bound instead."""
 
-_SETTLING = 600
-"""Time to settle a pair by canonical scores, as a multiple of the time to compare it in bfloat16."""
+_WORTH_SETTLING = 2.0**-8
+"""The share of unclear pairs of a row up to which it takes less time to settle them than to compare the row again by
+three products. Settling a pair takes as long as comparing 130 (of 64 coordinates) to 460 pairs (of 512) in bfloat16."""
 
-_SAMPLE = 1024
-"""Candidates by which the share of unclear pairs of a row is estimated."""
+_SAMPLE, _WORTH_SAMPLING = 1024, 1 << 16
+"""Candidates by which the share of unclear pairs of a row is estimated, if there are so many candidates."""
+
+_FEW = 64
+"""Entries in lists of unclear candidates that are worth settling, however few candidates there are."""
 
 _BITS = 32
 """Candidates that an entry in a list of unclear candidates stands for."""
@@ -81,8 +85,7 @@ class FusedCount:
         for level, group in enumerate(self._groups):
             rows = group if not len(left) else self._rows.chosen(torch.cat([group.index, left]))
             left = self._count(table, rows, level) if len(rows.index) else left
-        risky = table.risky(self._rows).nonzero()[:, 0]
-        self._count_all(candidates, torch.cat([left, risky]).unique())  # type: ignore[no-untyped-call]
+        self._count_all(candidates, left)
 
     @cached_property
     def _rows(self) -> Rows:
@@ -105,15 +108,16 @@ class FusedCount:
         return self.backend.tiles.columns(self.similarity, self.distinct.shape[1])
 
     def _count(self, table: _Table, rows: Rows, level: int) -> Tensor:
-        """Count rows at a level, and return the numbers of those whose lists were too short."""
-        above, listed, found = table.compare(rows, level, self.room(len(table.exact), len(rows.index)))
+        """Count rows at a level, and return the numbers of those whose lists were too short, or that may overflow."""
+        room = min(self.room(len(table.exact), len(rows.index)), table.worth_settling(level))
+        above, listed, found = table.compare(rows, level, room)
         full = (listed > found.shape[2]).any(0)
         counts = self.backend.settle(
             self.similarity, rows.exact, rows.own, table.exact, found, torch.where(full, 0, listed)
         )
         counts[:, 0] += torch.where(full, 0, above)
         self.totals.index_add_(0, rows.index, counts.long())
-        return rows.index[full]
+        return rows.index[full | table.risky(rows)]
 
     def _count_all(self, candidates: Tensor, index: Tensor) -> None:
         """Count rows by canonical scores alone."""
@@ -200,13 +204,18 @@ class _DotTable:
         """
         counter, number = self.counter, len(self.exact)
         rows = counter._rows
-        if number <= 4 * _SAMPLE:
+        if number < _WORTH_SAMPLING:
             return [rows.index, rows.index[:0]]
         sample = torch.linspace(0, number - 1, _SAMPLE, device=self.exact.device).long()
         listed = self._launched(rows, 0, 1, self.high[sample], self.low[:0], self.scales[0][sample])[1].sum(0)
         fits = counter.room(number, len(rows.index)) / (2 * number)
-        tight = listed > max(1, round(_SAMPLE * min(2 / _SETTLING, fits)))
+        tight = listed > max(1, round(_SAMPLE * min(_WORTH_SETTLING, fits)))
         return [(~tight).nonzero()[:, 0], tight.nonzero()[:, 0]]
+
+    def worth_settling(self, level: int) -> int:
+        """Entries in the lists of a row that take less time to settle than the next level."""
+        number = len(self.exact)
+        return number if level else round(_FEW + 2 * _WORTH_SETTLING * number)
 
     def compare(self, rows: Rows, level: int, room: int) -> Compared:
         """Compare all candidates with the targets of some rows."""
@@ -237,7 +246,8 @@ class _DotTable:
             terms = 3 * dimension + dimension // 8 + 1
         rounding: Any = Rounding(MIXED_UNIT, missed, share)  # type: ignore[arg-type]
         slope: Any = Dot().slope(size, terms, rounding)
-        return (slope * (1 + 2.0**-20)).clamp(min=_TINY)  # for the rounding of the bound in the kernel
+        wider: Tensor = slope * (1 + 2.0**-20)  # for the rounding of the bound in the kernel
+        return wider.clamp(min=_TINY)
 
 
 class _NormTable:
@@ -256,6 +266,10 @@ class _NormTable:
         """The numbers of all rows: there is one level."""
         return [self.counter._rows.index]
 
+    def worth_settling(self, level: int) -> int:
+        """All: there is no next level."""
+        return len(self.exact)
+
     def compare(self, rows: Rows, level: int, room: int) -> Compared:
         """Compare all candidates with the targets of some rows."""
         dimension, number = rows.high.shape
@@ -267,6 +281,7 @@ class _NormTable:
         kernels.count_norms[launch.grid](
             rows.high, bounds, self.columns, launch.counts, launch.found, number, columns, launch.tiles, launch.found.shape[2],
             dimension, width_of(similarity, dimension), tile.rows, tile.columns, num_warps=tile.warps,
+            maxnreg=tile.registers,
         )  # fmt: skip
         return launch.result(len(rows.own))
 

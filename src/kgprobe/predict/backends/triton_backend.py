@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,6 +25,7 @@ from kgprobe.predict.scorers import Dot, GroupNorm, Similarity, Singles, as_arra
 COORDINATES = 64
 """Rounded embeddings are filled up with zeros to a multiple of so many coordinates."""
 
+_MEDIUM = 384
 _ROUNDED_ROWS = 16
 _SHARED_MEMORY = 200 << 10
 _COPYING_THREADS = 8
@@ -40,6 +40,7 @@ class Tile(NamedTuple):
         warps: The warps of the program.
         block: For dot products, the coordinates that are multiplied at a time.
         stages: For dot products, how many such steps are in shared memory at a time.
+        registers: Most registers of a thread; None for as many as the compiler likes.
     """
 
     rows: int
@@ -47,15 +48,16 @@ class Tile(NamedTuple):
     warps: int
     block: int = 64
     stages: int = 3
+    registers: int | None = None
 
 
-@dataclass(frozen=True)
-class Tiles:
+class Tiles(NamedTuple):
     """The shapes that kernels work in. All shapes of dot products have the same number of rows.
 
     Attributes:
-        short: For dot products of at most 64 or 128 coordinates, which are multiplied in one step.
-        dot: For longer dot products.
+        short: For dot products of at most 128 coordinates, which are multiplied in one step.
+        medium: For those of at most 384 coordinates.
+        long: For longer ones.
         tight: For dot products by three products.
         narrow: For norms of groups of one coordinate.
         wide: For all other norms.
@@ -64,8 +66,9 @@ class Tiles:
         settling: Programs that share all pairs of a row.
     """
 
-    short: Tile = Tile(128, 128, 4, 128, 2)
-    dot: Tile = Tile(128, 256, 8)
+    short: Tile = Tile(128, 64, 4, 128, 2)
+    medium: Tile = Tile(128, 128, 4)
+    long: Tile = Tile(128, 256, 8)
     tight: Tile = Tile(128, 256, 8, 64, 2)
     narrow: Tile = Tile(64, 256, 8)
     wide: Tile = Tile(32, 128, 4)
@@ -80,14 +83,16 @@ class Tiles:
         if level:
             return self.tight
         padded = padded_number(dimension, COORDINATES)
-        return self.short._replace(block=padded) if padded <= self.short.block else self.dot
+        if padded <= self.short.block:
+            return self.short._replace(block=padded)
+        return self.medium if padded <= _MEDIUM else self.long
 
     def columns(self, similarity: Similarity, dimension: int) -> int:
         """The number of candidates is filled up to a multiple of this, for all levels."""
         return max(self.of(similarity, dimension, level).columns for level in (0, 1))
 
 
-SMALL_TILES = Tiles(Tile(64, 128, 4, 128, 2), Tile(64, 128, 4), Tile(64, 128, 4, 64, 2))
+SMALL_TILES = Tiles(Tile(64, 64, 4, 128, 2), Tile(64, 128, 4), Tile(64, 128, 4), Tile(64, 64, 4, 64, 2))
 """For devices whose programs have less than 200 KiB of shared memory."""
 
 
@@ -321,4 +326,3 @@ def width_of(similarity: Similarity, dimension: int) -> int:
 def padded_number(number: int, multiple: int) -> int:
     """The next multiple, and at least one."""
     return max(1, -(-number // multiple)) * multiple
-

@@ -14,7 +14,7 @@ import os
 import triton
 import triton.language as tl
 
-# mypy: disable-error-code="no-untyped-def,untyped-decorator,unused-ignore"
+# mypy: disable-error-code="no-untyped-def,no-untyped-call,untyped-decorator,unused-ignore"
 
 _INTERPRETED = tl.constexpr(os.environ.get("TRITON_INTERPRET") == "1")
 
@@ -105,11 +105,11 @@ def count_dots(
 ):
     """Count dot products in bfloat16; if ``TIGHT``, by three products of halves of the coordinates.
 
-    A program compares a tile of rows with ``tiles`` tiles of columns. A candidate is above the target if its score minus
-    slope * scale is larger than the second of the row's ``bounds`` [2, rows], and not below it if its score plus
-    slope * scale reaches the first. Rows that have NaN for bounds and columns that have it for ``scale`` do not count:
-    they are padding, or they are counted by canonical scores alone. ``counts`` [2, programs, rows] become the numbers
-    of candidates above, and of entries in the lists.
+    A program compares a tile of rows with ``tiles`` tiles of columns. A candidate is above the target if its score
+    minus slope * scale is larger than the second of the row's ``bounds`` [2, rows], and below it if its score plus
+    slope * scale is smaller than the first. Rows that have NaN for bounds and columns that have it for ``scale`` do not
+    count: they are padding, or they are counted by canonical scores alone. ``counts`` [2, programs, rows] become the
+    numbers of candidates above, and of entries in the lists.
     """
     row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
     of_query = row.to(tl.int64)[:, None] * PADDED
