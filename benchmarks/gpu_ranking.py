@@ -75,7 +75,7 @@ TINY = Sizes(
     1, 64, 1 << 16, 16, 8, (32, 100), (8,), (32, 100), (10, 200), 300, (16, 4200), 4160, (16, 96), (16,), 20, 64 << 20
 )
 
-SMALL = Tiles(*6 * [Tile(16, 32, 4)], counting=3, settling=2)
+SMALL = Tiles(*6 * [Tile(16, 32, 4)], counting=3, settling=2, many=1)
 
 
 class Measured(NamedTuple):
@@ -178,7 +178,13 @@ def generated_graph(facts: int, entities: int, known: int) -> KnowledgeGraph:
 
 @dataclass(frozen=True, eq=False)
 class Rotated:
-    """As ComplEx and RotatE: a query is an entity times a relation, whose complex coordinates are pairs of numbers."""
+    """As ComplEx and RotatE: a query is an entity times a relation, whose complex coordinates are pairs of numbers.
+
+    Attributes:
+        similarity: How queries and entities are compared.
+        entities: [entities, d] with real and imaginary parts side by side.
+        relations: [relations, d] likewise.
+    """
 
     similarity: Similarity
     entities: Tensor
@@ -186,11 +192,10 @@ class Rotated:
 
     def encode_queries(self, side: str, given: Any, relation: Any) -> Tensor:
         """The product, with the conjugate of the relation for a head."""
-        ids = (torch.as_tensor(np.array(values), device=self.entities.device).long() for values in (given, relation))
-        entity, factor = self.entities[next(ids)], self.relations[next(ids)]
-        real, imaginary = entity[:, ::2], entity[:, 1::2]
-        cosine, sine = factor[:, ::2], factor[:, 1::2] * (1 if side == "tail" else -1)
-        return torch.stack([real * cosine - imaginary * sine, real * sine + imaginary * cosine], 2).flatten(1)
+        ids = torch.as_tensor(np.stack([given, relation]), device=self.entities.device)
+        tables = (torch.view_as_complex(table.unflatten(1, (-1, 2))) for table in (self.entities, self.relations))
+        entity, factor = (table[some] for table, some in zip(tables, ids, strict=True))
+        return torch.view_as_real(entity * (factor if side == "tail" else factor.conj())).flatten(1)
 
     def candidates(self, side: str) -> Tensor:
         """The same vectors on both sides."""

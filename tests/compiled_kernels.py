@@ -29,7 +29,7 @@ TYPES = {
     **dict.fromkeys(("own", "slope", "scale", "queries", "candidates", "bounds", "scores", "embeddings"), "*fp32"),
     **dict.fromkeys(("above", "listed", "counts", "row", "column", "place", "offsets", "query"), "*i32"),
     **dict.fromkeys(("gamma", "sizes"), "*fp64"),
-    **dict.fromkeys(("room", "rows", "pairs", "first_column", "columns", "tiles"), "i32"),
+    **dict.fromkeys(("room", "rows", "pairs", "first_column", "columns", "tiles", "lists"), "i32"),
     "found": "*i64",
     "lost": "fp32",
 }
@@ -92,15 +92,16 @@ def main() -> None:
             "ROWS": tile.rows,
             "COLUMNS": tile.columns,
         }
-        found[f"count_norms {width}"] = compiled(kernels.count_norms, constants, num_warps=tile.warps)
+        options = {"num_warps": tile.warps, "maxnreg": tile.registers}
+        found[f"count_norms {width}"] = compiled(kernels.count_norms, constants, **options)
+    above = {"above": "*i32", "listed": "*i32", "index": "*i64", "totals": "*i64"}
     for width in (0, 1, 2, 3, 8, 256):
         constants = {"dimension": 258 if width == 3 else 256, "WIDTH": width, "PAIRS": tiles.pairs}
         options = {"num_warps": 2, "enable_fp_fusion": width == 0}
         found[f"score_pairs {width}"] = compiled(kernels.score_pairs, constants, {"column": "*i32"}, **options)
-        for listed in (False, True):
-            name = f"settle {width} {'listed' if listed else 'all'}"
-            found[name] = compiled(kernels.settle, constants | {"LISTED": listed}, {"columns": "*i32"}, **options)
-    found["count_scores"] = compiled(kernels.count_scores, {"PAIRS": 2 * tiles.pairs})
+        found[f"settle_all {width}"] = compiled(kernels.settle_all, constants, above | {"columns": "*i32"}, **options)
+        found[f"settle_lists {width}"] = compiled(kernels.settle_lists, constants | {"LISTS": 8}, above, **options)
+    found["subtract_scores"] = compiled(kernels.subtract_scores, {"PAIRS": 2 * tiles.pairs}, above)
     constants = {"dimension": 200, "PADDED": 256, "ROWS": 16, "BLOCK": 64}
     found["round_rows"] = compiled(kernels.round_rows, constants, num_warps=4)
     print(json.dumps(found))

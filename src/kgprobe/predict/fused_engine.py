@@ -89,8 +89,8 @@ class _Work:
             counter.add(candidates)
             known.score(counter, candidates, first, slice(*known.cuts[number : number + 2]), scores)
         counter.subtract(scores, known.offsets)
-        broken = torch.isnan(counter.own) | counter.broken | (counter.totals[:, 2] > 0)
-        greater, equal, wrong = torch.stack([*counter.totals.T[:2], broken.long()]).cpu().numpy()
+        counter.totals[:, 2] += torch.isnan(counter.own) | counter.broken
+        greater, equal, wrong = counter.totals.cpu().numpy().T
         if wrong.any():
             on_host(self.shared.values, similarity, self.task)  # names entities, if it is their fault
             raise self.task.nan_error(block.row[wrong > 0] + block.start)

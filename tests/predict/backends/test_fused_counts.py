@@ -13,7 +13,7 @@ from adversarial import QUERIES, TABLES, Floats, normal
 from kgprobe.predict.backends import fused_counts
 from kgprobe.predict.backends.backend import NumpyBackend
 from kgprobe.predict.backends.fused_counts import FusedCount, _DotTable, _NormTable
-from kgprobe.predict.backends.triton_backend import TritonBackend
+from kgprobe.predict.backends.triton_backend import Tiles, TritonBackend
 from kgprobe.predict.scorers import Dot, GroupNorm, Similarity
 from ranking import SMALL, brute_force, counted, graph_of, vectors
 
@@ -105,6 +105,7 @@ def test_every_level_is_used_when_lists_are_too_short(monkeypatch: pytest.Monkey
         return left
 
     monkeypatch.setattr(FusedCount, "_count", watched)
+    monkeypatch.setattr(_DotTable, "first_levels", lambda table: [table.counter._rows.index, torch.arange(0)])
     counter, queries, table = counter_of("duplicated", Dot(), room=1)
     counter.add(counter.backend.placed(table))
     assert levels == [(0, ROWS), (1, ROWS)]
@@ -115,7 +116,6 @@ def test_every_level_is_used_when_lists_are_too_short(monkeypatch: pytest.Monkey
 
 def test_rows_with_many_unclear_candidates_begin_with_three_products(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fused_counts, "_SAMPLE", 64)
-    monkeypatch.setattr(fused_counts, "_WORTH_SAMPLING", 256)
     counter, queries, table = counter_of("random", Dot(), 16, columns=600)
     own = counter.own.cpu().numpy()
     scores = canonical(Dot(), queries, table)
@@ -129,10 +129,11 @@ def test_rows_with_many_unclear_candidates_begin_with_three_products(monkeypatch
     assert counter.totals[:, 0].tolist() == (scores > own[:, None]).sum(axis=1).tolist()
 
 
-def test_one_level_is_enough_for_few_candidates() -> None:
+def test_few_candidates_are_compared_by_three_products_at_once() -> None:
     counter, _, table = counter_of("random", Dot())
+    counter.backend.tiles = Tiles()
     first, second = _DotTable(counter, counter.backend.placed(table)).first_levels()
-    assert (len(first), len(second)) == (ROWS, 0)
+    assert (len(first), len(second)) == (0, ROWS)
 
 
 def test_ranges_add_up() -> None:

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from kgprobe.predict.backends import triton_kernels as kernels
-from kgprobe.predict.backends.triton_backend import Tile, TritonBackend, padded_number, width_of
+from kgprobe.predict.backends.triton_backend import Compared, Rows, Tile, TritonBackend, padded_number, width_of
 from kgprobe.predict.scorers import MIXED_UNIT, Dot, Rounding, Similarity
 
 _TINY = 2.0**-126
@@ -29,11 +29,8 @@ _WORTH_SETTLING = 2.0**-8
 """The share of unclear pairs of a row up to which it takes less time to settle them than to compare the row again by
 three products. Settling a pair takes as long as comparing 130 (of 64 coordinates) to 460 pairs (of 512) in bfloat16."""
 
-_SAMPLE, _WORTH_SAMPLING = 1024, 1 << 16
-"""Candidates by which the share of unclear pairs of a row is estimated, if there are so many candidates."""
-
-_FEW = 64
-"""Entries in lists of unclear candidates that are worth settling, however few candidates there are."""
+_SAMPLE = 1024
+"""Candidates by which the share of unclear pairs of a row is estimated."""
 
 _BITS = 32
 """Candidates that an entry in a list of unclear candidates stands for."""
@@ -110,26 +107,22 @@ class FusedCount:
     def _count(self, table: _Table, rows: Rows, level: int) -> Tensor:
         """Count rows at a level, and return the numbers of those whose lists were too short, or that may overflow."""
         room = min(self.room(len(table.exact), len(rows.index)), table.worth_settling(level))
-        above, listed, found = table.compare(rows, level, room)
-        full = (listed > found.shape[2]).any(0)
-        counts = self.backend.settle(
-            self.similarity, rows.exact, rows.own, table.exact, found, torch.where(full, 0, listed)
+        compared = table.compare(rows, level, room)
+        full = (compared.listed > compared.found.shape[2]).any(0)
+        above, listed = (torch.where(full, 0, numbers) for numbers in (compared.above, compared.listed))
+        self.backend.settle(
+            self.similarity, rows, table.exact, compared._replace(above=above, listed=listed), self.totals
         )
-        counts[:, 0] += torch.where(full, 0, above)
-        self.totals.index_add_(0, rows.index, counts.long())
         return rows.index[full | table.risky(rows)]
 
     def _count_all(self, candidates: Tensor, index: Tensor) -> None:
         """Count rows by canonical scores alone."""
         if len(index):
-            columns = torch.full((1,), len(candidates), dtype=torch.int32, device=self.backend.device)
-            queries, own = self._rows.exact[index], self.own[index]
-            counts = self.backend.settle(self.similarity, queries, own, candidates, None, columns)
-            self.totals.index_add_(0, index, counts.long())
+            self.backend.settle_all(self.similarity, self._rows.chosen(index), candidates, self.totals)
 
     def subtract(self, scores: Tensor, offsets: Tensor) -> None:
         """Take back the filtered candidates by their canonical scores, which begin at ``offsets`` for each query."""
-        self.totals -= self.backend.count_scores(scores, offsets, self.query, self.own)
+        self.backend.subtract_scores(scores, offsets, self.query, self.own, self.totals)
 
     def room(self, columns: int, rows: int) -> int:
         """The length of the lists of unclear candidates of a row."""
@@ -137,60 +130,19 @@ class FusedCount:
         return max(1, min(-(-columns // _BITS), fits))
 
 
-@dataclass(frozen=True, eq=False)
-class Rows:
-    """Targets with the embeddings of their queries, in the forms that the kernels read.
-
-    Attributes:
-        padding: The number of rows of ``high`` and ``low`` is a multiple of this.
-        index: The numbers of the rows.
-        exact: The float32 embeddings of the queries.
-        own: The canonical scores of the targets.
-        sizes: [3, rows]. For dot products: the norm of the query, of what ``high`` has lost, of what both have lost.
-            For norms: the largest absolute coordinate, and the bounds of the distance.
-        high: For dot products, the queries in bfloat16. For norms, the transposed queries in float32.
-        low: For dot products, what ``high`` has lost, in bfloat16.
-    """
-
-    padding: int
-    index: Tensor
-    exact: Tensor
-    own: Tensor
-    sizes: Tensor
-    high: Tensor
-    low: Tensor
-
-    @property
-    def padded(self) -> int:
-        """The number of rows of ``high`` and ``low``."""
-        return int(self.high.shape[1 if self.high is self.low else 0])
-
-    def chosen(self, index: Tensor) -> Rows:
-        """Some of the rows."""
-        if len(index) == len(self.index):
-            return self
-        rows = torch.zeros(padded_number(len(index), self.padding), dtype=torch.int64, device=index.device)
-        rows[: len(index)] = index  # the padding is any row: its score is not compared
-        axis = 1 if self.high is self.low else 0
-        high = self.high.index_select(axis, rows)
-        low = high if axis else self.low.index_select(axis, rows)
-        return Rows(self.padding, index, self.exact[index], self.own[index], self.sizes[:, index], high, low)
-
-
 class _DotTable:
     """Candidates of dot products, and the bounds of their errors at both levels."""
 
     def __init__(self, counter: FusedCount, exact: Tensor) -> None:
         self.counter, self.exact = counter, exact
-        self.high, self.low, (size, once, twice) = counter.backend.rounded(exact, counter.padding)
+        self.high, self.low, sizes = counter.backend.rounded(exact, counter.padding)
+        size, missed = sizes[0], sizes[1:]
         self.largest = size.amax()
-        self.shares = [
-            torch.where(size > 0, missed / size, 0.0).amax().clamp(max=most)
-            for missed, most in zip((once, twice), _LARGEST_SHARES, strict=True)
-        ]
-        first = torch.maximum(size, torch.where(once > 0, once / self.shares[0], 0.0))
-        both = torch.maximum(first, torch.where(twice > 0, twice / self.shares[1], 0.0))
-        self.scales = [_filled(_upward(scale.clamp(min=_TINY)), len(self.high)) for scale in (first, both)]
+        shares = torch.nan_to_num(missed / size, nan=0.0).amax(1)  # a vector of zeros loses nothing
+        self.shares = [share.clamp(max=most) for share, most in zip(shares, _LARGEST_SHARES, strict=True)]
+        first, both = (torch.fmax(size, lost / share) for lost, share in zip(missed, self.shares, strict=True))
+        scales = torch.stack([first, torch.fmax(first, both)])
+        self.scales = _filled(_upward(scales.clamp(min=_TINY)), len(self.high))
 
     def risky(self, rows: Rows) -> Tensor:
         """Whether scores of a row may overflow, so that they are not compared."""
@@ -200,22 +152,23 @@ class _DotTable:
         """The numbers of the rows that begin with each level.
 
         A row begins with three products if so many of its pairs are unclear in bfloat16, by a sample of candidates,
-        that settling them takes longer.
+        that settling them takes longer. If there are few candidates, all rows do: a second level would only take time.
         """
         counter, number = self.counter, len(self.exact)
         rows = counter._rows
-        if number < _WORTH_SAMPLING:
-            return [rows.index, rows.index[:0]]
-        sample = torch.linspace(0, number - 1, _SAMPLE, device=self.exact.device).long()
-        listed = self._launched(rows, 0, 1, self.high[sample], self.low[:0], self.scales[0][sample])[1].sum(0)
+        if number < counter.backend.tiles.many:
+            return [rows.index[:0], rows.index]
+        size = padded_number(min(_SAMPLE, number), counter.padding)
+        sample = torch.linspace(0, number - 1, size, device=self.exact.device).long()
+        listed = self._launched(rows, 0, 1, self.high[sample], self.low[:0], self.scales[0][sample]).listed.sum(0)
         fits = counter.room(number, len(rows.index)) / (2 * number)
-        tight = listed > max(1, round(_SAMPLE * min(_WORTH_SETTLING, fits)))
+        tight = listed > max(1, round(size * min(_WORTH_SETTLING, fits)))
         return [(~tight).nonzero()[:, 0], tight.nonzero()[:, 0]]
 
     def worth_settling(self, level: int) -> int:
         """Entries in the lists of a row that take less time to settle than the next level."""
         number = len(self.exact)
-        return number if level else round(_FEW + 2 * _WORTH_SETTLING * number)
+        return number if level else round(2 * _WORTH_SETTLING * number)
 
     def compare(self, rows: Rows, level: int, room: int) -> Compared:
         """Compare all candidates with the targets of some rows."""
@@ -225,12 +178,12 @@ class _DotTable:
         dimension, (number, padded) = self.exact.shape[1], rows.high.shape
         tile = self.counter.backend.tiles.of(Dot(), dimension, level)
         lost = 2 * Dot().lost(dimension)
-        own = torch.where(self.risky(rows), torch.nan, rows.own).double()
-        bounds = torch.stack([_filled(-_upward(lost - own), number), _filled(_upward(own + lost), number)])
+        own = rows.own.double().masked_fill(self.risky(rows), torch.nan)
+        bounds = _filled(_upward(torch.stack([lost - own, lost + own])), number)
         launch = _Launch.of(self.counter.backend, rows, len(high), tile, room)
         kernels.count_dots[launch.grid](
             rows.high, rows.low, bounds, _filled(_upward(self._slope(rows, level)), number), high, low, scale,
-            launch.counts, launch.found, number, len(high), launch.tiles, launch.found.shape[2], padded, bool(level), tile.rows,
+            launch.counts, launch.found, number, len(high), launch.tiles, launch.room, padded, bool(level), tile.rows,
             tile.columns, tile.block, num_warps=tile.warps, num_stages=tile.stages,
         )  # fmt: skip
         return launch.result(len(rows.own))
@@ -244,7 +197,7 @@ class _DotTable:
             # than 2 %, for which an eighth of the terms is added.
             missed = twice + (missed + twice) * (self.shares[0] + self.shares[1])
             terms = 3 * dimension + dimension // 8 + 1
-        rounding: Any = Rounding(MIXED_UNIT, missed, share)  # type: ignore[arg-type]
+        rounding: Any = Rounding(MIXED_UNIT, missed, share)
         slope: Any = Dot().slope(size, terms, rounding)
         wider: Tensor = slope * (1 + 2.0**-20)  # for the rounding of the bound in the kernel
         return wider.clamp(min=_TINY)
@@ -273,13 +226,12 @@ class _NormTable:
     def compare(self, rows: Rows, level: int, room: int) -> Compared:
         """Compare all candidates with the targets of some rows."""
         dimension, number = rows.high.shape
-        bounds = torch.stack([_filled(bound, number) for bound in rows.sizes[1:]])
-        bounds[:, : len(rows.own)].masked_fill_(self.risky(rows), torch.nan)
+        bounds = _filled(rows.sizes[1:].masked_fill(self.risky(rows), torch.nan), number)
         similarity, columns = self.counter.similarity, self.columns.shape[1]
         tile = self.counter.backend.tiles.of(similarity, dimension)
         launch = _Launch.of(self.counter.backend, rows, columns, tile, room)
         kernels.count_norms[launch.grid](
-            rows.high, bounds, self.columns, launch.counts, launch.found, number, columns, launch.tiles, launch.found.shape[2],
+            rows.high, bounds, self.columns, launch.counts, launch.found, number, columns, launch.tiles, launch.room,
             dimension, width_of(similarity, dimension), tile.rows, tile.columns, num_warps=tile.warps,
             maxnreg=tile.registers,
         )  # fmt: skip
@@ -287,10 +239,6 @@ class _NormTable:
 
 
 _Table: TypeAlias = _DotTable | _NormTable
-
-Compared: TypeAlias = tuple[Tensor, Tensor, Tensor]
-"""For each row, the number of candidates that certainly beat the target. [programs, rows]: the numbers of entries in the
-lists of unclear candidates, also of those for which there was no room. [rows, programs, room]: the lists."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -321,16 +269,21 @@ class _Launch:
         found = torch.empty((number, programs, room), dtype=torch.int64, device=backend.device)
         return cls((across, programs), tiles, counts, found)
 
+    @property
+    def room(self) -> int:
+        """The length of a list."""
+        return self.found.shape[2]
+
     def result(self, number: int) -> Compared:
         """What was counted for the first rows; the others are padding."""
         above, listed = self.counts[:, :, :number]
-        return above.sum(0), listed, self.found
+        return Compared(above.sum(0), listed, self.found)
 
 
 def _filled(values: Tensor, number: int) -> Tensor:
-    """Float32 values, followed by NaN, which is never counted."""
-    filled = torch.full((number,), torch.nan, dtype=torch.float32, device=values.device)
-    filled[: len(values)] = values
+    """Float32 values, followed by NaN up to a number of columns, which is never counted."""
+    filled = torch.full((*values.shape[:-1], number), torch.nan, dtype=torch.float32, device=values.device)
+    filled[..., : values.shape[-1]] = values
     return filled
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,6 +27,7 @@ COORDINATES = 64
 """Rounded embeddings are filled up with zeros to a multiple of so many coordinates."""
 
 _MEDIUM = 384
+_LISTS = 8
 _ROUNDED_ROWS = 16
 _SHARED_MEMORY = 200 << 10
 _COPYING_THREADS = 8
@@ -64,6 +66,7 @@ class Tiles(NamedTuple):
         pairs: Pairs that a program settles at a time.
         counting: Programs that compare, at least, if there are so many tiles.
         settling: Programs that share all pairs of a row.
+        many: With fewer candidates, dot products are computed by three products at once, without a sample.
     """
 
     short: Tile = Tile(128, 64, 4, 128, 2)
@@ -71,10 +74,11 @@ class Tiles(NamedTuple):
     long: Tile = Tile(128, 256, 8)
     tight: Tile = Tile(128, 256, 8, 64, 2)
     narrow: Tile = Tile(64, 256, 8)
-    wide: Tile = Tile(32, 128, 4)
+    wide: Tile = Tile(32, 128, 4, registers=128)
     pairs: int = 64
     counting: int = 4096
     settling: int = 1024
+    many: int = 1 << 16
 
     def of(self, similarity: Similarity, dimension: int, level: int = 0) -> Tile:
         """The shape for a similarity at a level of accuracy; see `kgprobe.predict.backends.fused_counts`."""
@@ -104,6 +108,61 @@ def _tiles_for(device: torch.device) -> Tiles:
     return Tiles() if shared >= _SHARED_MEMORY else SMALL_TILES
 
 
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """Targets with the embeddings of their queries, in the forms that the kernels read.
+
+    Attributes:
+        padding: The number of rows of ``high`` and ``low`` is a multiple of this.
+        index: The numbers of the rows.
+        exact: The float32 embeddings of the queries.
+        own: The canonical scores of the targets.
+        sizes: [3, rows]. For dot products: the norm of the query, of what ``high`` has lost, of what both have lost.
+            For norms: the largest absolute coordinate, and the bounds of the distance.
+        high: For dot products, the queries in bfloat16. For norms, the transposed queries in float32.
+        low: For dot products, what ``high`` has lost, in bfloat16.
+    """
+
+    padding: int
+    index: Tensor
+    exact: Tensor
+    own: Tensor
+    sizes: Tensor
+    high: Tensor
+    low: Tensor
+
+    @property
+    def padded(self) -> int:
+        """The number of rows of ``high`` and ``low``."""
+        return int(self.high.shape[1 if self.high is self.low else 0])
+
+    def chosen(self, index: Tensor) -> Rows:
+        """Some of the rows."""
+        if len(index) == len(self.index):
+            return self
+        rows = torch.zeros(padded_number(len(index), self.padding), dtype=torch.int64, device=index.device)
+        rows[: len(index)] = index  # the padding is any row: its score is not compared
+        axis = 1 if self.high is self.low else 0
+        high = self.high.index_select(axis, rows)
+        low = high if axis else self.low.index_select(axis, rows)
+        return Rows(self.padding, index, self.exact[index], self.own[index], self.sizes[:, index], high, low)
+
+
+class Compared(NamedTuple):
+    """What fast scores have decided for some rows.
+
+    Attributes:
+        above: [rows] the number of candidates that certainly beat the target.
+        listed: [programs, rows] the numbers of entries in the lists of unclear candidates, also of those for which
+            there was no room.
+        found: [rows, programs, room] the lists; see `triton_kernels`.
+    """
+
+    above: Tensor
+    listed: Tensor
+    found: Tensor
+
+
 class TritonBackend(TorchBackend):
     """The backend that counts with Triton kernels; what counts in score matrices is inherited.
 
@@ -118,6 +177,7 @@ class TritonBackend(TorchBackend):
         super().__init__(device)
         self.device: torch.device = self._device
         self.tiles, self.room = tiles or _tiles_for(self.device), room
+        self._gammas: dict[float, Tensor] = {}
 
     def canonical(self, similarity: Similarity, queries: Any, row: Ints, candidates: Any, column: Ints) -> Singles:
         pairs = [self.integers(values) for values in (row, column)]
@@ -155,39 +215,28 @@ class TritonBackend(TorchBackend):
         )  # fmt: skip
 
     def settle(
-        self,
-        similarity: Similarity,
-        queries: Tensor,
-        own: Tensor,
-        candidates: Tensor,
-        found: Tensor | None,
-        columns: Tensor,
-    ) -> Tensor:
-        """[rows, 3]: how many candidates of each row are greater than, equal to, or not comparable with the target.
-
-        Args:
-            similarity: How embeddings are compared.
-            queries: The query of each row.
-            own: The canonical scores of the targets.
-            candidates: The embeddings of the candidates.
-            found: The lists of candidates [rows, programs, room]; None for all.
-            columns: The number of entries in each list [programs, rows], or [1] the number of all candidates.
-        """
-        counts = torch.zeros((len(queries), 3), dtype=torch.int32, device=self.device)
-        listed, pairs = found is not None, self.tiles.pairs
-        programs = found.shape[1] if found is not None else min(self.tiles.settling, -(-len(candidates) // pairs))
-        kernels.settle[(len(queries), programs)](
-            queries, own, candidates, counts if found is None else found, counts, self._gamma(similarity), columns,
-            0 if found is None else found.shape[2], queries.shape[1], width_of(similarity, queries.shape[1]), listed,
+        self, similarity: Similarity, rows: Rows, candidates: Tensor, compared: Compared, totals: Tensor
+    ) -> None:
+        """Add to the totals of some rows what was counted, and the candidates in the lists by canonical scores."""
+        pairs, dimension, lists = self.tiles.pairs, candidates.shape[1], len(compared.listed)
+        kernels.settle_lists[(len(rows.index), -(-lists // _LISTS))](
+            rows.exact, rows.own, candidates, compared.found, compared.listed, compared.above, rows.index, totals,
+            self._gamma(similarity), lists, compared.found.shape[2], dimension, width_of(similarity, dimension), _LISTS,
             pairs, **self._precise(similarity, pairs),
         )  # fmt: skip
-        return counts
 
-    def count_scores(self, scores: Tensor, offsets: Tensor, query: Tensor, own: Tensor) -> Tensor:
-        """[rows, 3] as in `settle`, of the scores from ``offsets`` of each row's query on."""
-        counts = torch.empty((len(query), 3), dtype=torch.int32, device=self.device)
-        kernels.count_scores[(len(query),)](scores, offsets, query, own, counts, 2 * self.tiles.pairs)
-        return counts
+    def settle_all(self, similarity: Similarity, rows: Rows, candidates: Tensor, totals: Tensor) -> None:
+        """Add to the totals of some rows all candidates by canonical scores."""
+        pairs, dimension, number = self.tiles.pairs, candidates.shape[1], len(candidates)
+        columns = torch.full((1,), number, dtype=torch.int32, device=self.device)
+        kernels.settle_all[(len(rows.index), min(self.tiles.settling, -(-number // pairs)))](
+            rows.exact, rows.own, candidates, columns, rows.index, totals, self._gamma(similarity), dimension,
+            width_of(similarity, dimension), pairs, **self._precise(similarity, pairs),
+        )  # fmt: skip
+
+    def subtract_scores(self, scores: Tensor, offsets: Tensor, query: Tensor, own: Tensor, totals: Tensor) -> None:
+        """Subtract from the totals the scores from ``offsets`` of each row's query on."""
+        kernels.subtract_scores[(len(query),)](scores, offsets, query, own, totals, 2 * self.tiles.pairs)
 
     def rounded(self, embeddings: Tensor, multiple: int) -> tuple[Tensor, Tensor, Tensor]:
         """Embeddings in bfloat16, what they have lost in bfloat16, and three norms; see `kernels.round_rows`.
@@ -256,7 +305,9 @@ class TritonBackend(TorchBackend):
 
     def _gamma(self, similarity: Similarity) -> Tensor:
         gamma = similarity.gamma if isinstance(similarity, GroupNorm) else 0.0
-        return torch.full((1,), gamma, dtype=torch.float64, device=self.device)  # unlike tensor(), it does not wait
+        if gamma not in self._gammas:  # unlike tensor(), full() does not wait for the device
+            self._gammas[gamma] = torch.full((1,), gamma, dtype=torch.float64, device=self.device)
+        return self._gammas[gamma]
 
     def _precise(self, similarity: Similarity, pairs: int) -> dict[str, Any]:
         """Launch options of canonical scores: products of float32 are exact in float64, squares of differences not."""

@@ -3,8 +3,8 @@
 Importing this module needs triton. A row is a target with the embedding of its query; a column is a candidate. The fast
 kernels score tiles of rows and columns, compare them with the bounds of the targets and count, all in registers: scores
 are never written. Pairs within the bounds are unclear; their columns are appended to a list of fixed room for each row
-and program. `settle` counts them by canonical scores. Integer additions commute, so the order of programs makes no
-difference.
+and program. `settle_lists` counts them by canonical scores. Integer additions commute, so the order of programs makes
+no difference.
 """
 
 from __future__ import annotations
@@ -107,13 +107,13 @@ def count_dots(
 
     A program compares a tile of rows with ``tiles`` tiles of columns. A candidate is above the target if its score
     minus slope * scale is larger than the second of the row's ``bounds`` [2, rows], and below it if its score plus
-    slope * scale is smaller than the first. Rows that have NaN for bounds and columns that have it for ``scale`` do not
-    count: they are padding, or they are counted by canonical scores alone. ``counts`` [2, programs, rows] become the
-    numbers of candidates above, and of entries in the lists.
+    slope * scale is smaller than minus the first. Rows that have NaN for bounds and columns that have it for ``scale``
+    do not count: they are padding, or they are counted by canonical scores alone. ``counts`` [2, programs, rows] become
+    the numbers of candidates above, and of entries in the lists.
     """
     row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
     of_query = row.to(tl.int64)[:, None] * PADDED
-    low, high = tl.load(bounds + row)[:, None], tl.load(bounds + rows + row)[:, None]
+    low, high = -tl.load(bounds + row)[:, None], tl.load(bounds + rows + row)[:, None]
     steep = tl.load(slope + row)[:, None]
     above = tl.zeros((ROWS,), tl.int32)
     listed = tl.zeros((ROWS,), tl.int32)
@@ -335,64 +335,107 @@ def score_pairs(
     tl.store(scores + tl.load(place + pair, mask=there, other=0), score, mask=there)
 
 
-@triton.jit(do_not_specialize=["room"])
-def settle(
+@triton.jit(do_not_specialize=["lists", "room"])
+def settle_lists(
     queries,
     own,
     candidates,
     found,
-    counts,
+    listed,
+    above,
+    index,
+    totals,
     gamma,
-    columns,
+    lists,
     room,
     dimension: tl.constexpr,
     WIDTH: tl.constexpr,
-    LISTED: tl.constexpr,
+    LISTS: tl.constexpr,
     PAIRS: tl.constexpr,
 ):
-    """Count candidates by canonical scores; several programs share a row.
+    """Count the candidates in the lists of a row by canonical scores, and add what was counted before, ``above``.
 
-    If ``LISTED``, each program has a list, and ``columns`` [programs, rows] are the numbers of entries; else it points
-    to the number of candidates. ``counts`` [rows, 3] are the numbers of greater, equal and NaN scores.
+    A program takes ``LISTS`` of the ``lists`` of a row; ``listed`` [lists, rows] are their numbers of entries.
+    ``totals`` [.., 3] are the numbers of greater, equal and NaN scores of the rows whose numbers are ``index``.
     """
     row = tl.program_id(0).to(tl.int64)
-    if LISTED:
-        number = tl.load(columns + tl.program_id(1).to(tl.int64) * tl.num_programs(0) + row)
-        found += (row * tl.num_programs(1) + tl.program_id(1)) * room
-    else:
-        number = tl.load(columns)
+    first_list = tl.program_id(1) * LISTS
+    listed += row
+    found += row * lists * room
+    number = 0
+    for k in range(LISTS):
+        some = first_list + k
+        number += tl.load(listed + some.to(tl.int64) * tl.num_programs(0), mask=some < lists, other=0)
     query = queries + (row * dimension + tl.zeros((PAIRS,), tl.int64))
     target = tl.load(own + row)
     greater = tl.zeros((PAIRS,), tl.int32)
     equal = tl.zeros((PAIRS,), tl.int32)
     broken = tl.zeros((PAIRS,), tl.int32)
-    step = PAIRS if LISTED else tl.num_programs(1) * PAIRS
-    start = 0 if LISTED else tl.program_id(1) * PAIRS
+    start = 0
     while start < number:
         place = start + tl.arange(0, PAIRS)
-        there = place < number
-        column = place.to(tl.int64)
-        if LISTED:
-            # Each thread takes an entry, and its candidates one after the other. Most entries have only one.
-            entry = tl.load(found + place, mask=there, other=0)
-            first, bits = (entry >> 32) * 32, entry & 0xFFFFFFFF
-            while tl.max(bits, axis=0) > 0:
-                there, lowest = bits != 0, bits & -bits
-                column = first + _exponent(lowest)
-                score = _canonical(query, candidates + column * dimension, there, gamma, dimension, WIDTH, PAIRS)
-                greater += (there & (score > target)).to(tl.int32)
-                equal += (there & (score == target)).to(tl.int32)
-                broken += (there & (score != score)).to(tl.int32)
-                bits -= lowest
-        else:
+        before = 0
+        at = tl.zeros((PAIRS,), tl.int64)  # where the entries are, one list after the other
+        for k in range(LISTS):
+            some = first_list + k
+            stop = before + tl.load(listed + some.to(tl.int64) * tl.num_programs(0), mask=some < lists, other=0)
+            at = tl.where((place >= before) & (place < stop), some.to(tl.int64) * room + place - before, at)
+            before = stop
+        # Each thread takes an entry, and its candidates one after the other. Most entries have only one.
+        entry = tl.load(found + at, mask=place < number, other=0)
+        first, bits = (entry >> 32) * 32, entry & 0xFFFFFFFF
+        while tl.max(bits, axis=0) > 0:
+            there, lowest = bits != 0, bits & -bits
+            column = first + _exponent(lowest)
             score = _canonical(query, candidates + column * dimension, there, gamma, dimension, WIDTH, PAIRS)
             greater += (there & (score > target)).to(tl.int32)
             equal += (there & (score == target)).to(tl.int32)
             broken += (there & (score != score)).to(tl.int32)
-        start += step
-    tl.atomic_add(counts + 3 * row, tl.sum(greater, axis=0), sem="relaxed")
-    tl.atomic_add(counts + 3 * row + 1, tl.sum(equal, axis=0), sem="relaxed")
-    tl.atomic_add(counts + 3 * row + 2, tl.sum(broken, axis=0), sem="relaxed")
+            bits -= lowest
+        start += PAIRS
+    beaten = tl.where(tl.program_id(1) == 0, tl.load(above + row), 0)
+    _add(totals + 3 * tl.load(index + row).to(tl.int64), beaten + tl.sum(greater, axis=0), equal, broken)
+
+
+@triton.jit
+def settle_all(
+    queries,
+    own,
+    candidates,
+    columns,
+    index,
+    totals,
+    gamma,
+    dimension: tl.constexpr,
+    WIDTH: tl.constexpr,
+    PAIRS: tl.constexpr,
+):
+    """Count all candidates, whose number ``columns`` points to, by canonical scores; see `settle_lists`."""
+    row = tl.program_id(0).to(tl.int64)
+    number = tl.load(columns)
+    query = queries + (row * dimension + tl.zeros((PAIRS,), tl.int64))
+    target = tl.load(own + row)
+    greater = tl.zeros((PAIRS,), tl.int32)
+    equal = tl.zeros((PAIRS,), tl.int32)
+    broken = tl.zeros((PAIRS,), tl.int32)
+    start = tl.program_id(1) * PAIRS
+    while start < number:
+        column = (start + tl.arange(0, PAIRS)).to(tl.int64)
+        there = column < number
+        score = _canonical(query, candidates + column * dimension, there, gamma, dimension, WIDTH, PAIRS)
+        greater += (there & (score > target)).to(tl.int32)
+        equal += (there & (score == target)).to(tl.int32)
+        broken += (there & (score != score)).to(tl.int32)
+        start += tl.num_programs(1) * PAIRS
+    _add(totals + 3 * tl.load(index + row).to(tl.int64), tl.sum(greater, axis=0), equal, broken)
+
+
+@triton.jit
+def _add(totals, greater, equal, broken):
+    """Add to the three numbers of a row, which other programs may add to as well."""
+    tl.atomic_add(totals, greater.to(tl.int64), sem="relaxed")
+    tl.atomic_add(totals + 1, tl.sum(equal, axis=0).to(tl.int64), sem="relaxed")
+    tl.atomic_add(totals + 2, tl.sum(broken, axis=0).to(tl.int64), sem="relaxed")
 
 
 @triton.jit
@@ -402,8 +445,8 @@ def _exponent(powers):
 
 
 @triton.jit
-def count_scores(scores, offsets, query, own, counts, PAIRS: tl.constexpr):
-    """Count the scores of each target's query, from ``offsets`` of the query on: [rows, 3] as in `settle`."""
+def subtract_scores(scores, offsets, query, own, totals, PAIRS: tl.constexpr):
+    """Subtract from the numbers of each target the scores of its query, from ``offsets`` of the query on."""
     row = tl.program_id(0).to(tl.int64)
     of = tl.load(query + row)
     start, last = tl.load(offsets + of), tl.load(offsets + of + 1)
@@ -415,10 +458,8 @@ def count_scores(scores, offsets, query, own, counts, PAIRS: tl.constexpr):
         pair = start + tl.arange(0, PAIRS)
         there = pair < last
         score = tl.load(scores + pair, mask=there, other=0.0)
-        greater += (there & (score > target)).to(tl.int32)
-        equal += (there & (score == target)).to(tl.int32)
-        broken += (there & (score != score)).to(tl.int32)
+        greater -= (there & (score > target)).to(tl.int32)
+        equal -= (there & (score == target)).to(tl.int32)
+        broken -= (there & (score != score)).to(tl.int32)
         start += PAIRS
-    tl.store(counts + 3 * row, tl.sum(greater, axis=0))
-    tl.store(counts + 3 * row + 1, tl.sum(equal, axis=0))
-    tl.store(counts + 3 * row + 2, tl.sum(broken, axis=0))
+    _add(totals + 3 * row, tl.sum(greater, axis=0), equal, broken)
