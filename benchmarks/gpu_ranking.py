@@ -1,6 +1,6 @@
 """Exact ranking on an NVIDIA GPU, against the torch backend, PyKEEN and the limits of the device, in one run.
 
-Usage: PYTHONPATH=src python benchmarks/gpu_ranking.py [--only PART ...] [--run DIRECTORY] [--mapped GB] [--tiny]
+Usage: PYTHONPATH=src python benchmarks/gpu_ranking.py [--only PART ...] [--mapped GB] [--tiny]
 
 Times are medians of 5 runs after a first one, whose time is printed apart: it includes compilation, unless the kernels
 are in Triton's cache. The queries and the filter of a setting are kept from run to run. ``--tiny`` runs all parts in
@@ -32,21 +32,21 @@ from torch import Tensor
 
 from gpu_soundness import NORMS, soundness, used_places
 from kgprobe.graph import KnowledgeGraph, load_graph
-from kgprobe.metrics import parse
-from kgprobe.models.complex import ComplEx, ComplExOptions
-from kgprobe.models.embedding_model import Sizes as ModelSizes
-from kgprobe.models.random_streams import RandomStreams
 from kgprobe.predict import Model, Opening, Setting, rank_in
-from kgprobe.predict.adapters.opening import model_of, open_model
+from kgprobe.predict.adapters.opening import FunctionScorer, model_of, open_model
 from kgprobe.predict.backends import backend as backends
 from kgprobe.predict.backends import triton_backend
 from kgprobe.predict.backends.fused_counts import FusedCount, _DotTable, _NormTable
 from kgprobe.predict.backends.triton_backend import Tile, Tiles, TritonBackend
 from kgprobe.predict.scorers import Dot, EmbeddingScorer, Similarity, as_array
 from kgprobe.resources import Resources
+from kgprobe.train.fitting import fit
 from kgprobe.train.validation import Validation
 
 RELATIONS = 500
+
+_LEFT_FREE = 8 << 30
+"""Bytes of the disk that are not used for the mapped file."""
 
 
 @dataclass(frozen=True)
@@ -257,12 +257,6 @@ def graph(bench: Bench) -> None:
     start = time.perf_counter()
     rank_in(Setting.build(known), Model("ComplEx", Rotated(Dot(), entities, relations)), bench.ours)
     print(f"  Dot() with a new setting, whose filter is built: {1e3 * (time.perf_counter() - start):.1f} ms")
-    if bench.arguments.run is not None:
-        scorer: Any = open_model(bench.arguments.run, Opening(known, setting.ranked)).scorer
-        if not isinstance(scorer, EmbeddingScorer):
-            raise SystemExit(f"{bench.arguments.run}: this part needs a model with one table of candidates")
-        getattr(scorer, "model", scorer).to(bench.place)  # reciprocal relations wrap the model
-        compare(bench, setting, str(bench.arguments.run), scorer)
 
 
 def compare(bench: Bench, setting: Setting, name: str, scorer: EmbeddingScorer) -> None:
@@ -406,7 +400,7 @@ def whole(bench: Bench) -> None:
 
 def mapped(bench: Bench, path: Path, rows: int, dimension: int) -> None:
     """Ranking from a file, next to plain reading of it; each with the file out of the page cache, and in it."""
-    size = min(int(bench.arguments.mapped * 1e9), shutil.disk_usage(path.parent).free // 2)
+    size = min(int(bench.arguments.mapped * 1e9), shutil.disk_usage(path.parent).free - _LEFT_FREE)
     columns = (1 << 17 if bench.arguments.tiny else size) // (4 * dimension)
     with path.open("wb") as file:
         for start in range(0, columns, 1 << 20):
@@ -470,23 +464,28 @@ def pykeen(bench: Bench) -> None:
     print(f"  PyKEEN takes {other / mine:,.0f} x as long (its first run {theirs.first:.1f} s)")
 
 
-def validation(bench: Bench) -> None:
-    """One validation during a training of ComplEx."""
-    known, options = bench.setting.graph, ComplExOptions(dimension=bench.sizes.dimension // 2)
-    sizes = ModelSizes(known.num_entities, known.num_relations)
-    run = ComplEx(sizes, options, RandomStreams([0], bench.place)).to(bench.place).one_run(0)
-    seconds = {}
-    for name, resources in (("ours", bench.ours), ("torch", bench.before)):
-        validate = Validation(known, [parse("MRR")], 0, resources)
-        seconds[name] = bench.measured(partial(validate, [run])).seconds
-    print(
-        f"validation on {len(known.triples('valid')):,} triples: {1e3 * seconds['ours']:.1f} ms; with the torch "
-        f"backend {1e3 * seconds['torch']:.1f} ms, {seconds['torch'] / seconds['ours']:.1f} x"
-    )
+def training(bench: Bench) -> None:
+    """The share of validations in a training of ComplEx, with and without the kernels; the trained model is ranked."""
+    known, fused = bench.setting.graph, Validation._scorer
+    options = {"dimension": 8, "epochs": 2, "validate_every": 1} if bench.arguments.tiny else {"epochs": 12}
+    ways = {"score matrices": lambda validation, run: FunctionScorer(run.score), "the kernels": fused}
+    with TemporaryDirectory() as folder:
+        for name, scorer in (*ways.items(), *ways.items()):  # twice: the first trainings compile
+            Validation._scorer = scorer  # type: ignore[method-assign]
+            run = Path(folder) / name
+            trained = fit("complex", known, run, device=bench.place, seeds=[0], force=True, **options).trained
+            spent, number = trained.seconds - trained.training_seconds, len(trained.rows)
+            print(
+                f"validation by {name}: {1e3 * spent / number:.0f} ms each of {number}, "
+                f"{spent / trained.seconds:.1%} of {trained.seconds:.1f} s for {trained.epochs} epochs"
+            )
+        scorer: Any = open_model(run, Opening(known, bench.setting.ranked)).scorer
+    getattr(scorer, "model", scorer).to(bench.place)  # reciprocal relations wrap the model
+    compare(bench, bench.setting, "trained ComplEx", scorer)
 
 
 PARTS: dict[str, Callable[[Bench], None]] = {
-    part.__name__: part for part in (limits, graph, passes, generated, whole, soundness, pykeen, validation)
+    part.__name__: part for part in (limits, graph, passes, generated, whole, soundness, pykeen, training)
 }
 
 
@@ -516,8 +515,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", nargs="+", choices=PARTS, default=list(PARTS), metavar="PART", help=", ".join(PARTS))
     parser.add_argument("--graph", default="fb15k-237")
-    parser.add_argument("--run", type=Path, help="the directory of a training on the graph, to be ranked as well")
-    parser.add_argument("--mapped", type=float, default=20.0, metavar="GB", help="size of the mapped file; 0 for none")
+    parser.add_argument("--mapped", type=float, default=44.0, metavar="GB", help="size of the mapped file; 0 for none")
     parser.add_argument("--tiny", action="store_true", help="only show that all parts work, without a GPU")
     arguments = parser.parse_args()
     if arguments.tiny:

@@ -105,7 +105,9 @@ def test_every_level_is_used_when_lists_are_too_short(monkeypatch: pytest.Monkey
         return left
 
     monkeypatch.setattr(FusedCount, "_count", watched)
-    monkeypatch.setattr(_DotTable, "first_levels", lambda table: [table.counter._rows.index, torch.arange(0)])
+    monkeypatch.setattr(
+        _DotTable, "first_levels", lambda table: [table.counter._rows.index, table.counter._rows.index[:0]]
+    )
     counter, queries, table = counter_of("duplicated", Dot(), room=1)
     counter.add(counter.backend.placed(table))
     assert levels == [(0, ROWS), (1, ROWS)]
