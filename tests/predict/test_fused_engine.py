@@ -1,5 +1,9 @@
 """Counts by fused kernels: where embeddings are, how the work is divided, and what is refused."""
 
+from concurrent.futures import ProcessPoolExecutor
+from functools import reduce
+from multiprocessing import get_context
+from operator import add
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +16,13 @@ import torch
 
 from kgprobe.errors import DataError
 from kgprobe.graph import KnowledgeGraph, load_graph
-from kgprobe.predict import Opening, open_model
+from kgprobe.predict import Opening, open_model, rank
 from kgprobe.predict.backends.numba_backend import NumbaBackend
 from kgprobe.predict.backends.triton_backend import Tile, Tiles, TritonBackend
-from kgprobe.predict.queries import RankedTriples
+from kgprobe.predict.engine import count_embedding
+from kgprobe.predict.queries import KnownFilter, RankedTriples
 from kgprobe.predict.scorers import Dot, GroupNorm, Similarity
-from kgprobe.predict.tasks import RelationCandidates
+from kgprobe.predict.tasks import Counts, RelationCandidates, Task
 from kgprobe.resources import Resources
 from kgprobe.train.fitting import fit
 from ranking import (
@@ -102,6 +107,34 @@ def test_a_table_in_a_file_is_read_in_ranges(dtype: Any, tmp_path: Path) -> None
 def test_ranks_do_not_depend_on_blocks_and_ranges(division: dict[str, int]) -> None:
     model = vectors("random", Dot(), GRAPH, 8, seed=1)
     assert counted(model, GRAPH, backend(), Resources(**division)) == counted(model, GRAPH, NumbaBackend())
+
+
+def count_range(entities: range) -> list[Counts]:
+    """The counts of both sides over a range of entities, by the kernels."""
+    ranked, known = RankedTriples.build(GRAPH), KnownFilter.build(GRAPH)
+    model = vectors("mixed", Dot(), GRAPH, 8, seed=1)
+    tasks = [Task(GRAPH, ranked.queries(side), known, None, entities) for side in ranked.sides]
+    return [count_embedding(model, task, backend(), Resources(), lambda targets: None) for task in tasks]
+
+
+def test_several_processes_share_a_gpu() -> None:
+    """Each counts a range of the entities; their counts add up."""
+    ranges = Resources(shards=3).ranges(GRAPH.num_entities)
+    with ProcessPoolExecutor(3, mp_context=get_context("spawn")) as pool:
+        parts = list(pool.map(count_range, ranges))
+    for whole, *some in zip(count_range(range(GRAPH.num_entities)), *parts, strict=True):
+        added = reduce(add, some)
+        assert added.rank.tolist() == whole.rank.tolist()
+        assert added.equal.tolist() == whole.equal.tolist()
+        assert added.candidates.tolist() == whole.candidates.tolist()
+
+
+@pytest.mark.skipif(DEVICE == "cpu", reason="needs a GPU")
+def test_threads_share_a_gpu() -> None:
+    """As several GPUs would share the entities: each thread has a backend of its own."""
+    model = vectors("mixed", GroupNorm(2), GRAPH, 8, seed=1)
+    several = rank(model, GRAPH, resources=Resources(device="cuda:0,cuda:0,cuda:0"))
+    assert several.to_arrow().equals(rank(model, GRAPH).to_arrow())
 
 
 @pytest.mark.slow

@@ -409,6 +409,25 @@ def test_a_scorer_of_matrices_has_one_device() -> None:
     assert rank(model, graph, resources=resources).to_arrow().equals(rank(model, graph).to_arrow())
 
 
+def test_a_usual_setting_is_kept_with_the_graph(tmp_path: Path) -> None:
+    """Not one with a file, which may change."""
+    graph, other = graph_of(seed=1), graph_of(seed=1)
+    model = vectors("random", Dot(), graph, 4, seed=1)
+    first = rank(model, graph)
+    (kept,) = graph.derived.values()
+    assert rank(model, graph).to_arrow().equals(first.to_arrow())
+    assert [*graph.derived.values()] == [kept]
+    file = tmp_path / "more.txt"
+    for known in ("0 0 1\n", "0 0 1\n0 0 2\n0 1 3\n1 0 2\n2 1 0\n"):
+        file.write_text(known.replace(" ", "\t"))
+        found = rank(model, graph, filter=f"train+{file}")
+        assert found.to_arrow().equals(rank(model, other, filter=f"train+{file}").to_arrow())
+    assert rows_of(rank(model, graph, sides="tail")) == {
+        query: row for query, row in rows_of(first).items() if query[3] == "tail"
+    }
+    assert {key[2] for key in graph.derived} == {"both", "tail"}
+
+
 def test_a_setting_is_used_again_for_the_next_model() -> None:
     graph = graph_of(seed=1)
     setting = Setting.build(graph)

@@ -139,9 +139,9 @@ def count_dots(
                     scores = _product(query, rest_of_candidate, scores)
                 scores = _product(query, candidate, scores)
         bound = steep * tl.load(scale + column)[None, :]
-        greater = scores - bound > high
-        unclear = (scores + bound >= low) & (scores - bound <= high)
-        above += tl.sum(greater.to(tl.int32), axis=1)
+        least, most = scores - bound, scores + bound
+        above += tl.sum((least > high).to(tl.int32), axis=1)
+        unclear = (least <= high) & (most >= low)
         listed = _listed(row, tile, unclear, listed, found, room, ROWS, COLUMNS)
     _store_counts(row, above, listed, counts, rows)
 
