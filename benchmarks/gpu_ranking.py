@@ -75,7 +75,7 @@ TINY = Sizes(
     1, 64, 1 << 16, 16, 8, (32, 100), (8,), (32, 100), (10, 200), 300, (16, 4200), 4160, (16, 96), (16,), 20, 64 << 20
 )
 
-SMALL = Tiles(*6 * [Tile(16, 32, 4)], counting=3, settling=2, many=1)
+SMALL = Tiles(*6 * [Tile(16, 32, 4)], counting=3, settling=2, many=48)
 
 
 class Measured(NamedTuple):

@@ -47,7 +47,7 @@ COUNTING = dict(QUICK)
 if find_spec("triton"):
     from kgprobe.predict.backends.triton_backend import Tile, Tiles, TritonBackend
 
-    SMALL = Tiles(*6 * [Tile(16, 32, 4)], counting=3, settling=2, many=1)
+    SMALL = Tiles(*6 * [Tile(16, 32, 4)], counting=3, settling=2, many=48)
     COUNTING["triton"] = lambda: TritonBackend("cuda" if torch.cuda.is_available() else "cpu", SMALL)
 
 COUNTED = [pytest.param(name, marks=() if name in QUICK else pytest.mark.slow) for name in COUNTING]

@@ -117,6 +117,7 @@ def count_range(entities: range) -> list[Counts]:
     return [count_embedding(model, task, backend(), Resources(), lambda targets: None) for task in tasks]
 
 
+@pytest.mark.slow
 def test_several_processes_share_a_gpu() -> None:
     """Each counts a range of the entities; their counts add up."""
     ranges = Resources(shards=3).ranges(GRAPH.num_entities)
