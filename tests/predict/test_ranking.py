@@ -405,8 +405,16 @@ def test_several_devices_share_the_entities(device: str) -> None:
 def test_a_scorer_of_matrices_has_one_device() -> None:
     graph = graph_of(seed=1)
     model = matrix(graph, seed=2)
-    resources = Resources(device="torch:cpu,no such device")
+    resources = Resources(device="torch:cpu,cpu")
     assert rank(model, graph, resources=resources).to_arrow().equals(rank(model, graph).to_arrow())
+
+
+@pytest.mark.parametrize("devices", ["cpu,no such device", "cpu,"])
+def test_every_device_must_be_usable(devices: str) -> None:
+    """Also where a scorer of matrices uses the first one alone: the name may be a mistake."""
+    graph = graph_of(seed=1)
+    with pytest.raises(UsageError, match="cannot be used"):
+        rank(matrix(graph, seed=2), graph, resources=Resources(device=devices))
 
 
 def test_a_usual_setting_is_kept_with_the_graph(tmp_path: Path) -> None:

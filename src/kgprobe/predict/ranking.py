@@ -18,6 +18,7 @@ from kgprobe.graph import GraphLike, KnowledgeGraph, as_graph
 from kgprobe.predict.adapters.list_matching import ListOptions
 from kgprobe.predict.adapters.opening import Model, Opening, model_of, open_model, with_list_options
 from kgprobe.predict.adapters.top_k import TopKLists, rank_lists
+from kgprobe.predict.backends.backend import backend_for
 from kgprobe.predict.engine import count
 from kgprobe.predict.queries import FilterChoice, KnownFilter, Queries, RankedTriples
 from kgprobe.predict.scorers import AnyScorer, EmbeddingScorer
@@ -225,6 +226,8 @@ def rank_in(
 def _rank_scores(setting: Setting, scorer: AnyScorer, resources: Resources, progress: Progress) -> dict[str, Any]:
     # Candidates by relation, and scores, are asked for by one device at a time: a scorer may reuse their memory.
     devices = resources.devices if isinstance(scorer, EmbeddingScorer) else resources.devices[:1]
+    for device in resources.devices[1:]:
+        backend_for(device)  # refuses a device that cannot be used, also where it would not be used
     ranges = replace(resources, shards=max(resources.shards, len(devices))).ranges(setting.graph.num_entities)
     free: SimpleQueue[str] = SimpleQueue()
     for device in devices:
