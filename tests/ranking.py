@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from adversarial import QUERIES, TABLES, Floats, normal
 from kgprobe.graph import KnowledgeGraph
 from kgprobe.predict.backends.backend import Backend, NumpyBackend
-from kgprobe.predict.backends.bfloat16_backend import Bfloat16Backend
+from kgprobe.predict.backends.int16_backend import Int16Backend
 from kgprobe.predict.backends.numba_backend import NumbaBackend
 from kgprobe.predict.backends.torch_backend import TorchBackend
 from kgprobe.predict.engine import count_embedding, count_matrix
@@ -38,7 +38,7 @@ BACKENDS: dict[str, Callable[[], Backend]] = {
     "torch": lambda: TorchBackend("cpu"),
 } | ({"cuda": lambda: TorchBackend("cuda")} if torch.cuda.is_available() else {})
 
-QUICK: dict[str, Callable[[], Backend]] = BACKENDS | {"bfloat16": Bfloat16Backend}
+QUICK: dict[str, Callable[[], Backend]] = BACKENDS | {"int16": Int16Backend}
 
 """Those that may count, also those whose tiles are not matrices of scores."""
 

@@ -199,10 +199,16 @@ def single_blas_thread() -> AbstractContextManager[Any]:
     """
     if find_spec("threadpoolctl") is None:
         return nullcontext()
-    from threadpoolctl import threadpool_limits
-
-    context: AbstractContextManager[Any] = threadpool_limits(1, user_api="blas")
+    context: AbstractContextManager[Any] = _thread_pools().limit(limits=1, user_api="blas")
     return context
+
+
+@cache
+def _thread_pools() -> Any:
+    """The thread pools of this process. To find them takes milliseconds; NumPy's BLAS is there from the beginning."""
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController()
 
 
 def peak_memory() -> dict[str, int]:

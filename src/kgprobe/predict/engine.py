@@ -43,9 +43,6 @@ _ENCODED_BATCHES = 16
 _AHEAD = 2
 """Blocks queued per thread, so that no thread waits for the next one."""
 
-_BATCH, _CELLS = 1024, 1 << 20
-_DEVICE_BATCH, _DEVICE_CELLS = 1 << 14, 1 << 27
-_BYTES_PER_CELL = 32
 _MATRIX_BATCH = 512
 _BYTES_PER_SCORE = 24
 """For the scorer's own matrix, a writable copy, and comparisons."""
@@ -60,7 +57,7 @@ def count(scorer: AnyScorer, task: Task, resources: Resources, progress: Progres
     if not isinstance(scorer, EmbeddingScorer | RelationEmbeddingScorer):
         return count_matrix(scorer, task, backend_for(resources.device), resources, progress)
     products = len(task.queries) * len(task.entities) if isinstance(scorer.similarity, Dot) else 0
-    backend = backend_for(resources.device, products)
+    backend = backend_for(resources.device, products, resources.memory)
     return count_embedding(scorer, task, backend, resources, progress)
 
 
@@ -86,7 +83,7 @@ def count_embedding(
     with single_blas_thread(), ThreadPoolExecutor(workers) as pool:
         try:
             for table in tables(scorer, task, backend):
-                for sweep, block in _blocks(scorer, task, table, backend, _shape(resources, workers, table)):
+                for sweep, block in _blocks(scorer, task, table, backend, _shape(resources, workers, backend, table)):
                     pending.append((block, pool.submit(sweep.count, block)))
                     collect(most=_AHEAD * workers)
                 if isinstance(scorer, RelationEmbeddingScorer):
@@ -126,14 +123,14 @@ def tables(scorer: AnyEmbeddingScorer, task: Task, backend: Backend) -> Iterator
         yield CandidateTable(shared, entities, backend.to_device(entities[index]), magnitude[index])
 
 
-def _shape(resources: Resources, workers: int, table: CandidateTable) -> tuple[int, int]:
-    """Queries per block and candidates per tile: a tile fits into the cache, and every thread has work."""
-    most, cells = (_BATCH, _CELLS) if resources.device == "cpu" else (_DEVICE_BATCH, _DEVICE_CELLS)
-    cells = max(1, min(cells, resources.memory // (workers * _BYTES_PER_CELL)))
-    batch = resources.batch or max(
-        1, min(most, cells // (resources.tile or 1), -(-len(table.shared.queries) // workers))
-    )
-    return batch, resources.tile or max(1, cells // batch)
+def _shape(resources: Resources, workers: int, backend: Backend, table: CandidateTable) -> tuple[int, int]:
+    """Queries per block and candidates per tile. Every thread has as many blocks, if they are alike."""
+    shared = table.shared
+    most, scores = backend.shape(len(shared.columns), shared.dimension, resources.memory // workers)
+    most = max(1, min(most, scores // (resources.tile or 1)))
+    blocks = workers * -(-len(shared.queries) // (workers * most))
+    batch = resources.batch or -(-len(shared.queries) // blocks)
+    return batch, resources.tile or max(1, scores // batch)
 
 
 def _blocks(
@@ -144,13 +141,13 @@ def _blocks(
     batches = encoded(scorer, task, table.shared)
     # Several batches are encoded before they are counted: the threads of an encoder would wait for those that count.
     while some := list(islice(batches, _ENCODED_BATCHES)):
-        for first, values in some:
-            queries = as_embeddings(values, len(values), "queries")
-            if np.isnan(queries).any():
-                raise task.nan_error(np.flatnonzero(np.isnan(queries).any(axis=1)) + first)
-            sweep = _Sweep(task, scorer.similarity, backend, table, queries, first, tile)
-            for start in range(first, first + len(queries), batch):
-                yield sweep, QueryBlock(task, table.shared.columns, start, min(start + batch, first + len(queries)))
+        first = some[0][0]
+        queries = np.concatenate([as_embeddings(values, len(values), "queries") for _, values in some])
+        if np.isnan(queries).any():
+            raise task.nan_error(np.flatnonzero(np.isnan(queries).any(axis=1)) + first)
+        sweep = _Sweep(task, scorer.similarity, backend, table, queries, first, tile)
+        for start in range(first, first + len(queries), batch):
+            yield sweep, QueryBlock(task, table.shared.columns, start, min(start + batch, first + len(queries)))
 
 
 @dataclass(frozen=True, eq=False)

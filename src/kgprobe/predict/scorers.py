@@ -3,8 +3,8 @@
 A similarity defines the canonical score of a query and a candidate (float64 in a fixed order, rounded to float32), and
 bounds the error of any float32 computation of it, in whatever order that adds up. With u = 2^-24, a sum of n float32
 products is off by at most n u / (1 - n u) times the sum of their absolute values; a sum of norms, in which nothing
-cancels, by at most such a share of itself. If the embeddings are rounded to bfloat16 first, the error of a dot product
-also has the parts |q - q~| |e| and |q~| |e - e~|, by the inequality of Cauchy and Schwarz.
+cancels, by at most such a share of itself. If the embeddings are rounded first (to bfloat16, or to integers), the error
+of a dot product also has the parts |q - q~| |e| and |q~| |e - e~|, by the inequality of Cauchy and Schwarz.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ _ROOT_SLACK = 32
 MIXED_UNIT = 2.0**-22
 """Error of one addition where products of bfloat16 are added in float32, relative to the largest partial sum.
 
-Tensor cores and the bfloat16 instructions of CPUs may truncate, and may align the terms of a step to the largest of
-them before they add. Both stay within 2^-23 for each term; this allows twice as much.
+Tensor cores may truncate, and may align the terms of a step to the largest of them before they add. Both stay within
+2^-23 for each term; this allows twice as much.
 """
 
 

@@ -400,6 +400,8 @@ class QueryBlock:
 
     def filtered(self, first: int, last: int) -> tuple[Ints, Ints]:
         """The filtered candidates in the columns ``first`` up to ``last``: rows, and columns counted from first."""
+        if (first, last) == (0, len(self.columns)):
+            return self.known
         row, column = self._known_by_column
         some = slice(*np.searchsorted(column, [first, last]))
         return row[some], column[some] - first

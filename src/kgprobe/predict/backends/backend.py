@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 import threading
 import warnings
 from dataclasses import dataclass
 from functools import cache
 from importlib.util import find_spec
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeGuard
 
 import numpy as np
@@ -21,11 +19,13 @@ from kgprobe.predict.scorers import Dot, GroupNorm, Similarity, Singles, as_arra
 if TYPE_CHECKING:
     from kgprobe.predict.backends.triton_backend import TritonBackend
 
+_BATCH, _CELLS = 1024, 1 << 20
+BYTES_PER_SCORE = 32
+"""Bytes that a score of a tile takes, with what is computed to count it."""
+
 _CELLS_AT_ONCE = 1 << 20
 _FIRST_CAPABILITY = (8, 0)
-_MANY_PRODUCTS, _WORTH_IMPORTING_TORCH = 1 << 26, 1 << 33
-_CPU_INFO = Path("/proc/cpuinfo")
-_BFLOAT16_INSTRUCTIONS = ("avx512_bf16", "amx_bf16")
+_MANY_PRODUCTS = 1 << 26
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Bounds:
     """The targets of a score tile, and the interval of scores in which a candidate is undecided.
 
     Attributes:
-        row: The row of the tile that holds the target's query.
+        row: The row of the tile that holds the target's query, in ascending order.
         low: Below this a candidate loses to the target.
         high: Above this a candidate beats the target.
         chosen: The positions of the targets among all of the tile, in ascending order; None if these are all.
@@ -51,6 +51,10 @@ class Bounds:
 
 class Backend(Protocol):
     """Computes score tiles and counts in them. Embeddings and tiles are opaque: only the backend looks into them."""
+
+    def shape(self, columns: int, dimension: int, memory: int) -> tuple[int, int]:
+        """The most queries and the most scores of a tile, of so many candidates, in so many bytes."""
+        ...
 
     def to_device(self, embeddings: Singles) -> Any:
         """The embeddings on the device of this backend."""
@@ -93,15 +97,16 @@ class Backend(Protocol):
         ...
 
 
-def backend_for(device: str = "cpu", products: int = 0) -> Backend:
+def backend_for(device: str = "cpu", products: int = 0, memory: int = 1 << 30) -> Backend:
     """The fastest installed backend for a device.
 
     ``cpu`` is numba where it is installed, else NumPy; anything else is a torch device, with Triton on NVIDIA GPUs.
-    Where the CPU multiplies bfloat16 much faster than float32, many dot products are computed so first.
+    Where the CPU multiplies integers of 16 bits much faster than float32, many dot products are computed so first.
 
     Args:
         device: The device.
         products: Number of dot products to compute.
+        memory: Bytes of working memory.
 
     Example:
         >>> type(backend_for("cpu")).__name__
@@ -110,14 +115,10 @@ def backend_for(device: str = "cpu", products: int = 0) -> Backend:
     if device == "cpu":
         if find_spec("numba") is None:
             return NumpyBackend()
-        if _may_use_bfloat16(products):
-            from kgprobe.predict.backends.bfloat16_backend import Bfloat16Backend, is_worthwhile
-
-            if is_worthwhile():
-                return Bfloat16Backend()
+        from kgprobe.predict.backends.int16_backend import Int16Backend, is_worthwhile
         from kgprobe.predict.backends.numba_backend import NumbaBackend
 
-        return NumbaBackend()
+        return Int16Backend(memory) if products >= _MANY_PRODUCTS and is_worthwhile() else NumbaBackend()
     if find_spec("torch") is None:
         raise UsageError(f"the device {device!r} needs torch", remedy="pip install 'kgprobe[models]'")
     if _may_use_triton(device):
@@ -165,15 +166,6 @@ def is_fused(backend: Backend) -> TypeGuard[TritonBackend]:
     return hasattr(backend, "settle")
 
 
-def _may_use_bfloat16(products: int) -> bool:
-    """Whether the CPU has the instructions, and the products take longer than their preparation."""
-    if products < _MANY_PRODUCTS or find_spec("torch") is None:
-        return False
-    if "torch" not in sys.modules and products < _WORTH_IMPORTING_TORCH:
-        return False
-    return _CPU_INFO.exists() and any(name in _CPU_INFO.read_text("utf-8") for name in _BFLOAT16_INSTRUCTIONS)
-
-
 class NumpyBackend:
     """The backend that uses NumPy and its BLAS.
 
@@ -187,6 +179,10 @@ class NumpyBackend:
 
     def __init__(self) -> None:
         self._own = threading.local()
+
+    def shape(self, columns: int, dimension: int, memory: int) -> tuple[int, int]:
+        """A tile fits into the cache."""
+        return _BATCH, min(_CELLS, memory // BYTES_PER_SCORE)
 
     def to_device(self, embeddings: Singles) -> Singles:
         return embeddings

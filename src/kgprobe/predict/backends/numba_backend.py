@@ -74,12 +74,22 @@ def find_within(scores, row, low, high, which, columns):
 
 @_exact
 def canonical_dot(queries, row, candidates, column, out):
-    """Canonical dot products: float64 sums in the order of the coordinates, rounded to float32."""
-    for pair in range(len(row)):
-        total = 0.0
+    """Canonical dot products: float64 sums in the order of the coordinates, rounded to float32.
+
+    Each sum waits for its last addition, so four are computed at a time.
+    """
+    last = len(row) - 1
+    for pair in range(0, len(row), 4):
+        a, b, c, d = pair, min(pair + 1, last), min(pair + 2, last), min(pair + 3, last)
+        p, q, r, s = queries[row[a]], queries[row[b]], queries[row[c]], queries[row[d]]
+        e, f, g, h = candidates[column[a]], candidates[column[b]], candidates[column[c]], candidates[column[d]]
+        w, x, y, z = 0.0, 0.0, 0.0, 0.0
         for i in range(queries.shape[1]):
-            total += np.float64(queries[row[pair], i]) * np.float64(candidates[column[pair], i])
-        out[pair] = np.float32(total)
+            w += np.float64(p[i]) * np.float64(e[i])
+            x += np.float64(q[i]) * np.float64(f[i])
+            y += np.float64(r[i]) * np.float64(g[i])
+            z += np.float64(s[i]) * np.float64(h[i])
+        out[a], out[b], out[c], out[d] = np.float32(w), np.float32(x), np.float32(y), np.float32(z)
 
 
 @_exact

@@ -13,10 +13,11 @@ from numpy.typing import NDArray
 
 from kgprobe.arrays import Ints
 from kgprobe.errors import UsageError
-from kgprobe.predict.backends.backend import Bounds, backend_for
+from kgprobe.predict.backends.backend import BYTES_PER_SCORE, Bounds, backend_for
 from kgprobe.predict.scorers import Dot, GroupNorm, Similarity, Singles
 from kgprobe.resources import Resources
 
+_BATCH, _CELLS = 1 << 14, 1 << 27
 _CELLS_AT_ONCE = 1 << 26
 _PAIRS_AT_ONCE = 1 << 16
 
@@ -55,6 +56,10 @@ class TorchBackend:
             raise UsageError(
                 f"the device {device!r} cannot be used", [str(error).splitlines()[0]], "choose cpu or cuda"
             ) from None
+
+    def shape(self, columns: int, dimension: int, memory: int) -> tuple[int, int]:
+        """A tile is large, so that launches are few."""
+        return _BATCH, min(_CELLS, memory // BYTES_PER_SCORE)
 
     def to_device(self, embeddings: Singles) -> PlacedEmbeddings:
         return PlacedEmbeddings(embeddings, self._tensor(embeddings))

@@ -1,22 +1,17 @@
-"""Products of short numbers: how they are rounded, how far off they may be, and when they are used."""
+"""Products of integers of 16 bits: what they decide, what is left to float32, and when they are used."""
 
-import threading
 from typing import Any
 
 import numpy as np
 import pytest
-import torch
-from hypothesis import given
-from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from adversarial import QUERIES, TABLES, Floats, normal
-from kgprobe.predict.backends import backend as choices
-from kgprobe.predict.backends import bfloat16_backend as module
+from kgprobe.predict.backends import int16_backend as module
 from kgprobe.predict.backends.backend import Bounds, NumpyBackend, backend_for
-from kgprobe.predict.backends.bfloat16_backend import Bfloat16Backend, RoundedEmbeddings
+from kgprobe.predict.backends.int16_backend import Int16Backend
+from kgprobe.predict.backends.int16_kernels import ANY_CPU, PANEL, Packed
 from kgprobe.predict.backends.numba_backend import NumbaBackend
-from kgprobe.predict.ranking import rank
 from kgprobe.predict.scorers import Dot, GroupNorm
 from kgprobe.resources import Resources
 from ranking import Vectors, graph_of, vectors
@@ -32,7 +27,7 @@ def drawn(kind: str, shape: tuple[int, int, int]) -> tuple[Floats, Floats]:
 
 def counted(queries: Floats, table: Floats, bounds: Bounds, masked: Any = ((), ())) -> tuple[Any, Any, set[Any]]:
     """Counts above and within, and the pairs within; rows with infinite bounds are cleared, as the engine does."""
-    backend = Bfloat16Backend()
+    backend = Int16Backend()
     tile = backend.scores(Dot(), backend.to_device(queries), backend.to_device(table))
     backend.clear_rows(tile, np.unique(bounds.row[np.isinf(bounds.low)]))
     backend.mask(tile, *(np.array(index, dtype=np.int64) for index in masked))
@@ -42,34 +37,6 @@ def counted(queries: Floats, table: Floats, bounds: Bounds, masked: Any = ((), (
     assert len(pairs) == len(set(pairs)) == within.sum()
     assert np.bincount(which, minlength=len(within)).tolist() == within.tolist()
     return above, within, set(pairs)
-
-
-@pytest.mark.parametrize("kind", TABLES)
-def test_numbers_are_rounded_as_torch_does_and_tiny_ones_to_zero(kind: str) -> None:
-    table = drawn(kind, (1, 200, 33))[1]
-    rounded = RoundedEmbeddings.of(table)
-    expected = torch.from_numpy(table).bfloat16()
-    expected[expected.abs() < torch.finfo(torch.bfloat16).tiny] = 0
-    assert torch.equal(rounded.short.abs(), expected.abs())
-    assert torch.equal(rounded.short[expected != 0], expected[expected != 0])
-    with np.errstate(invalid="ignore"):
-        change = table.astype(np.float64) - expected.double().numpy()
-    np.testing.assert_allclose(rounded.lost, np.linalg.norm(change, axis=1), rtol=1e-12)
-    np.testing.assert_allclose(rounded.size, np.linalg.norm(table.astype(np.float64), axis=1), rtol=1e-12)
-
-
-@given(st.floats(width=32, allow_nan=False))
-def test_a_bound_is_moved_outward_to_the_next_bfloat16(number: float) -> None:
-    below, above = int(module._below(np.float32(number))), int(module._above(np.float32(number)))
-    assert above - below in (0, 1)
-
-    def value(order: int) -> float:
-        bits = order if order >= 0 else order ^ 0x7FFF
-        return float(torch.tensor([bits], dtype=torch.int16).view(torch.bfloat16).float())
-
-    assert value(below) <= number <= value(above)
-    nearest = torch.tensor([number]).bfloat16().float().item()
-    assert nearest in (value(below), value(above))
 
 
 @pytest.mark.parametrize("kind", TABLES)
@@ -100,8 +67,8 @@ def test_what_is_certain_is_right_and_the_rest_is_within(kind: str, shape: tuple
         assert above[target] <= len(better) <= above[target] + within[target]
 
 
-def test_float32_decides_what_bfloat16_cannot() -> None:
-    """Candidates whose scores round to the same bfloat16 are compared by float32 products, not by canonical scores."""
+def test_float32_decides_what_integers_cannot() -> None:
+    """Candidates whose products of integers are too close are compared by float32 products, not by canonical scores."""
     table = np.column_stack([np.ones(100), np.linspace(0, 1e-3, 100)]).astype(np.float32)
     queries = np.ones((1, 2), dtype=np.float32)
     own = np.float32([1 + 5e-4])
@@ -120,8 +87,8 @@ def test_filtered_scores_are_below_everything() -> None:
 
 @pytest.mark.parametrize("huge", ["candidates", "queries"])
 @pytest.mark.parametrize("dimension", [1, 2, 8, 33])
-def test_numbers_above_the_largest_bfloat16_stay_finite(huge: str, dimension: int) -> None:
-    """Rounded to infinity, they would give NaN times 0. The scores are small, so the engine sees no overflow."""
+def test_the_largest_numbers_stay_finite(huge: str, dimension: int) -> None:
+    """The scores are small, so the engine sees no overflow."""
     rng, graph = np.random.default_rng(5), graph_of(seed=2, entities=40, facts=80)
 
     def large(rows: int) -> Floats:
@@ -136,75 +103,67 @@ def test_numbers_above_the_largest_bfloat16_stay_finite(huge: str, dimension: in
     shape = (2, graph.num_entities, graph.num_relations, dimension)
     model = Vectors(Dot(), queries.reshape(shape), draw_table(graph.num_entities))
     expected = counted_by_engine(model, graph, NumpyBackend())
-    assert counted_by_engine(model, graph, Bfloat16Backend()) == expected
-    assert counted_by_engine(model, graph, Bfloat16Backend(), Resources(threads=1, batch=7, tile=11)) == expected
+    assert counted_by_engine(model, graph, Int16Backend()) == expected
+    assert counted_by_engine(model, graph, Int16Backend(), Resources(threads=1, batch=7, tile=11)) == expected
 
 
-def test_a_table_too_large_to_be_rounded_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    graph = graph_of(seed=4, entities=90, facts=60)
+@pytest.mark.parametrize("memory", [1 << 20, 1 << 10])
+def test_candidates_are_rounded_once_or_for_each_tile(memory: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    graph = graph_of(seed=4, entities=190, facts=60)
     model = vectors("mixed", Dot(), graph, 16, seed=1)
-    expected = rank(model, graph, resources=Resources(threads=1)).to_arrow()
-    monkeypatch.setattr(choices, "_may_use_bfloat16", lambda products: True)
-    monkeypatch.setattr(module, "is_worthwhile", lambda: True)
-    for size in (0, 1 << 26):
-        monkeypatch.setattr(module, "_ROUNDED_AT_ONCE", size)
-        assert isinstance(Bfloat16Backend().to_device(model.table), RoundedEmbeddings if size else np.ndarray)
-        found = rank(model, graph, resources=Resources(threads=2, batch=7, tile=11)).to_arrow()
-        assert found.equals(expected)
+    expected = counted_by_engine(model, graph, NumpyBackend())
+    for name, size in (("_LARGE_TILE", 70), ("_BATCH", 20), ("_LARGE_BATCH", 20)):
+        monkeypatch.setattr(module, name, size)
+    rounded: list[int] = []
+    real = Packed.of
+
+    def noted(embeddings: Floats, group: int, span: int) -> Packed:
+        rounded.append(len(embeddings) if span == PANEL else 0)
+        return real(embeddings, group, span)
+
+    monkeypatch.setattr(module.Packed, "of", noted)
+    assert counted_by_engine(model, graph, Int16Backend(memory)) == expected
+    assert rounded.count(0) > 2  # blocks of queries
+    assert [rows for rows in rounded if rows] == ([190, 190] if memory == 1 << 20 else [])  # for each side
+
+
+def test_little_memory_holds_no_rounded_candidates() -> None:
+    columns, dimension = 14_541, 256
+    assert Int16Backend(1 << 30).shape(columns, dimension, 1 << 29) == (512, 512 * columns)
+    few = Int16Backend(1 << 20)
+    assert few.shape(columns, dimension, 1 << 19) == (2048, 2048 << 15)
+    table = few.to_device(np.zeros((columns, dimension), dtype=np.float32))
+    assert table.as_candidates.words.nbytes == 2 * PANEL * dimension
+    assert table[: len(table.exact)] is not table  # each tile has room of its own
 
 
 @pytest.mark.parametrize("size", [1, 2, None])
 def test_norms_are_those_of_the_numba_backend(size: int | None) -> None:
     queries, table = drawn("random", (3, 50, 6))
-    backend, similarity = Bfloat16Backend(), GroupNorm(size)
+    backend, similarity = Int16Backend(), GroupNorm(size)
     found: NDArray[Any] = backend.scores(similarity, backend.to_device(queries), backend.to_device(table))
     assert found.tolist() == NumbaBackend().scores(similarity, queries, table).tolist()
 
 
-def test_threads_of_the_engine_use_one_thread_of_torch_and_others_as_many_as_before() -> None:
-    """The number in a thread of its own is what torch is left with; that of the program stays."""
-    before, seen = torch.get_num_threads(), []
-    queries, table = drawn("random", (3, 50, 6))
-
-    def work() -> None:
-        backend = Bfloat16Backend()
-        backend.scores(Dot(), backend.to_device(queries), backend.to_device(table))
-        seen.append(torch.get_num_threads())
-
-    thread = threading.Thread(target=work)
-    thread.start()
-    thread.join()
-    assert seen == [1]
-    assert torch.get_num_threads() == before
-
-
-INSTRUCTIONS = "flags : fpu avx512f avx512_bf16 vnni\n"
-
-
 @pytest.mark.parametrize(
-    ("flags", "products", "worthwhile", "expected"),
-    [
-        (INSTRUCTIONS, 1 << 40, True, Bfloat16Backend),
-        ("flags : amx_bf16\n", 1 << 40, True, Bfloat16Backend),
-        (INSTRUCTIONS, 1 << 40, False, NumbaBackend),
-        (INSTRUCTIONS, 1000, True, NumbaBackend),
-        ("flags : fpu avx2\n", 1 << 40, True, NumbaBackend),
-        (None, 1 << 40, True, NumbaBackend),
-    ],
+    ("products", "worthwhile", "expected"),
+    [(1 << 40, True, Int16Backend), (1 << 40, False, NumbaBackend), (1000, True, NumbaBackend)],
 )
 def test_it_is_chosen_for_many_products_where_a_measurement_says_so(
-    flags: str | None, products: int, worthwhile: bool, expected: type, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+    products: int, worthwhile: bool, expected: type, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if flags is not None:
-        (tmp_path / "cpuinfo").write_text(flags)
-    monkeypatch.setattr(choices, "_CPU_INFO", tmp_path / "cpuinfo")
     monkeypatch.setattr(module, "is_worthwhile", lambda: worthwhile)
     assert type(backend_for("cpu", products)) is expected
 
 
+def test_it_is_not_worthwhile_without_the_instructions(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "instructions", lambda: ANY_CPU)
+    assert not module.is_worthwhile.__wrapped__()
+
+
 def test_the_measurement_says_yes_or_no() -> None:
     assert module.is_worthwhile() in (True, False)
-    assert issubclass(Bfloat16Backend, NumbaBackend)
+    assert issubclass(Int16Backend, NumbaBackend)
     assert issubclass(NumbaBackend, NumpyBackend)
 
 
@@ -212,7 +171,7 @@ def test_the_measurement_says_yes_or_no() -> None:
 def test_unclear_pairs_are_kept_from_counting(kind: str) -> None:
     """They are those that comparing again finds, for any of the targets; where there is no room, that is done."""
     queries, table = drawn(kind, (5, 130, 64))
-    backend = Bfloat16Backend()
+    backend = Int16Backend()
     tile = backend.scores(Dot(), backend.to_device(queries), backend.to_device(table))
     row = np.array([0, 1, 1, 2, 3, 4])
     exact = queries.astype(np.float64) @ table.astype(np.float64).T
