@@ -72,6 +72,7 @@ bench: $(VENV)/.dev
 	$(BIN)/python benchmarks/popularity.py
 	$(BIN)/python benchmarks/family_tree.py
 	$(BIN)/python benchmarks/ranking.py
+	$(BIN)/python benchmarks/int16_soundness.py
 	$(BIN)/python benchmarks/scale.py
 	$(BIN)/python benchmarks/compare.py
 	$(BIN)/python benchmarks/openworld_speed.py

@@ -88,9 +88,42 @@ def test_memory_limits_how_many_queries_are_counted_at_once() -> None:
     assert len(blocks(batch=10)) == -(-len(task.queries) // 10)
 
 
-def test_every_thread_has_work() -> None:
+@pytest.mark.parametrize(("threads", "blocks"), [(1, 4), (2, 4), (3, 6), (7, 7)])
+def test_every_thread_has_as_many_blocks_of_one_size(threads: int, blocks: int) -> None:
     model, task = large_task()
-    for threads in (1, 2, 5):
-        watched: list[int] = []
-        count_embedding(model, task, NumpyBackend(), Resources(threads=threads), watched.append)
-        assert len(watched) >= threads
+    rows: list[int] = []
+
+    class Noted(NumpyBackend):
+        def shape(self, columns: int, dimension: int, memory: int) -> tuple[int, int]:
+            assert (columns, dimension, memory) == (200, 4, (1 << 30) // threads)
+            return -(-len(task.queries) // 4), 1 << 20
+
+        def scores(self, similarity: Any, queries: Any, candidates: Any) -> Any:
+            rows.append(len(queries))
+            return super().scores(similarity, queries, candidates)
+
+    count_embedding(model, task, Noted(), Resources(threads=threads), lambda n: None)
+    assert len(rows) == blocks
+    assert sum(rows) == len(task.queries)
+    assert max(rows) - min(rows) <= blocks
+
+
+@pytest.mark.parametrize(
+    ("fits", "expected"), [(1100, {1100}), (1099, {1024, 76}), (700, {512, 76}), (300, {300, 200})]
+)
+def test_tiles_have_a_multiple_of_512_candidates_or_all_or_fewer(fits: int, expected: set[int]) -> None:
+    graph = graph_of(seed=0, entities=1100, facts=20)
+    task = Task(graph, RankedTriples.build(graph).queries("tail"), KnownFilter.build(graph), None, range(1100))
+    columns = set()
+
+    class Noted(NumpyBackend):
+        def shape(self, columns: int, dimension: int, memory: int) -> tuple[int, int]:
+            return len(task.queries), len(task.queries) * fits
+
+        def scores(self, similarity: Any, queries: Any, candidates: Any) -> Any:
+            columns.add(len(candidates))
+            return super().scores(similarity, queries, candidates)
+
+    model = vectors("random", Dot(), graph, 4, seed=0)
+    count_embedding(model, task, Noted(), Resources(threads=1), lambda n: None)
+    assert columns == expected

@@ -43,6 +43,9 @@ _ENCODED_BATCHES = 16
 _AHEAD = 2
 """Blocks queued per thread, so that no thread waits for the next one."""
 
+_STEP = 512
+"""A tile has a multiple of so many candidates, so that compiled loops over some of them end with few remainders."""
+
 _MATRIX_BATCH = 512
 _BYTES_PER_SCORE = 24
 """For the scorer's own matrix, a writable copy, and comparisons."""
@@ -130,7 +133,10 @@ def _shape(resources: Resources, workers: int, backend: Backend, table: Candidat
     most = max(1, min(most, scores // (resources.tile or 1)))
     blocks = workers * -(-len(shared.queries) // (workers * most))
     batch = resources.batch or -(-len(shared.queries) // blocks)
-    return batch, resources.tile or max(1, scores // batch)
+    tile = max(1, scores // batch)
+    if tile < len(shared.columns):
+        tile -= tile % min(tile, _STEP)
+    return batch, resources.tile or tile
 
 
 def _blocks(
