@@ -13,7 +13,6 @@ import argparse
 import math
 import os
 import platform
-import shutil
 import statistics
 import time
 from collections.abc import Callable
@@ -27,26 +26,22 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 import triton
-from numpy.typing import NDArray
 from torch import Tensor
 
+from gpu_large_tables import streamed, whole
+from gpu_models import Encoded, Rotated, first_targets, generated_graph, on_host, trainable
 from gpu_soundness import NORMS, soundness, used_places
-from kgprobe.graph import KnowledgeGraph, load_graph
+from kgprobe.graph import load_graph
 from kgprobe.predict import Model, Opening, Setting, rank_in
 from kgprobe.predict.adapters.opening import FunctionScorer, model_of, open_model
 from kgprobe.predict.backends import backend as backends
 from kgprobe.predict.backends import triton_backend
 from kgprobe.predict.backends.fused_counts import FusedCount, _DotTable, _NormTable
 from kgprobe.predict.backends.triton_backend import Tile, Tiles, TritonBackend
-from kgprobe.predict.scorers import Dot, EmbeddingScorer, Similarity, as_array
+from kgprobe.predict.scorers import Dot, EmbeddingScorer, Similarity
 from kgprobe.resources import Resources
 from kgprobe.train.fitting import fit
 from kgprobe.train.validation import Validation
-
-RELATIONS = 500
-
-_LEFT_FREE = 8 << 30
-"""Bytes of the disk that are not used for the mapped file."""
 
 
 @dataclass(frozen=True)
@@ -69,11 +64,14 @@ class Sizes:
     checked_dimensions: tuple[int, ...] = (128, 200, 512)
     pykeen: int = 5000  # triples
     memory: int = 8 << 30
+    streamed: tuple[int, int] = (5000, 24_000_000)
+    budgets: tuple[int, ...] = (8 << 30, 1 << 30, 256 << 20)
 
 
 TINY = Sizes(
-    1, 64, 1 << 16, 16, 8, (32, 100), (8,), (32, 100), (10, 200), 300, (16, 4200), 4160, (16, 96), (16,), 20, 64 << 20
-)
+    1, 64, 1 << 16, 16, 8, (32, 100), (8,), (32, 100), (10, 200), 300, (16, 4200), 4160, (16, 96), (16,), 20, 64 << 20,
+    (10, 200), (64 << 20, 1 << 20),
+)  # fmt: skip
 
 SMALL = Tiles(*6 * [Tile(16, 32, 4)], counting=3, settling=2, many=48)
 
@@ -162,74 +160,6 @@ class Bench:
         return Setting.build(load_graph(self.arguments.graph))
 
 
-def generated_graph(facts: int, entities: int, known: int) -> KnowledgeGraph:
-    """Random triples, with few popular and many rare entities and relations."""
-    rng = np.random.default_rng(0)
-
-    def drawn(number: int) -> NDArray[np.int32]:
-        columns = [size * rng.random(number) ** 3 for size in (entities, RELATIONS, entities)]
-        return np.stack(columns, axis=1).astype(np.int32)
-
-    valid, test = drawn(facts), drawn(facts)
-    return KnowledgeGraph.from_triples(
-        train=drawn(known), valid=valid, test=test, num_entities=entities, num_relations=RELATIONS
-    )
-
-
-@dataclass(frozen=True, eq=False)
-class Rotated:
-    """As ComplEx and RotatE: a query is an entity times a relation, whose complex coordinates are pairs of numbers.
-
-    Attributes:
-        similarity: How queries and entities are compared.
-        entities: [entities, d] with real and imaginary parts side by side.
-        relations: [relations, d] likewise.
-    """
-
-    similarity: Similarity
-    entities: Tensor
-    relations: Tensor
-
-    def encode_queries(self, side: str, given: Any, relation: Any) -> Tensor:
-        """The product, with the conjugate of the relation for a head."""
-        ids = torch.as_tensor(np.stack([given, relation]), device=self.entities.device)
-        tables = (torch.view_as_complex(table.unflatten(1, (-1, 2))) for table in (self.entities, self.relations))
-        entity, factor = (table[some] for table, some in zip(tables, ids, strict=True))
-        return torch.view_as_real(entity * (factor if side == "tail" else factor.conj())).flatten(1)
-
-    def candidates(self, side: str) -> Tensor:
-        """The same vectors on both sides."""
-        return self.entities
-
-
-@dataclass(frozen=True, eq=False)
-class Encoded:
-    """Queries that were encoded before, by side, in the order of the setting; arrays, or tensors on any device."""
-
-    similarity: Similarity
-    setting: Setting
-    queries: dict[str, Any]
-    table: dict[str, Any]
-
-    @classmethod
-    def on_host(cls, scorer: EmbeddingScorer, setting: Setting) -> Encoded:
-        """The numbers of a model on a device, in the memory of the host."""
-        asked = {side: setting.ranked.queries(side) for side in setting.ranked.sides}
-        queries = {side: as_array(scorer.encode_queries(side, own.given, own.relation)) for side, own in asked.items()}
-        return cls(scorer.similarity, setting, queries, {side: as_array(scorer.candidates(side)) for side in asked})
-
-    def encode_queries(self, side: Any, given: Any, relation: Any) -> Any:
-        """The queries by their places among those of the setting, which are sorted by relation and entity."""
-        own, entities = self.setting.ranked.queries(side), self.setting.graph.num_entities
-        keys = own.relation.astype(np.int64) * entities + own.given
-        place = np.searchsorted(keys, relation.astype(np.int64) * entities + given)
-        return self.queries[side][place]
-
-    def candidates(self, side: str) -> Any:
-        """The vectors of the side."""
-        return self.table[side]
-
-
 def limits(bench: Bench) -> None:
     """What the device does at most."""
     full = bench.product_rate(torch.float32)
@@ -265,7 +195,7 @@ def compare(bench: Bench, setting: Setting, name: str, scorer: EmbeddingScorer) 
     ours = bench.measured(lambda: rank_in(setting, model, bench.ours).to_arrow())
     before = bench.measured(lambda: rank_in(setting, model, bench.before).to_arrow())
     start = time.perf_counter()
-    host = rank_in(setting, Model(name, Encoded.on_host(scorer, setting)), Resources()).to_arrow()
+    host = rank_in(setting, on_host(model), Resources()).to_arrow()
     cpu = time.perf_counter() - start
     same = ", ".join(
         f"{'the same' if ours.result.equals(table) else 'DIFFERENT'} ranks as {other}"
@@ -294,6 +224,22 @@ def bare_products(bench: Bench, setting: Setting, scorer: EmbeddingScorer) -> fl
                 torch.mm(queries, part.T, out=out[: len(queries) * len(part)].view(len(queries), len(part)))
 
     return bench.measured(products).seconds
+
+
+def models(bench: Bench) -> None:
+    """Models that take time to encode queries, or candidates for every relation, with random weights."""
+    for model in trainable(bench.setting.graph, bench.place, small=bench.arguments.tiny):
+        ours, before = (
+            bench.measured(partial(rank_in, bench.setting, model, how)) for how in (bench.ours, bench.before)
+        )
+        start = time.perf_counter()
+        host = rank_in(bench.setting, on_host(model), Resources())
+        cpu = time.perf_counter() - start
+        # Where an encoder multiplies matrices, the last bit of a query depends on the number of queries in a batch.
+        equal = [np.mean(ours.result.rank == other.rank) for other in (before.result, host)]
+        print(f"  {model.name}: {1e3 * ours.seconds:.1f} ms (first run {ours.first:.2f} s)")
+        print(f"    torch {1e3 * before.seconds:.0f} ms, {before.seconds / ours.seconds:.1f} x; CPU once {cpu:.1f} s")
+        print(f"    equal ranks: torch {equal[0]:.4%}, CPU {equal[1]:.4%}")
 
 
 def passes(bench: Bench) -> None:
@@ -357,9 +303,8 @@ def generated(bench: Bench) -> None:
     for like_a_model in (True, False):
         queries = {}
         for side in setting.ranked.sides:
-            own = setting.ranked.queries(side)
-            target = own.target[np.searchsorted(own.query, np.arange(len(own)))]  # the first of each query
-            queries[side] = bench.asked(table[torch.from_numpy(target).long().to(bench.place)], like_a_model)
+            target = torch.from_numpy(first_targets(setting, side)).long()
+            queries[side] = bench.asked(table[target.to(bench.place)], like_a_model)
         scorer = Encoded(Dot(), setting, queries, dict.fromkeys(queries, table))
         done = bench.measured(partial(rank_in, setting, Model("generated", scorer), bench.ours))
         bare = bare_products(bench, setting, scorer)
@@ -368,76 +313,6 @@ def generated(bench: Bench) -> None:
             f"  {kind}: {done.seconds:.3f} s (first run {done.first:.2f} s), bare bf16 products {bare:.3f} s, "
             f"{done.seconds / bare:.1f} x; mean of 1/rank {reciprocal:.2f}"
         )
-
-
-def ranked(bench: Bench, queries: Tensor, targets: Tensor, table: Any) -> Tensor:
-    """The counts of all candidates of a table, range after range."""
-    counter = bench.counter(Dot(), queries, targets)
-    for _, part in bench.backend.ranges(table, slice(0, len(table)), bench.sizes.step):
-        counter.add(part)
-    return counter.totals
-
-
-def whole(bench: Bench) -> None:
-    """A table that fills much of the memory of the device; then one in a file that is mapped to memory."""
-    rows, columns = bench.sizes.whole
-    dimension = bench.sizes.large_dimension
-    table = torch.empty((columns, dimension), device=bench.place)
-    for part in table.split(bench.sizes.step):
-        part.normal_(generator=bench.generator)
-    targets = table[bench.chosen(columns, rows)]
-    done = bench.measured(partial(ranked, bench, bench.asked(targets, like_a_model=True), targets, table))
-    rate = 2 * rows * columns * dimension / done.seconds
-    print(
-        f"{rows:,} x {columns:,}, d {dimension}, on the device: {done.seconds:.2f} s (first run {done.first:.2f} s), "
-        f"{rate / 1e12:.0f} TFLOP/s, {rate / bench.short_rate:.2f} of the bf16 rate"
-    )
-    del table
-    if bench.arguments.mapped > 0:
-        with TemporaryDirectory() as folder:
-            mapped(bench, Path(folder) / "table.f32", rows, dimension)
-
-
-def mapped(bench: Bench, path: Path, rows: int, dimension: int) -> None:
-    """Ranking from a file, next to plain reading of it; each with the file out of the page cache, and in it."""
-    size = min(int(bench.arguments.mapped * 1e9), shutil.disk_usage(path.parent).free - _LEFT_FREE)
-    columns = (1 << 17 if bench.arguments.tiny else size) // (4 * dimension)
-    with path.open("wb") as file:
-        for start in range(0, columns, 1 << 20):
-            file.write(bench.normal(min(1 << 20, columns - start), dimension).cpu().numpy().data)
-        file.flush()
-        os.fsync(file.fileno())
-    table = np.memmap(path, np.float32, "r", shape=(columns, dimension))
-    targets = torch.from_numpy(table[np.sort(bench.chosen(columns, rows).cpu().numpy())]).to(bench.place)
-    queries = bench.asked(targets, like_a_model=True)
-    print(f"{rows:,} x {columns:,}, d {dimension}, from a file of {table.nbytes / 1e9:.1f} GB")
-    for kind in ("not cached", "cached"):
-        seconds = []
-        for work in (partial(_read, path), partial(ranked, bench, queries, targets, table)):
-            if kind == "not cached":
-                _drop_from_cache(path)
-            start = time.perf_counter()
-            work()
-            bench.synchronize()
-            seconds.append(time.perf_counter() - start)
-        rates = ", ".join(
-            f"{name} {own:.2f} s, {table.nbytes / own / 1e9:.2f} GB/s"
-            for name, own in zip(("plain sequential read", "ranked"), seconds, strict=True)
-        )
-        print(f"  {kind} (once): {rates}; {seconds[1] / seconds[0]:.2f} x as long")
-
-
-def _read(path: Path) -> None:
-    buffer = bytearray(64 << 20)
-    with path.open("rb", buffering=0) as file:
-        while file.readinto(buffer):
-            pass
-
-
-def _drop_from_cache(path: Path) -> None:
-    """Ask the kernel to forget the file. A mapping of it may keep pages, and a file in memory stays there."""
-    with path.open("rb") as file:
-        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
 
 
 def pykeen(bench: Bench) -> None:
@@ -494,7 +369,8 @@ def training(bench: Bench) -> None:
 
 
 PARTS: dict[str, Callable[[Bench], None]] = {
-    part.__name__: part for part in (limits, graph, passes, generated, whole, soundness, pykeen, training)
+    part.__name__: part
+    for part in (limits, graph, models, passes, generated, whole, streamed, soundness, pykeen, training)
 }
 
 

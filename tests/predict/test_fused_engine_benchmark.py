@@ -18,8 +18,9 @@ def test_all_parts_run_without_a_gpu() -> None:
     result = subprocess.run(
         [sys.executable, BENCHMARK, "--tiny"], check=True, capture_output=True, text=True, env=surroundings, timeout=900
     )
-    parts = ("limits", "graph", "passes", "generated", "whole", "soundness", "pykeen", "training")
+    parts = ("limits", "graph", "models", "passes", "generated", "whole", "streamed", "soundness", "pykeen", "training")
     assert all(f"== {part}\n" in result.stdout for part in parts)
     assert "DIFFERENT" not in result.stdout
     assert "rows in violation: 0" in result.stdout
     assert result.stdout.count("the same ranks as torch, the same ranks as CPU") == 6
+    assert result.stdout.count("equal ranks: torch 100.0000%, CPU 100.0000%") == 2
