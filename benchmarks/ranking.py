@@ -12,8 +12,9 @@ import argparse
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -30,6 +31,7 @@ from kgprobe.predict import Model as RankedModel
 from kgprobe.predict import Opening, Setting, rank_in
 from kgprobe.predict.adapters.embedding_files import write_embeddings
 from kgprobe.predict.adapters.opening import model_of, open_model
+from kgprobe.predict.backends import int16_backend
 from kgprobe.predict.backends.backend import backend_for
 from kgprobe.predict.scorers import as_array
 from machine import MIB, best_of, describe
@@ -133,17 +135,32 @@ def compare(setting: Setting, model: Model | RankedModel, triples: int = 0, *, p
         start = time.perf_counter()
         rank_in(setting, mine, kp.Resources())
         times.append(time.perf_counter() - start)
-    query = min(times) / setting.queries
+    query, ranks = min(times) / setting.queries, rank_in(setting, mine, kp.Resources()).to_arrow()
     reals = mine.scorer.candidates("tail").shape[1]
     print(f"{mine.name}, {reals} reals, {_weights(mine)}: {min(times):.2f} s, {1e6 * query:.1f} us a query")
     if products:
         ratios = np.array(times) / np.array(floors)
         print(f"  bare products of the distinct queries {min(floors):.2f} s: {min(times) / min(floors):.2f} x")
         print(f"  neighbouring runs: {ratios.min():.2f} to {ratios.max():.2f} x")
+        with float32_alone():
+            seconds, other = best_of(REPEATS, lambda: rank_in(setting, mine, kp.Resources()))
+        same = "the same" if other.to_arrow().equals(ranks) else "DIFFERENT"
+        print(f"  without integers: {seconds:.2f} s, {seconds / min(times):.1f} x as long, {same} ranks")
     if isinstance(model, Model):
         peer = pykeen_query(setting, model, triples)
         print(f"  PyKEEN, automatic batch size, {triples:,} triples: {1e6 * peer:,.0f} us a query")
         print(f"  {peer / query:,.0f} x as long as ours")
+
+
+@contextmanager
+def float32_alone() -> Iterator[None]:
+    """Dot products are computed in float32 first, as on CPUs without instructions for int16."""
+    measured = int16_backend.is_worthwhile
+    int16_backend.is_worthwhile = lambda: False
+    try:
+        yield
+    finally:
+        int16_backend.is_worthwhile = measured
 
 
 def _weights(model: RankedModel) -> str:

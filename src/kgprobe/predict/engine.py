@@ -127,7 +127,7 @@ def tables(scorer: AnyEmbeddingScorer, task: Task, backend: Backend) -> Iterator
 
 
 def _shape(resources: Resources, workers: int, backend: Backend, table: CandidateTable) -> tuple[int, int]:
-    """Queries per block and candidates per tile. Every thread has as many blocks, if they are alike."""
+    """Queries per block and candidates per tile. All threads get the same number of blocks, of nearly equal size."""
     shared = table.shared
     most, scores = backend.shape(len(shared.columns), shared.dimension, resources.memory // workers)
     most = max(1, min(most, scores // (resources.tile or 1)))

@@ -1,5 +1,6 @@
 """Products of integers of 16 bits: what they decide, what is left to float32, and when they are used."""
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ from adversarial import QUERIES, TABLES, Floats, normal
 from kgprobe.predict.backends import int16_backend as module
 from kgprobe.predict.backends.backend import Bounds, NumpyBackend, backend_for
 from kgprobe.predict.backends.int16_backend import Int16Backend
-from kgprobe.predict.backends.int16_kernels import ANY_CPU, PANEL, Packed
+from kgprobe.predict.backends.int16_kernels import ANY_CPU, INSTRUCTIONS, PANEL, Packed
 from kgprobe.predict.backends.numba_backend import NumbaBackend
 from kgprobe.predict.scorers import Dot, GroupNorm
 from kgprobe.resources import Resources
@@ -161,10 +162,19 @@ def test_it_is_not_worthwhile_without_the_instructions(monkeypatch: pytest.Monke
     assert not module.is_worthwhile.__wrapped__()
 
 
-def test_the_measurement_says_yes_or_no() -> None:
-    assert module.is_worthwhile() in (True, False)
-    assert issubclass(Int16Backend, NumbaBackend)
-    assert issubclass(NumbaBackend, NumpyBackend)
+@pytest.mark.parametrize(("integers", "expected"), [(0.5, True), (0.81, False), (2.0, False)])
+def test_it_is_worthwhile_if_it_is_measured_to_be_much_faster(
+    integers: float, expected: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    times = iter([1.0, integers])  # of float32 products, then of integers
+
+    def seconds(work: Callable[[], Any]) -> float:
+        work()
+        return next(times)
+
+    monkeypatch.setattr(module, "instructions", lambda: INSTRUCTIONS[0])
+    monkeypatch.setattr(module, "_seconds", seconds)
+    assert module.is_worthwhile.__wrapped__() is expected
 
 
 @pytest.mark.parametrize("kind", TABLES)
