@@ -202,7 +202,7 @@ class _Sweep:
         if overflow.any():
             self.backend.clear_rows(scores, np.flatnonzero(overflow))
             low[overflow[row]], high[overflow[row]] = -np.inf, np.inf
-        return Bounds(row, low, high)
+        return Bounds(row, low, high, tally.own)
 
 
 @dataclass(frozen=True, eq=False)
@@ -282,5 +282,5 @@ def _count_block(block: QueryBlock, scores: Any, backend: Backend) -> Counted:
         greater, equal, others = (np.bincount(which[flags], minlength=len(own)) for flags in pairs)
         return greater, equal, others
     backend.mask(scores, *block.filtered(0, len(block.columns)))
-    above, within = backend.count(scores, Bounds(block.row, own, own))
+    above, within = backend.count(scores, Bounds(block.row, own, own, own))
     return above, within - (block.counts_itself >= 0), block.others

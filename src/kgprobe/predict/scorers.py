@@ -29,7 +29,7 @@ _UNIT = 2.0**-24
 _SMALLEST = 2.0**-126
 """Smaller numbers may be flushed to zero by a fast float32 computation."""
 
-_LARGE = 1e37
+LARGE = 1e37
 """Beyond this an intermediate float32 result may overflow, so the score is not usable."""
 
 _ROOT_SLACK = 32
@@ -96,7 +96,7 @@ class Dot:
             dimension: Number of coordinates.
         """
         with np.errstate(over="ignore", invalid="ignore"):
-            return ~(query * candidate < _LARGE)
+            return ~(query * candidate < LARGE)
 
     def slope(self, query: Floats, dimension: int, rounding: Rounding = FLOAT32) -> Floats:
         """The bound of the error of a fast score, for each query: a multiple of the candidate's magnitude.
@@ -189,7 +189,7 @@ class GroupNorm:
         """Whether float32 scores may overflow on the way, for each query; see `Dot.may_overflow`."""
         with np.errstate(over="ignore", invalid="ignore"):
             longest = math.sqrt(self.width(dimension)) * (query + candidate)
-            clear: Flags = (longest < math.sqrt(_LARGE)) & (self.groups(dimension) * longest < _LARGE)
+            clear: Flags = (longest < math.sqrt(LARGE)) & (self.groups(dimension) * longest < LARGE)
             return ~clear
 
     def thresholds(self, own: Singles, query: Floats, candidate: float, dimension: int) -> tuple[Singles, Singles]:

@@ -58,7 +58,7 @@ def test_a_tile_of_no_candidates(backend: Backend, similarity: Similarity) -> No
     queries, nobody = np.ones((2, 6), dtype=np.float32), np.empty((0, 6), dtype=np.float32)
     scores = backend.scores(similarity, backend.to_device(queries), backend.to_device(nobody))
     assert tuple(scores.shape) == (2, 0)
-    bounds = Bounds(np.array([0, 1, 1]), np.float32([-np.inf, 0, 0]), np.float32([0, 0, np.inf]))
+    bounds = Bounds(np.array([0, 1, 1]), np.float32([-np.inf, 0, 0]), np.float32([0, 0, np.inf]), np.zeros(3))
     above, within = backend.count(scores, bounds)
     assert (above.tolist(), within.tolist()) == ([0, 0, 0], [0, 0, 0])
 
@@ -110,7 +110,7 @@ def test_counts_are_those_of_a_loop(backend: Backend, dtype: type, view: str, mo
     chosen = {"whole": slice(None), "columns": slice(3, 540), "chosen": np.array([1, 4, 20])}[view]
     row = np.sort(rng.integers(0, 6, 40))
     limits = rng.choice(np.array([-np.inf, -1, 0, 0.5, 3, np.inf], dtype=dtype), (2, 40))
-    bounds = Bounds(row, limits.min(axis=0), limits.max(axis=0))
+    bounds = Bounds(row, limits.min(axis=0), limits.max(axis=0), limits.mean(axis=0))
     scores = backend.copy_of(values)[:, chosen]
     above, within, pairs = _counts_by_loops(values[:, chosen], bounds)
     found = backend.count(scores, bounds)
@@ -126,14 +126,14 @@ def test_a_candidate_alone_within_the_bounds_is_found_wherever_it_is(backend: Ba
     for columns, place in ((601, 0), (601, 255), (601, 256), (601, 511), (601, 600), (257, 256), (1, 0), (256, 255)):
         values = np.full((1, columns), 5, dtype=np.float32)
         values[0, place] = 1
-        bounds = Bounds(np.array([0]), np.float32([1]), np.float32([1]))
+        bounds = Bounds(np.array([0]), *3 * [np.float32([1])])
         assert _pairs(backend, backend.copy_of(values), bounds) == [(0, place)]
 
 
 def test_what_is_masked_is_neither_above_nor_within(backend: Backend) -> None:
     scores = backend.copy_of(np.arange(12, dtype=np.float32).reshape(3, 4))
     backend.mask(scores, np.array([0, 2, 2]), np.array([1, 3, 0]))
-    everything = Bounds(np.arange(3), np.full(3, -np.inf, np.float32), np.full(3, np.inf, np.float32))
+    everything = Bounds(np.arange(3), np.full(3, -np.inf, np.float32), np.full(3, np.inf, np.float32), np.zeros(3))
     assert backend.count(scores, everything)[1].tolist() == [3, 4, 2]
     assert [column for _, column in _pairs(backend, scores, everything)] == [0, 2, 3, 0, 1, 2, 3, 1, 2]
     backend.mask(scores, np.empty(0, np.int64), np.empty(0, np.int64))
@@ -143,7 +143,7 @@ def test_what_is_masked_is_neither_above_nor_within(backend: Backend) -> None:
 def test_what_is_cleared_is_within_infinite_bounds(backend: Backend) -> None:
     scores = backend.copy_of(np.float32([[np.nan, np.inf, 1], [2, 3, 4], [-np.inf, np.nan, np.nan]]))
     backend.clear_rows(scores, np.array([0, 2]))
-    everything = Bounds(np.arange(3), np.full(3, -np.inf, np.float32), np.full(3, np.inf, np.float32))
+    everything = Bounds(np.arange(3), np.full(3, -np.inf, np.float32), np.full(3, np.inf, np.float32), np.zeros(3))
     assert backend.count(scores, everything)[1].tolist() == [3, 3, 3]
     assert numbers(backend, scores)[1].tolist() == [2, 3, 4]
 
@@ -254,7 +254,7 @@ def test_a_scorers_own_matrix_is_not_written_into(backend: Backend) -> None:
 
 
 def test_part_of_the_bounds() -> None:
-    bounds = Bounds(np.array([0, 0, 3]), np.float32([1, 2, 3]), np.float32([4, 5, 6]))
+    bounds = Bounds(np.array([0, 0, 3]), np.float32([1, 2, 3]), np.float32([4, 5, 6]), np.float32([2, 3, 4]))
     part = bounds.part(np.array([2, 0]))
     assert (part.row.tolist(), part.low.tolist(), part.high.tolist()) == ([3, 0], [3, 1], [6, 4])
 

@@ -26,11 +26,16 @@ def drawn(kind: str, shape: tuple[int, int, int]) -> tuple[Floats, Floats]:
     return QUERIES.get(kind, normal)(rng, rows, dimension), TABLES[kind](rng, columns, dimension)
 
 
+def around(row: Any, own: Floats) -> Bounds:
+    """The targets alone: integers have bounds of their own."""
+    open_ = np.full(len(own), np.float32(np.inf))
+    return Bounds(row, -open_, open_, own)
+
+
 def counted(queries: Floats, table: Floats, bounds: Bounds, masked: Any = ((), ())) -> tuple[Any, Any, set[Any]]:
-    """Counts above and within, and the pairs within; rows with infinite bounds are cleared, as the engine does."""
+    """Counts above and within, and the pairs within."""
     backend = Int16Backend()
     tile = backend.scores(Dot(), backend.to_device(queries), backend.to_device(table))
-    backend.clear_rows(tile, np.unique(bounds.row[np.isinf(bounds.low)]))
     backend.mask(tile, *(np.array(index, dtype=np.int64) for index in masked))
     above, within = backend.count(tile, bounds)
     which, column = backend.within(tile, bounds, int(within.sum()))
@@ -43,18 +48,14 @@ def counted(queries: Floats, table: Floats, bounds: Bounds, masked: Any = ((), (
 @pytest.mark.parametrize("kind", TABLES)
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 def test_what_is_certain_is_right_and_the_rest_is_within(kind: str, shape: tuple[int, int, int]) -> None:
-    """Bounds are those of the engine; the truth is the canonical score."""
+    """The truth is the canonical score."""
     queries, table = drawn(kind, shape)
-    rows, columns, dimension = shape
+    rows, columns, _ = shape
     similarity, row = Dot(), np.repeat(np.arange(rows), 3)
     exact = similarity.canonical(np.repeat(queries, columns, axis=0), np.tile(table, (rows, 1))).reshape(rows, columns)
     own = exact[row, np.random.default_rng(0).integers(0, columns, len(row))]
-    magnitude, largest = similarity.magnitude(queries), float(similarity.magnitude(table).max())
-    low, high = similarity.thresholds(own, magnitude[row], largest, dimension)
-    overflow = similarity.may_overflow(magnitude, largest, dimension)[row]
-    low[overflow], high[overflow] = -np.inf, np.inf
     masked = ([0], [columns - 1])
-    above, within, pairs = counted(queries, table, Bounds(row, low, high), masked)
+    above, within, pairs = counted(queries, table, around(row, own), masked)
     for target, query in enumerate(row.tolist()):
         others = [column for column in range(columns) if (query, column) != (0, columns - 1)]
         unclear = {column for which, column in pairs if which == target}
@@ -73,17 +74,32 @@ def test_float32_decides_what_integers_cannot() -> None:
     table = np.column_stack([np.ones(100), np.linspace(0, 1e-3, 100)]).astype(np.float32)
     queries = np.ones((1, 2), dtype=np.float32)
     own = np.float32([1 + 5e-4])
-    bounds = Bounds(np.array([0]), *Dot().thresholds(own, Dot().magnitude(queries), 1.5, 2))
-    above, within, _ = counted(queries, table, bounds)
+    above, within, _ = counted(queries, table, around(np.array([0]), own))
     assert above[0] == 50
     assert within[0] == 0
 
 
 def test_filtered_scores_are_below_everything() -> None:
     queries, table = np.ones((1, 2), dtype=np.float32), np.full((70, 2), np.inf, dtype=np.float32)
-    bounds = Bounds(np.array([0]), np.float32([-np.inf]), np.float32([np.inf]))
+    bounds = around(np.array([0]), np.float32([np.inf]))
     above, within, _ = counted(queries, table, bounds, (np.zeros(69, int), np.arange(69)))
     assert (above.tolist(), within.tolist()) == ([0], [1])
+
+
+@pytest.mark.parametrize("long", [1e4, 1e20, 1e38])
+def test_a_long_candidate_leaves_no_other_open(long: float) -> None:
+    """Integers have bounds for each panel and float32 has some for each candidate; only its own score may overflow."""
+    rng = np.random.default_rng(2)
+    queries, table = normal(rng, 40, 16), normal(rng, 5 * PANEL, 16)
+    table[3] *= np.float32(long)
+    row, target = np.arange(40), PANEL + np.arange(40)
+    own = Dot().canonical(queries, table[target])
+    above, _, pairs = counted(queries, table, around(row, own))
+    assert pairs - {(query, 3) for query in range(40)} == set(zip(row.tolist(), target.tolist(), strict=True))
+    decided = [[column for column in range(len(table)) if (query, column) not in pairs] for query in range(40)]
+    exact = queries.astype(np.float64) @ table.astype(np.float64).T
+    assert above.tolist() == [(exact[query, columns] > own[query]).sum() for query, columns in enumerate(decided)]
+    assert ((0, 3) in pairs) == (long == 1e38)
 
 
 @pytest.mark.parametrize("huge", ["candidates", "queries"])
@@ -187,12 +203,7 @@ def test_unclear_pairs_are_kept_from_counting(kind: str) -> None:
     exact = queries.astype(np.float64) @ table.astype(np.float64).T
     with np.errstate(over="ignore"):
         own = exact[row, np.arange(6) * 7].astype(np.float32)
-    finite = np.isfinite(exact).all()
-    with np.errstate(over="ignore", invalid="ignore"):
-        width = np.float32(1e-6 * np.abs(exact).max()) if finite else np.float32(np.inf)
-        low, high = (np.nan_to_num(own + sign * width, nan=sign * np.inf).astype(np.float32) for sign in (-1, 1))
-    bounds = Bounds(row, low, high)
-    backend.clear_rows(tile, np.unique(row[np.isinf(low)]))
+    bounds = around(row, own)
     _, within = backend.count(tile, bounds)
     kept = tile.unclear
     assert (kept is not None) == (within.sum() <= 4 * len(row))

@@ -53,6 +53,7 @@ def test_a_factor_and_the_nearest_integers(kind: str, dimension: int, group: int
     exact = embeddings.astype(np.float64)
     sizes = np.sqrt((exact**2).sum(1))
     parts = [slice(start, start + span) for start in range(0, rows, span)]
+    np.testing.assert_allclose(packed.norm, sizes, rtol=1e-12)
     assert len(packed.factor) == len(packed.size) == len(packed.lost) == len(parts)
     for number, part in enumerate(parts):
         factor, size, lost = packed.factor[number], packed.size[number], packed.lost[number]
@@ -149,11 +150,11 @@ def test_pairs_are_ordered_by_panels(columns: list[int]) -> None:
 
 @pytest.mark.parametrize("kind", TABLES)
 def test_the_error_is_that_of_the_similarity(kind: str) -> None:
-    """`Dot.slope`, without an error of additions, times the size of the candidates."""
+    """`Dot.slope` for the rounding alone, and for float32, both times the size of the candidates."""
     embeddings = table(kind, 200, 24)
     queries, candidates = Packed.of(embeddings[:20], ROWS, 1), Packed.of(embeddings, PANEL, PANEL)
-    row, low, high = np.arange(20), np.float32(np.linspace(-9, 2, 20)), np.float32(np.linspace(-8, 3, 20))
-    targets = Targets.of(row, low, high, queries)
+    own = np.float32(np.linspace(-9, 2, 20))
+    targets = Targets.of(np.arange(20), own, queries, 24)
     floor, ceiling = (np.empty(20, dtype=np.int32) for _ in range(2))
     for panel in range(len(candidates.factor)):
         factor, size, lost = candidates.factor[panel], candidates.size[panel], candidates.lost[panel]
@@ -161,8 +162,9 @@ def test_the_error_is_that_of_the_similarity(kind: str) -> None:
         with np.errstate(invalid="ignore", over="ignore"):
             share = lost / size if size else 0.0
             error = Dot().slope(queries.size, 24, Rounding(0.0, queries.lost, share)) * size
-            both = queries.factor * factor
-            least, most = (low - error) * both, (high + error) * both
+            error += np.where(Dot().may_overflow(queries.size, size, 24), np.inf, Dot().slope(queries.size, 24) * size)
+            error, both = error + Dot().lost(24), queries.factor * factor
+            least, most = (own - error) * both, (own + error) * both
         open_ = ~np.isfinite(least)
         assert (floor[open_] == -(2**31)).all()
         assert (ceiling[open_] == 2**31 - 1).all()
@@ -179,18 +181,17 @@ NUMBERS = st.floats(width=32, min_value=-(2.0**60), max_value=2.0**60)
 
 @given(st.lists(st.tuples(NUMBERS, NUMBERS), min_size=1).map(lambda pairs: np.float32(pairs).T))
 def test_integers_never_decide_wrongly(pair: Floats) -> None:
-    """In exact fractions: what reaches the floor for a bound that is the dot product, and what is above it."""
+    """In exact fractions, for targets whose scores are next to the dot product, with no allowance for float32."""
     query, candidate = pair[:1], pair[1:]
     queries, candidates = Packed.of(query, ROWS, 1), Packed.of(candidate, PANEL, PANEL)
     left, right = integers(queries, ROWS, 1, pair.shape[1]), integers(candidates, PANEL, 1, pair.shape[1])
     score = int((left[0] * right[0]).sum())
     dot = sum(Fraction(float(q)) * Fraction(float(e)) for q, e in zip(*pair, strict=True))
-    own = np.float32([float(dot)])
+    nearest = np.float32([float(dot)])
     floor, ceiling = (np.empty(1, dtype=np.int32) for _ in range(2))
-    for low, high in ((np.nextafter(own, np.float32(-np.inf)), own), (own, np.nextafter(own, np.float32(np.inf)))):
-        targets = Targets.of(np.zeros(1, dtype=np.int64), low, high, queries)
+    for own in (nearest, np.nextafter(nearest, np.float32(-np.inf)), np.nextafter(nearest, np.float32(np.inf))):
+        targets = Targets.of(np.zeros(1, dtype=np.int64), own, queries, pair.shape[1])
+        targets = targets._replace(slope=np.zeros(1), flushed=0.0)
         kernels.bound(targets, candidates.factor[0], candidates.size[0], candidates.lost[0], floor, ceiling)
-        if dot >= Fraction(float(low[0])):
-            assert score >= floor[0]
-        if dot <= Fraction(float(high[0])):
-            assert score <= ceiling[0]
+        assert dot < Fraction(float(own[0])) or score >= floor[0]
+        assert dot > Fraction(float(own[0])) or score <= ceiling[0]

@@ -36,17 +36,19 @@ class Bounds:
         row: The row of the tile that holds the target's query, in ascending order.
         low: Below this a candidate loses to the target.
         high: Above this a candidate beats the target.
+        own: The score of the target, from which a backend may compute narrower bounds for some of the candidates.
         chosen: The positions of the targets among all of the tile, in ascending order; None if these are all.
     """
 
     row: Ints
     low: NDArray[Any]
     high: NDArray[Any]
+    own: NDArray[Any]
     chosen: Ints | None = None
 
     def part(self, chosen: Ints) -> Bounds:
         """The bounds of some targets, in ascending order."""
-        return Bounds(self.row[chosen], self.low[chosen], self.high[chosen], chosen)
+        return Bounds(self.row[chosen], self.low[chosen], self.high[chosen], self.own[chosen], chosen)
 
 
 class Backend(Protocol):
@@ -172,7 +174,7 @@ class NumpyBackend:
     Example:
         >>> backend = NumpyBackend()
         >>> scores = backend.scores(Dot(), np.float32([[1, 2]]), np.float32([[3, 4], [1, 1], [0, 1]]))
-        >>> bounds = Bounds(np.array([0]), np.float32([2.5]), np.float32([3.5]))
+        >>> bounds = Bounds(np.array([0]), np.float32([2.5]), np.float32([3.5]), np.float32([3]))
         >>> [counts.tolist() for counts in backend.count(scores, bounds)]
         [[1], [1]]
     """

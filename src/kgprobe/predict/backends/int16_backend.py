@@ -102,7 +102,7 @@ class Int16Backend(NumbaBackend):
     Example:
         >>> backend = Int16Backend()
         >>> queries, table = (backend.to_device(np.float32(x)) for x in ([[1, 2]], [[3, 4], [1, 1], [0, 1]]))
-        >>> bounds = Bounds(np.array([0]), np.float32([2.5]), np.float32([3.5]))
+        >>> bounds = Bounds(np.array([0]), np.float32([2.5]), np.float32([3.5]), np.float32([3]))
         >>> [counts.tolist() for counts in backend.count(backend.scores(Dot(), queries, table), bounds)]
         [[1], [1]]
     """
@@ -130,7 +130,7 @@ class Int16Backend(NumbaBackend):
         return super().scores(similarity, queries.exact, candidates.exact)
 
     def clear_rows(self, scores: Any, rows: Ints) -> None:
-        if not isinstance(scores, _Tile):  # integers do not overflow
+        if not isinstance(scores, _Tile):  # scores that may overflow are left undecided when they are counted
             super().clear_rows(scores, rows)
 
     def mask(self, scores: Any, row: Ints, column: Ints) -> None:
@@ -161,7 +161,7 @@ class Int16Backend(NumbaBackend):
 
     def _compare(self, tile: _Tile, bounds: Bounds, room: int) -> Found:
         queries, candidates = tile.queries.as_queries, tile.candidates.as_candidates
-        targets = Targets.of(bounds.row, bounds.low, bounds.high, queries)
+        targets = Targets.of(bounds.row, bounds.own, queries, tile.queries.exact.shape[1])
         found = Found.empty(len(bounds.row), room)
         exact = tile.queries.exact, tile.candidates.exact
         count(queries, candidates, tile.candidates.kept, *exact, targets, *tile.known, found)
@@ -180,7 +180,7 @@ def is_worthwhile() -> bool:
     queries, candidates = (rng.standard_normal((rows, 256), dtype=np.float32) for rows in (512, 2048))
     short = [backend.to_device(values) for values in (queries, candidates)]
     far = np.full(len(queries), np.float32(1e6))
-    bounds = Bounds(np.arange(len(queries)), far, far)
+    bounds = Bounds(np.arange(len(queries)), far, far, far)
     with single_blas_thread():
         single = _seconds(lambda: queries @ candidates.T)
         return single > _WORTH * _seconds(lambda: backend.count(backend.scores(Dot(), *short), bounds))

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from kgprobe.arrays import Floats, Ints
 from kgprobe.predict.backends.numba_backend import compiled
-from kgprobe.predict.scorers import Singles
+from kgprobe.predict.scorers import LARGE, Dot, Singles
 
 # mypy: disable-error-code="no-untyped-def,no-untyped-call,call-arg,var-annotated"
 
@@ -78,12 +78,14 @@ class Packed(NamedTuple):
 
     Attributes:
         words: Pairs of coordinates, flat: [groups of rows, pairs, rows of a group].
+        norm: The norm of each embedding.
         factor: What the coordinates were multiplied by, for each span; 0 if they are infinite.
         size: The largest norm of the embeddings of each span.
         lost: The largest norm of what the rounding has changed in each span, divided by the factor.
     """
 
     words: NDArray[np.int32]
+    norm: Floats
     factor: Floats
     size: Floats
     lost: Floats
@@ -92,7 +94,7 @@ class Packed(NamedTuple):
     def empty(cls, number: int, dimension: int, group: int, span: int) -> Packed:
         """Room for embeddings in groups of so many rows, and in spans of so many."""
         words = _aligned(-(-number // group) * group * -(-dimension // 2))
-        return cls(words, *(np.empty(-(-number // span)) for _ in range(3)))
+        return cls(words, np.empty(number), *(np.empty(-(-number // span)) for _ in range(3)))
 
     @classmethod
     def of(cls, embeddings: Singles, group: int, span: int) -> Packed:
@@ -120,8 +122,8 @@ def pack(embeddings, group, span, packed):
         first, last = part * span, min((part + 1) * span, number)
         longest, largest, missed = 0.0, 0.0, 0.0
         for row in range(first, last):
-            length, most = _norms(embeddings[row])
-            longest, largest = max(longest, length), max(largest, most)
+            packed.norm[row], most = _norms(embeddings[row])
+            longest, largest = max(longest, packed.norm[row]), max(largest, most)
         factor = _factor(longest, largest, dimension)
         for row in range(first, last):
             if factor:
@@ -270,31 +272,34 @@ def _lowest(typing, word):
 
 
 class Targets(NamedTuple):
-    """The targets of a block of queries, in the order of these, and the intervals of undecided float32 scores.
+    """The targets of a block of queries, in the order of these.
 
     Attributes:
         row: The query of each target.
         first: Where the targets of each group of queries begin; one more for the end.
-        low: Below this a candidate loses to the target.
-        high: Above this a candidate beats the target.
+        own: The canonical score of each target.
         factor: What the query was multiplied by.
         size: The norm of the query.
         lost: The norm of what its rounding has changed.
+        slope: The bound of the error of a float32 score, as a multiple of the norm of the candidate.
+        flushed: The part of this error that does not depend on the candidate.
     """
 
     row: Ints
     first: Ints
-    low: Singles
-    high: Singles
+    own: NDArray[Any]
     factor: Floats
     size: Floats
     lost: Floats
+    slope: Floats
+    flushed: float
 
     @classmethod
-    def of(cls, row: Ints, low: NDArray[Any], high: NDArray[Any], queries: Packed) -> Targets:
+    def of(cls, row: Ints, own: NDArray[Any], queries: Packed, dimension: int) -> Targets:
         groups = np.arange(-(-len(queries.factor) // ROWS) + 1) * ROWS
         sizes = queries.factor[row], queries.size[row], queries.lost[row]
-        return cls(row, np.searchsorted(row, groups), low, high, *sizes)
+        slope, flushed = Dot().slope(queries.size[row], dimension), Dot().lost(dimension)
+        return cls(row, np.searchsorted(row, groups), own, *sizes, slope, flushed)
 
 
 class Found(NamedTuple):
@@ -331,7 +336,7 @@ def count(queries, candidates, kept, exact_queries, exact_candidates, targets, r
     marked, bits = np.empty(len(targets.row) + 1, dtype=np.uint64), np.empty(len(targets.row) + 1, dtype=np.uint64)
     which, unclear = np.empty(_LISTED, dtype=np.uint64), np.empty(_LISTED, dtype=np.uint64)
     order, filtered = by_panels(column, panels)
-    listed, stored = 0, 0
+    stored = 0
     found.above[:], found.within[:] = 0, 0
     for panel in range(panels):
         start = panel * PANEL
@@ -356,16 +361,17 @@ def count(queries, candidates, kept, exact_queries, exact_candidates, targets, r
                 # Few words have bits. To store all of them takes less time than a branch that is predicted wrongly.
                 marked[marks], bits[marks] = target, reached & ~greater & left[query]
                 marks += np.uint64(bits[marks] != 0)
+        listed, norm = 0, candidates.norm[part * PANEL : (part + 1) * PANEL]
         for mark in range(marks):
             inside = bits[mark]
             while inside:
-                which[listed], unclear[listed] = marked[mark], start + _lowest(inside)
+                which[listed], unclear[listed] = marked[mark], _lowest(inside)
                 inside &= inside - np.uint64(1)
                 listed += 1
-            if listed > _LISTED - PANEL:
-                stored = _settle(exact_queries, exact_candidates, targets, which, unclear, listed, found, stored)
+            if listed > _LISTED - PANEL or mark + 1 == marks:
+                some = which[:listed], unclear[:listed]
+                stored = _settle(exact_queries, exact_candidates, start, norm, targets, *some, found, stored)
                 listed = 0
-    _settle(exact_queries, exact_candidates, targets, which, unclear, listed, found, stored)
 
 
 @_fast
@@ -387,15 +393,24 @@ def by_panels(column, panels):
 def bound(targets, factor, size, lost, floor, ceiling):
     """The products of integers from which on a candidate of a panel may beat or tie, and above which it beats.
 
-    A product, divided by the factors, differs from the dot product by at most the error, which is `Dot.slope` times the
-    size. What float64 rounds here and in `pack` changes the bounds by much less than 1, and so by nothing: bounds are
-    moved outward to whole numbers, and products are whole. NaN leaves everything open.
+    A product, divided by the factors, differs from the dot product by at most what `Dot.slope` gives for the rounding,
+    times the size. What float64 rounds here and in `pack` changes the bounds by much less than 1, and so by nothing:
+    bounds are moved outward to whole numbers, and products are whole. NaN leaves everything open.
     """
     for target in range(len(targets.row)):
         both = targets.factor[target] * factor
         error = targets.lost[target] * size + (targets.size[target] + targets.lost[target]) * lost
-        floor[target] = _integer(np.floor((targets.low[target] - error) * both), _LEAST_SCORE)
-        ceiling[target] = _integer(np.ceil((targets.high[target] + error) * both), _MOST_SCORE)
+        error += _error(targets, target, size)
+        floor[target] = _integer(np.floor((targets.own[target] - error) * both), _LEAST_SCORE)
+        ceiling[target] = _integer(np.ceil((targets.own[target] + error) * both), _MOST_SCORE)
+
+
+@_fast
+def _error(targets, target, norm):
+    """The bound of the error of a float32 score of candidates up to this norm, as in `Dot.thresholds`."""
+    if not targets.size[target] * norm < LARGE:
+        return np.inf
+    return targets.slope[target] * norm + targets.flushed
 
 
 @_fast
@@ -405,30 +420,32 @@ def _integer(number, unknown):
 
 
 @_fast
-def _settle(queries, candidates, targets, which, column, listed, found, stored):
-    """Compare the first pairs of a list by float32 products, and store those that these cannot decide.
+def _settle(queries, candidates, start, norm, targets, which, column, found, stored):
+    """Compare pairs by float32 products, and store those that these cannot decide.
 
-    ``stored`` is the number of pairs stored so far, also of those for which there was no room, and is returned.
+    Columns and norms are those of a panel that begins at ``start``. ``stored`` is the number of pairs stored so far,
+    also of those for which there was no room, and is returned.
     """
-    scores = np.empty(_LISTED, dtype=np.float32)
-    _float32_products(queries, candidates, targets.row, which, column, listed, scores)
-    for i in range(listed):
-        target, score = which[i], scores[i]
-        if score > targets.high[target]:
+    scores = np.empty(len(which), dtype=np.float32)
+    _float32_products(queries, candidates[start : start + PANEL], targets.row, which, column, scores)
+    for i in range(len(which)):
+        target, score = which[i], np.float64(scores[i])
+        own, error = np.float64(targets.own[target]), _error(targets, target, norm[column[i]])
+        if score > own + error:
             found.above[target] += 1
-        elif not score < targets.low[target]:
+        elif not score < own - error:
             found.within[target] += 1
             if stored < len(found.which):
-                found.which[stored], found.column[stored] = target, column[i]
+                found.which[stored], found.column[stored] = target, start + column[i]
             stored += 1
     return stored
 
 
 @_fast
-def _float32_products(queries, candidates, row, which, column, listed, scores):
-    """Float32 products of the first pairs of a list, four at a time, so that their loads overlap."""
-    last = listed - 1
-    for i in range(0, listed, 4):
+def _float32_products(queries, candidates, row, which, column, scores):
+    """Float32 products of pairs, four at a time, so that their loads overlap."""
+    last = len(which) - 1
+    for i in range(0, len(which), 4):
         a, b, c, d = i, min(i + 1, last), min(i + 2, last), min(i + 3, last)
         p, q = np.uint64(row[which[a]]), np.uint64(row[which[b]])
         r, s = np.uint64(row[which[c]]), np.uint64(row[which[d]])

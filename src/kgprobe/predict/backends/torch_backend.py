@@ -40,7 +40,7 @@ class TorchBackend:
         >>> backend = TorchBackend("cpu")
         >>> queries, candidates = (backend.to_device(np.float32(x)) for x in ([[1, 2]], [[3, 4], [1, 1], [0, 1]]))
         >>> scores = backend.scores(Dot(), queries, candidates)
-        >>> bounds = Bounds(np.array([0]), np.float32([2.5]), np.float32([3.5]))
+        >>> bounds = Bounds(np.array([0]), np.float32([2.5]), np.float32([3.5]), np.float32([3]))
         >>> [counts.tolist() for counts in backend.count(scores, bounds)]
         [[1], [1]]
     """
