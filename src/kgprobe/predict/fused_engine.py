@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ import torch
 from torch import Tensor
 
 from kgprobe.arrays import Ints
-from kgprobe.predict.backends.fused_counts import FusedCount
+from kgprobe.predict.backends.fused_counts import Footprint, FusedCount
 from kgprobe.predict.backends.triton_backend import TritonBackend
 from kgprobe.predict.encoding import AnyEmbeddingScorer, SharedCandidates, encoded, on_host, shared_candidates
 from kgprobe.predict.tasks import Counts, QueryBlock, Task
@@ -54,26 +55,40 @@ class _Work:
 
     @property
     def part(self) -> int:
-        """A quarter of the memory: for queries, for candidates, and for lists of unclear pairs."""
+        """A quarter of the memory: for queries, for candidates, for lists of unclear pairs, and one to spare."""
         return self.resources.memory // 4
+
+    @cached_property
+    def footprint(self) -> Footprint:
+        """What the embeddings take."""
+        return Footprint.of(self.scorer.similarity, self.shared.dimension)
 
     def blocks(self) -> Iterator[tuple[int, Tensor]]:
         """Blocks of encoded queries, each with the index of its first query."""
-        queries = self.shared.queries
-        first, last = np.searchsorted(self.task.queries.query, [queries.start, queries.stop])
-        rows = self.part // (16 * self.shared.dimension + 64)
-        most = self.resources.batch or max(1, int(rows * len(queries) // max(last - first, 1)))
+        stops = self._stops()
         waiting: list[Tensor] = []
-        start = queries.start
-        for _, values in encoded(self.scorer, self.task, self.shared):
-            for part in self.backend.placed(values).split(most):  # type: ignore[no-untyped-call]
-                if waiting and sum(map(len, waiting)) + len(part) > most:
-                    yield start, torch.cat(waiting)
-                    start += sum(map(len, waiting))
-                    waiting = []
-                waiting.append(part)
-        if waiting:
-            yield start, torch.cat(waiting)
+        start = self.shared.queries.start
+        for first, values in encoded(self.scorer, self.task, self.shared):
+            stop = first + len(values)
+            within = stops[(stops > first) & (stops <= stop)]
+            *complete, rest = self.backend.placed(values).tensor_split((within - first).tolist())
+            for part, end in zip(complete, within.tolist(), strict=True):
+                queries = torch.cat([*waiting, part])
+                waiting.clear()
+                yield start, queries
+                start = end
+            waiting += [rest] if len(rest) else []
+
+    def _stops(self) -> Ints:
+        """The queries that blocks end before: blocks of the given number of queries, or even ones that fit."""
+        queries = self.shared.queries
+        stop = np.arange(queries.start + 1, queries.stop + 1)
+        block = np.arange(len(queries)) // (self.resources.batch or 1)
+        if not self.resources.batch:
+            targets = np.searchsorted(self.task.queries.query, [queries.start, *stop])
+            size = self.footprint.query * (stop - queries.start) + self.footprint.target * (targets[1:] - targets[0])
+            block = (size - 1) * -(-size[-1] // self.part) // size[-1]
+        return stop[np.append(block[1:] != block[:-1], True)]
 
     def counted(self, block: QueryBlock, queries: Tensor) -> tuple[Ints, Ints, Ints]:
         """The counts of the targets of a block."""
@@ -81,8 +96,8 @@ class _Work:
         known = _Targets.of(backend, block)
         targets = backend.placed(_taken(self.shared.values, block.target, known.target))
         counter = FusedCount(backend, similarity, queries, known.query, targets, self.part)
-        fits = max(1, self.part // (16 * self.shared.dimension))
-        step = min(_MOST_CANDIDATES, self.resources.tile or fits)
+        del targets
+        step = min(_MOST_CANDIDATES, self.resources.tile or max(1, self.part // self.footprint.candidate))
         known = known.by_ranges(range(0, len(block.columns), step))
         scores = torch.empty(len(known.row), dtype=torch.float32, device=backend.device)
         for number, (first, candidates) in enumerate(backend.ranges(self.shared.values, block.columns.index, step)):

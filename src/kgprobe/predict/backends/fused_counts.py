@@ -9,14 +9,22 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from kgprobe.predict.backends import triton_kernels as kernels
-from kgprobe.predict.backends.triton_backend import Compared, Rows, Tile, TritonBackend, padded_number, width_of
+from kgprobe.predict.backends.triton_backend import (
+    COORDINATES,
+    Compared,
+    Rows,
+    Tile,
+    TritonBackend,
+    padded_number,
+    width_of,
+)
 from kgprobe.predict.scorers import MIXED_UNIT, Dot, Rounding, Similarity
 
 _TINY = 2.0**-126
@@ -35,6 +43,35 @@ _SAMPLE = 1024
 _BITS = 32
 """Candidates that an entry in a list of unclear candidates stands for."""
 
+_BYTES_PER_LIST = 32
+"""Bytes that a list takes beside its entries: its counts, copies of them, and an entry by which it is rounded up."""
+
+_BOUNDS = 256
+"""Bytes of the bounds of a target or of a candidate, while they are computed in float64."""
+
+
+class Footprint(NamedTuple):
+    """Bytes of the device that counting takes at most, beside the lists of unclear candidates.
+
+    Attributes:
+        query: For each distinct query.
+        target: For each target.
+        candidate: For each candidate of a range, with what is left of the range before it and the next one.
+    """
+
+    query: int
+    target: int
+    candidate: int
+
+    @classmethod
+    def of(cls, similarity: Similarity, dimension: int) -> Footprint:
+        """Those of embeddings with so many coordinates."""
+        exact = 4 * dimension
+        if isinstance(similarity, Dot):  # two bfloat16; all rows, those of each level, those of both that are left
+            rounded = 4 * padded_number(dimension, COORDINATES)
+            return cls(exact, 3 * (exact + rounded) + _BOUNDS, 3 * exact + rounded + _BOUNDS)
+        return cls(exact, 2 * (exact + exact) + _BOUNDS, 3 * exact + exact + _BOUNDS)
+
 
 class FusedCount:
     """Counts the candidates of targets, range after range.
@@ -45,7 +82,7 @@ class FusedCount:
         distinct: Embeddings [queries, d] on the device.
         query: For each row, which is a target, the index of its query.
         targets: Embeddings [rows, d] of the targets.
-        memory: Bytes for the lists of unclear candidates.
+        memory: Bytes for the lists of unclear candidates; half for their entries.
 
     Attributes:
         own: The canonical scores of the targets.
@@ -126,7 +163,7 @@ class FusedCount:
 
     def room(self, columns: int, rows: int) -> int:
         """The length of the lists of unclear candidates of a row."""
-        fits = self.memory // (8 * max(rows, 1)) if self.backend.room is None else self.backend.room
+        fits = self.memory // (16 * max(rows, 1)) if self.backend.room is None else self.backend.room
         return max(1, min(-(-columns // _BITS), fits))
 
 
@@ -180,7 +217,7 @@ class _DotTable:
         lost = 2 * Dot().lost(dimension)
         own = rows.own.double().masked_fill(self.risky(rows), torch.nan)
         bounds = _filled(_upward(torch.stack([lost - own, lost + own])), number)
-        launch = _Launch.of(self.counter.backend, rows, len(high), tile, room)
+        launch = _Launch.of(self.counter, rows, len(high), tile, room)
         kernels.count_dots[launch.grid](
             rows.high, rows.low, bounds, _filled(_upward(self._slope(rows, level)), number), high, low, scale,
             launch.counts, launch.found, number, len(high), launch.tiles, launch.room, padded, bool(level), tile.rows,
@@ -229,7 +266,7 @@ class _NormTable:
         bounds = _filled(rows.sizes[1:].masked_fill(self.risky(rows), torch.nan), number)
         similarity, columns = self.counter.similarity, self.columns.shape[1]
         tile = self.counter.backend.tiles.of(similarity, dimension)
-        launch = _Launch.of(self.counter.backend, rows, columns, tile, room)
+        launch = _Launch.of(self.counter, rows, columns, tile, room)
         kernels.count_norms[launch.grid](
             rows.high, bounds, self.columns, launch.counts, launch.found, number, columns, launch.tiles, launch.room,
             dimension, width_of(similarity, dimension), tile.rows, tile.columns, num_warps=tile.warps,
@@ -258,15 +295,15 @@ class _Launch:
     found: Tensor
 
     @classmethod
-    def of(cls, backend: TritonBackend, rows: Rows, columns: int, tile: Tile, room: int) -> _Launch:
-        """The work of comparing rows and columns."""
-        number, every = rows.padded, columns // tile.columns
-        across = number // tile.rows
-        tiles = max(1, every * across // backend.tiles.counting)
+    def of(cls, counter: FusedCount, rows: Rows, columns: int, tile: Tile, room: int) -> _Launch:
+        """The work of comparing rows and columns: by many programs, but no more than there is memory for lists."""
+        device, number, every = counter.backend.device, rows.padded, columns // tile.columns
+        across, most = number // tile.rows, max(1, counter.memory // (2 * _BYTES_PER_LIST * number))
+        tiles = max(1, every * across // counter.backend.tiles.counting, -(-every // most))
         programs = -(-every // tiles)
         room = min(-(-room // programs), tiles * tile.columns // _BITS)
-        counts = torch.empty((2, programs, number), dtype=torch.int32, device=backend.device)
-        found = torch.empty((number, programs, room), dtype=torch.int64, device=backend.device)
+        counts = torch.empty((2, programs, number), dtype=torch.int32, device=device)
+        found = torch.empty((number, programs, room), dtype=torch.int64, device=device)
         return cls((across, programs), tiles, counts, found)
 
     @property
