@@ -1,17 +1,21 @@
 """How the work on vectors is divided among blocks and threads, and how it ends early."""
 
 import threading
+import tracemalloc
 from typing import Any
 
+import numpy as np
 import pytest
 
+from kgprobe.graph import KnowledgeGraph
 from kgprobe.predict import Dot
 from kgprobe.predict.backends.backend import NumpyBackend
+from kgprobe.predict.backends.int16_backend import Int16Backend
 from kgprobe.predict.engine import count_embedding
 from kgprobe.predict.queries import KnownFilter, RankedTriples
 from kgprobe.predict.tasks import Task
 from kgprobe.resources import Resources
-from ranking import Vectors, graph_of, vectors
+from ranking import BACKENDS, Vectors, graph_of, vectors
 
 
 class Interrupt(BaseException):
@@ -127,3 +131,23 @@ def test_tiles_have_a_multiple_of_512_candidates_or_all_or_fewer(fits: int, expe
     model = vectors("random", Dot(), graph, 4, seed=0)
     count_embedding(model, task, Noted(), Resources(threads=1), lambda n: None)
     assert columns == expected
+
+
+@pytest.mark.parametrize("backend", ["plain", "compiled", "int16"])
+@pytest.mark.parametrize(("entities", "dimension", "facts"), [(20_000, 64, 100), (100_000, 4, 30), (500, 4, 4000)])
+def test_many_undecided_pairs_stay_within_the_memory(backend: str, entities: int, dimension: int, facts: int) -> None:
+    """A model that has collapsed: no fast score decides anything."""
+    rng, memory = np.random.default_rng(0), 16 << 20
+    test = np.stack([rng.integers(0, entities, facts), np.zeros(facts, int), rng.integers(0, entities, facts)], axis=1)
+    graph = KnowledgeGraph.from_triples(train=test[:1], test=test, num_entities=entities, num_relations=1)
+    queries = np.ones((2, entities, 1, dimension), dtype=np.float32)
+    model, resources = Vectors(Dot(), queries, queries[0, :, 0]), Resources(threads=2, memory=memory)
+    task = Task(graph, RankedTriples.build(graph).queries("tail"), KnownFilter.build(graph), None, range(entities))
+    counting = Int16Backend(memory) if backend == "int16" else BACKENDS[backend]()
+    count_embedding(model, task, counting, resources, lambda n: None)  # compiles
+    tracemalloc.start()
+    counts = count_embedding(model, task, counting, resources, lambda n: None)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert counts.equal.tolist() == (counts.candidates - 1).tolist()
+    assert peak < memory

@@ -64,8 +64,8 @@ def model_of(similarity: Similarity, entities: int, dimension: int) -> Vectors:
 
 def graph_with_little_to_filter(facts: int, entities: int) -> KnowledgeGraph:
     rng = np.random.default_rng(0)
-    triples = np.stack([rng.integers(0, entities, facts), np.zeros(facts, int), rng.integers(0, entities, facts)], axis=1)
-    return KnowledgeGraph.from_triples(train=triples[:1], test=triples, num_entities=entities, num_relations=1)
+    test = np.stack([rng.integers(0, entities, facts), np.zeros(facts, int), rng.integers(0, entities, facts)], axis=1)
+    return KnowledgeGraph.from_triples(train=test[:1], test=test, num_entities=entities, num_relations=1)
 
 
 def peak_of(model: Vectors, graph: KnowledgeGraph, monkeypatch: pytest.MonkeyPatch) -> int:

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -35,8 +35,8 @@ from kgprobe.resources import Progress, Resources, single_blas_thread
 Counted: TypeAlias = tuple[Ints, Ints, Ints]
 """For each target of a block: the numbers of greater, equal and all other candidates."""
 
-_UNDECIDED_AT_ONCE = 1 << 21
-"""Pairs of a target and a candidate that are decided by canonical scores at a time."""
+_UNDECIDED_AT_ONCE, _BYTES_PER_PAIR = 1 << 21, 128
+"""The most pairs of a target and a candidate that are decided by canonical scores at a time, and what each takes."""
 
 _ENCODED_BATCHES = 16
 
@@ -86,7 +86,9 @@ def count_embedding(
     with single_blas_thread(), ThreadPoolExecutor(workers) as pool:
         try:
             for table in tables(scorer, task, backend):
-                for sweep, block in _blocks(scorer, task, table, backend, _shape(resources, workers, backend, table)):
+                for sweep, block in _blocks(
+                    scorer, task, table, backend, _Shape.of(resources, workers, backend, table)
+                ):
                     pending.append((block, pool.submit(sweep.count, block)))
                     collect(most=_AHEAD * workers)
                 if isinstance(scorer, RelationEmbeddingScorer):
@@ -126,24 +128,32 @@ def tables(scorer: AnyEmbeddingScorer, task: Task, backend: Backend) -> Iterator
         yield CandidateTable(shared, entities, backend.to_device(entities[index]), magnitude[index])
 
 
-def _shape(resources: Resources, workers: int, backend: Backend, table: CandidateTable) -> tuple[int, int]:
-    """Queries per block and candidates per tile. All threads get the same number of blocks, of nearly equal size."""
-    shared = table.shared
-    most, scores = backend.shape(len(shared.columns), shared.dimension, resources.memory // workers)
-    most = max(1, min(most, scores // (resources.tile or 1)))
-    blocks = workers * -(-len(shared.queries) // (workers * most))
-    batch = resources.batch or -(-len(shared.queries) // blocks)
-    tile = max(1, scores // batch)
-    if tile < len(shared.columns):
-        tile -= tile % min(tile, _STEP)
-    return batch, resources.tile or tile
+class _Shape(NamedTuple):
+    """How the work is divided: queries of a block, candidates of a tile, and pairs that are decided at a time."""
+
+    batch: int
+    tile: int
+    pairs: int
+
+    @classmethod
+    def of(cls, resources: Resources, workers: int, backend: Backend, table: CandidateTable) -> _Shape:
+        """All threads get the same number of blocks, of nearly equal size."""
+        shared, memory = table.shared, resources.memory // workers
+        most, scores = backend.shape(len(shared.columns), shared.dimension, memory)
+        most = max(1, min(most, scores // (resources.tile or 1)))
+        blocks = workers * -(-len(shared.queries) // (workers * most))
+        batch = resources.batch or -(-len(shared.queries) // blocks)
+        pairs = memory // _BYTES_PER_PAIR
+        tile = max(1, min(scores // batch, pairs))  # all candidates of a tile may be undecided for a target
+        if tile < len(shared.columns):
+            tile -= tile % min(tile, _STEP)
+        return cls(batch, resources.tile or tile, min(_UNDECIDED_AT_ONCE, pairs))
 
 
 def _blocks(
-    scorer: AnyEmbeddingScorer, task: Task, table: CandidateTable, backend: Backend, shape: tuple[int, int]
+    scorer: AnyEmbeddingScorer, task: Task, table: CandidateTable, backend: Backend, shape: _Shape
 ) -> Iterator[tuple[_Sweep, QueryBlock]]:
     """The blocks of queries of a table, which are independent of each other."""
-    batch, tile = shape
     batches = encoded(scorer, task, table.shared)
     # Several batches are encoded before they are counted: the threads of an encoder would wait for those that count.
     while some := list(islice(batches, _ENCODED_BATCHES)):
@@ -151,14 +161,14 @@ def _blocks(
         queries = np.concatenate([as_embeddings(values, len(values), "queries") for _, values in some])
         if np.isnan(queries).any():
             raise task.nan_error(np.flatnonzero(np.isnan(queries).any(axis=1)) + first)
-        sweep = _Sweep(task, scorer.similarity, backend, table, queries, first, tile)
-        for start in range(first, first + len(queries), batch):
-            yield sweep, QueryBlock(task, table.shared.columns, start, min(start + batch, first + len(queries)))
+        sweep, last = _Sweep(task, scorer.similarity, backend, table, queries, first, shape), first + len(queries)
+        for start in range(first, last, shape.batch):
+            yield sweep, QueryBlock(task, table.shared.columns, start, min(start + shape.batch, last))
 
 
 @dataclass(frozen=True, eq=False)
 class _Sweep:
-    """Counts blocks of queries, ``first`` being the index of the first query, in tiles of candidates."""
+    """Counts blocks of queries, ``first`` being the index of the first query."""
 
     task: Task
     similarity: Similarity
@@ -166,7 +176,7 @@ class _Sweep:
     table: CandidateTable
     queries: Singles
     first: int
-    tile: int
+    shape: _Shape
 
     def count(self, block: QueryBlock) -> Counted:
         queries = self.queries[block.start - self.first : block.stop - self.first]
@@ -176,8 +186,8 @@ class _Sweep:
             tally.decide(which, column)
             return tally.greater, tally.equal, np.bincount(which, minlength=len(block.row))
         magnitude = self.similarity.magnitude(queries)
-        for start in range(0, len(block.columns), self.tile):
-            self._count_tile(block, tally, magnitude, start, min(start + self.tile, len(block.columns)))
+        for start in range(0, len(block.columns), self.shape.tile):
+            self._count_tile(block, tally, magnitude, start, min(start + self.shape.tile, len(block.columns)))
         return tally.greater, tally.equal, block.others
 
     def _count_tile(self, block: QueryBlock, tally: _Tally, magnitude: Floats, start: int, stop: int) -> None:
@@ -188,7 +198,7 @@ class _Sweep:
         np.add(tally.greater, above, out=tally.greater)
         itself = block.counts_itself - start
         undecided = np.flatnonzero(within > ((itself >= 0) & (itself < stop - start)))
-        for some in _portions(undecided, within[undecided]):
+        for some in _portions(undecided, within[undecided], self.shape.pairs):
             position, column = self.backend.within(scores, bounds.part(some), int(within[some].sum()))
             which = some[position]
             others = column != itself[which]
@@ -238,11 +248,11 @@ def _refuse_nan(block: QueryBlock, row: Ints, scores: Singles) -> None:
         raise block.task.nan_error(row[np.isnan(scores)] + block.start)
 
 
-def _portions(targets: Ints, pairs: Ints) -> list[Ints]:
-    """Split targets into portions with a bounded number of pairs, which bounds memory."""
+def _portions(targets: Ints, pairs: Ints, most: int) -> list[Ints]:
+    """Split targets into portions with at most so many pairs, which bounds memory."""
     if not len(targets):
         return []
-    portion = np.cumsum(pairs) // _UNDECIDED_AT_ONCE
+    portion = np.cumsum(pairs) // most
     return np.split(targets, np.flatnonzero(np.diff(portion)) + 1)
 
 

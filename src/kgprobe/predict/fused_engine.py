@@ -81,14 +81,15 @@ class _Work:
 
     def _stops(self) -> Ints:
         """The queries that blocks end before: blocks of the given number of queries, or even ones that fit."""
-        queries = self.shared.queries
-        stop = np.arange(queries.start + 1, queries.stop + 1)
-        block = np.arange(len(queries)) // (self.resources.batch or 1)
-        if not self.resources.batch:
-            targets = np.searchsorted(self.task.queries.query, [queries.start, *stop])
-            size = self.footprint.query * (stop - queries.start) + self.footprint.target * (targets[1:] - targets[0])
-            block = (size - 1) * -(-size[-1] // self.part) // size[-1]
-        return stop[np.append(block[1:] != block[:-1], True)]
+        queries, batch = self.shared.queries, self.resources.batch
+        edges = np.arange(queries.start, queries.stop + 1)
+        if batch:
+            return np.append(edges[batch:-1:batch], queries.stop)
+        targets = np.searchsorted(self.task.queries.query, edges)
+        size = self.footprint.query * (edges - edges[0]) + self.footprint.target * (targets - targets[0])
+        block = (size[1:] - 1) * -(-size[-1] // self.part) // size[-1]
+        stops: Ints = edges[1:][np.append(np.diff(block) > 0, True)]
+        return stops
 
     def counted(self, block: QueryBlock, queries: Tensor) -> tuple[Ints, Ints, Ints]:
         """The counts of the targets of a block."""

@@ -23,7 +23,7 @@ _BATCH, _CELLS = 1024, 1 << 20
 BYTES_PER_SCORE = 32
 """Bytes that a score of a tile takes, with what is computed to count it."""
 
-_CELLS_AT_ONCE = 1 << 20
+_CELLS_AT_ONCE = 1 << 17
 _FIRST_CAPABILITY = (8, 0)
 _MANY_PRODUCTS = 1 << 26
 
