@@ -67,7 +67,7 @@ def soundness(bench: Bench) -> None:
             print(f"  VIOLATION: {kind}, {similarity}, level {level}, d {dimension}: {broken} rows")
     print(f"{pairs:,} pairs, {compared:,} of them in rows that fast scores count; rows in violation: {violations}")
     if violations:
-        raise SystemExit(1)
+        raise RuntimeError("the bounds of fast scores do not hold")
 
 
 def check(bench: Bench, similarity: Similarity, level: int, queries: Tensor, candidates: Tensor) -> tuple[int, int]:

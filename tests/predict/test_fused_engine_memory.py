@@ -21,7 +21,9 @@ from ranking import Vectors, counted
 
 MEMORY = 1 << 20
 
-TILES = Tiles(*6 * [Tile(128, 256, 4)], counting=64, settling=2, many=512)
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+
+TILES = Tiles(*6 * [Tile(128, 256, 8)], counting=64, settling=2, many=512)
 
 SIMILARITIES = [(Dot(), 2), (Dot(), 100), (GroupNorm(1), 2), (GroupNorm(2), 64), (GroupNorm(None), 33)]
 
@@ -51,7 +53,7 @@ class Watched(TorchDispatchMode):
     def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         results = function(*args, **(kwargs or {}))
         for result in results if isinstance(results, tuple | list) else [results]:
-            if isinstance(result, torch.Tensor):
+            if isinstance(result, torch.Tensor) and result.device.type == DEVICE:
                 self.ledger.add(result)
         return results
 
@@ -79,7 +81,7 @@ def peak_of(model: Vectors, graph: KnowledgeGraph, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(_Copies, "start", watched)
     monkeypatch.setattr(triton_backend, "_ROUNDED_ROWS", 128)  # quick in the interpreter
     with Watched(ledger):
-        found = counted(model, graph, TritonBackend("cpu", TILES), Resources(memory=MEMORY))
+        found = counted(model, graph, TritonBackend(DEVICE, TILES), Resources(memory=MEMORY))
     assert found == counted(model, graph, NumbaBackend())
     return ledger.peak
 
