@@ -5,11 +5,14 @@ TuckER against einsum, its dropout, and its first parameters.
 
 import dataclasses
 import math
+from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
 
+from kgprobe.models import tucker as tucker_module
 from kgprobe.models.embedding_model import Sizes
 from kgprobe.models.random_streams import RandomStreams
 from kgprobe.models.tucker import BatchNorm, TuckER, TuckEROptions
@@ -101,6 +104,50 @@ def test_scores_are_a_product_with_the_core(side: Side) -> None:
     model = tucker().eval()
     expected = torch.einsum("sbj,snj->sbn", products(model, side), model.entity) / (1 + 1e-5)
     torch.testing.assert_close(model.score_all(side, GIVEN, RELATION), expected)
+
+
+def trained(dimension: int, relations: int) -> TuckER:
+    """A run in float32, with statistics as after a training."""
+    options = dataclasses.replace(PLAIN, dimension=dimension, relation_dimension=relations)
+    model = TuckER(SIZES, options, RandomStreams((0,), "cpu"))
+    generator = torch.Generator().manual_seed(1)
+    with torch.no_grad():
+        for norm in (model.input_norm, model.output_norm):
+            for values in (norm.scale, norm.shift, norm.mean):
+                values.normal_(generator=generator)
+            norm.variance.uniform_(0.1, 3, generator=generator)
+    return model.eval()
+
+
+@pytest.mark.parametrize("at_once", [1, 3000, 1 << 24])
+@pytest.mark.parametrize("side", SIDES)
+def test_queries_are_rounded_once(side: Side, at_once: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """To the float32 that is nearest to the sums of numbers of 64 bits."""
+    monkeypatch.setattr(tucker_module, "_AT_ONCE", at_once)
+    model, given, relation = trained(24, 16), np.arange(10), np.arange(10) % 5
+    found = model.encode_queries(side, given, relation).numpy()
+
+    def wide(values: torch.Tensor) -> Any:
+        return values.detach()[0].numpy().astype(np.longdouble)
+
+    def normalised(values: Any, norm: BatchNorm) -> Any:
+        scale = wide(norm.scale) / np.sqrt(wide(norm.variance) + np.longdouble(1e-5))
+        return (values - wide(norm.mean)) * scale + wide(norm.shift)
+
+    known = normalised(wide(model.entity)[given], model.input_norm)
+    letters = "rij,br,bi->bj" if side == "tail" else "rij,br,bj->bi"
+    product = np.einsum(letters, wide(model.core), wide(model.relation)[relation], known)
+    assert found.dtype == np.float32
+    assert (found == normalised(product, model.output_norm).astype(np.float32)).all()
+
+
+def test_queries_do_not_depend_on_the_batch() -> None:
+    model, rng = trained(100, 60), np.random.default_rng(0)
+    given, relation = rng.integers(0, 11, 200), rng.integers(0, 5, 200)
+    together = model.encode_queries("tail", given, relation)
+    for size in (1, 7):
+        parts = [model.encode_queries("tail", given[i : i + size], relation[i : i + size]) for i in range(0, 200, size)]
+        assert torch.equal(torch.cat(parts), together)
 
 
 @pytest.mark.parametrize("side", SIDES)

@@ -23,7 +23,7 @@ MEMORY = 1 << 20
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 
-TILES = Tiles(*6 * [Tile(128, 256, 8)], counting=64, settling=2, many=512)
+TILES = Tiles(*6 * [Tile(128, 256, 8, 64, 2)], counting=64, settling=2, many=512)
 
 SIMILARITIES = [(Dot(), 2), (Dot(), 100), (GroupNorm(1), 2), (GroupNorm(2), 64), (GroupNorm(None), 33)]
 

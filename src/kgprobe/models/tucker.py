@@ -17,9 +17,12 @@ from kgprobe.predict.scorers import Dot, Side
 _MOMENTUM = 0.1
 _EPSILON = 1e-5
 
+_AT_ONCE = 1 << 24
+"""Numbers of the core tensor and of matrices of relations that are in float64 at a time."""
+
 
 class BatchNorm(nn.Module):
-    """Batch normalisation of stacked runs [S, B, D]; in `eval` mode by running statistics.
+    """Batch normalisation of stacked runs [S, B, D]; in `eval` mode by running statistics, and in float64 for float64.
 
     Example:
         >>> BatchNorm(1, 1)(torch.tensor([[[1.0], [3.0]]])).tolist()
@@ -37,9 +40,9 @@ class BatchNorm(nn.Module):
         self.register_buffer("variance", torch.ones(runs, dimension, device=device))
 
     def forward(self, values: Tensor) -> Tensor:
-        values = values.to(self.scale.dtype)
+        values = values.to(torch.promote_types(values.dtype, self.scale.dtype))
         mean, variance = self._of_batch(values) if self.training else (self.mean, self.variance)
-        scale = self.scale * torch.rsqrt(variance + _EPSILON)
+        scale = self.scale.to(values.dtype) * torch.rsqrt(variance.to(values.dtype) + _EPSILON)
         return torch.addcmul((self.shift - mean * scale)[:, None], values, scale[:, None])
 
     def _of_batch(self, values: Tensor) -> tuple[Tensor, Tensor]:
@@ -82,11 +85,22 @@ class TuckER(EmbeddingModel):
         self.output_norm = BatchNorm(runs, options.dimension, streams.device)
 
     def encode(self, side: Side, given: Tensor, relation: Tensor) -> Tensor:
-        entity = self._dropout(self.input_norm(rows(self.entity, given)), self.options.dropout_input)
         core = self.core if side == "tail" else self.core.transpose(2, 3)
-        through = self._by_matrices if self.training and self.options.dropout_relation else _at_once
+        if not self.training:
+            return self._rounded_once(core, given, relation)
+        entity = self._dropout(self.input_norm(rows(self.entity, given)), self.options.dropout_input)
+        through = self._by_matrices if self.options.dropout_relation else _at_once
         product = self.output_norm(through(core, rows(self.relation, relation), entity))
         return self._dropout(product, self.options.dropout_output)
+
+    def _rounded_once(self, core: Tensor, given: Tensor, relation: Tensor) -> Tensor:
+        """Queries in float64 that are rounded in the end.
+
+        Sums in float32 would depend on the batch, the threads and the device, and so would ranks.
+        """
+        entity = self.input_norm(rows(self.entity, given).double())
+        runs = zip(core, self.relation, relation, entity, strict=True)
+        return self.output_norm(torch.stack([_by_relation(*run) for run in runs])).to(self.entity.dtype)
 
     def _by_matrices(self, core: Tensor, relation: Tensor, entity: Tensor) -> Tensor:
         """W x_1 r x_2 h by the relations' matrices [S, B, D, D], with dropout of these.
@@ -103,6 +117,26 @@ def _at_once(core: Tensor, relation: Tensor, entity: Tensor) -> Tensor:
     """W x_1 r x_2 h without the relations' matrices, which takes less memory."""
     pairs = (relation[..., :, None] * entity[..., None, :]).flatten(2)
     return pairs @ core.flatten(1, 2)
+
+
+def _by_relation(core: Tensor, relations: Tensor, relation: Tensor, entity: Tensor) -> Tensor:
+    """W x_1 r x_2 h for the queries of one run, in float64 by the matrices of their relations.
+
+    Args:
+        core: The core tensor [R, D, D].
+        relations: The embeddings of all relations [N, R].
+        relation: The relations of the queries [B].
+        entity: The given entities [B, D] in float64.
+    """
+    distinct, which = relation.unique(return_inverse=True)
+    queries = which.argsort().split(which.bincount(minlength=len(distinct)).tolist())
+    weights, product = relations[distinct].double(), torch.zeros_like(entity)
+    step = max(1, _AT_ONCE // ((len(core) + len(distinct)) * core.shape[2]))
+    for known, part in zip(entity.split(step, dim=1), core.split(step, dim=1), strict=True):
+        matrices = (weights @ part.double().flatten(1)).unflatten(1, part.shape[1:])
+        for some, matrix in zip(queries, matrices, strict=True):
+            product.index_add_(0, some, known[some] @ matrix)
+    return product
 
 
 def _xavier(streams: RandomStreams, size: int, dimension: int) -> nn.Parameter:
