@@ -16,10 +16,13 @@ import torch
 
 from kgprobe.errors import DataError
 from kgprobe.graph import KnowledgeGraph, load_graph
-from kgprobe.predict import Opening, open_model, rank
+from kgprobe.predict import Opening, encoding, open_model, rank
+from kgprobe.predict.backends.fused_counts import Footprint
 from kgprobe.predict.backends.numba_backend import NumbaBackend
 from kgprobe.predict.backends.triton_backend import Tile, Tiles, TritonBackend
+from kgprobe.predict.encoding import shared_candidates
 from kgprobe.predict.engine import count_embedding
+from kgprobe.predict.fused_engine import _Work
 from kgprobe.predict.queries import KnownFilter, RankedTriples
 from kgprobe.predict.scorers import Dot, GroupNorm, Similarity
 from kgprobe.predict.tasks import Counts, RelationCandidates, Task
@@ -204,15 +207,37 @@ def test_a_filtered_candidate_may_have_no_score() -> None:
     assert outcomes[0] == outcomes[1]
 
 
-def test_progress_reaches_all_targets() -> None:
-    from kgprobe.predict.engine import count_embedding
-    from kgprobe.predict.queries import KnownFilter, RankedTriples
-    from kgprobe.predict.tasks import Task
-
+@pytest.mark.parametrize("batch", [1, 9])
+def test_progress_reaches_all_targets(batch: int) -> None:
     queries = RankedTriples.build(GRAPH).queries("tail")
     task = Task(GRAPH, queries, KnownFilter.build(GRAPH), None, range(60))
     seen: list[float] = []
     model = vectors("random", Dot(), GRAPH, 8, seed=1)
-    count_embedding(model, task, backend(), Resources(batch=9), seen.append)
+    count_embedding(model, task, backend(), Resources(batch=batch), seen.append)
     assert sum(seen) == len(queries.query)
-    assert len(seen) == -(-len(queries) // 9)
+    assert len(seen) == -(-len(queries) // batch)
+
+
+@pytest.mark.parametrize("encoded_at_once", [1, 70, 1 << 18])
+def test_blocks_of_queries_are_even_and_fit(encoded_at_once: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Some queries have many targets, and most have one."""
+    monkeypatch.setattr(encoding, "_ENCODED_AT_ONCE", 8 * encoded_at_once)
+    rng = np.random.default_rng(0)
+    head = np.append(rng.integers(0, 20, 1000), rng.integers(20, 3000, 2000))
+    test = np.stack([head, rng.integers(0, 2, 3000), rng.integers(0, 3000, 3000)], axis=1)
+    graph = KnowledgeGraph.from_triples(train=test[:1], test=test, num_entities=3000, num_relations=2)
+    task = Task(graph, RankedTriples.build(graph).queries("tail"), KnownFilter.build(graph), None, range(3000))
+    model, resources = vectors("random", Dot(), graph, 8, seed=1), Resources(memory=1 << 20)
+    (shared,) = shared_candidates(model, task)
+    work, footprint = _Work(model, task, backend(), resources, shared), Footprint.of(Dot(), 8)
+    starts, parts = zip(*work.blocks(), strict=True)
+    given, relation = task.queries.given, task.queries.relation
+    assert torch.cat(parts).cpu().numpy().tolist() == model.encode_queries("tail", given, relation).tolist()
+    queries = np.array([len(part) for part in parts])
+    assert list(starts) == (np.cumsum(queries) - queries).tolist()
+    targets = np.bincount(np.searchsorted(starts, task.queries.query, side="right") - 1)
+    sizes = footprint.query * queries + footprint.target * targets
+    largest = footprint.query + footprint.target * np.bincount(task.queries.query).max()
+    assert len(sizes) == -(-sizes.sum() // (resources.memory // 4))
+    assert sizes.max() < resources.memory // 4 + largest
+    assert sizes.max() - sizes.min() < 2 * largest

@@ -35,7 +35,7 @@ from kgprobe.resources import Progress, Resources, single_blas_thread
 Counted: TypeAlias = tuple[Ints, Ints, Ints]
 """For each target of a block: the numbers of greater, equal and all other candidates."""
 
-_UNDECIDED_AT_ONCE, _BYTES_PER_PAIR = 1 << 21, 128
+_UNDECIDED_AT_ONCE, _BYTES_PER_PAIR = 1 << 21, 160
 """The most pairs of a target and a candidate that are decided by canonical scores at a time, and what each takes."""
 
 _ENCODED_BATCHES = 16

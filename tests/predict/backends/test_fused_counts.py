@@ -12,8 +12,8 @@ import torch
 from adversarial import QUERIES, TABLES, Floats, normal
 from kgprobe.predict.backends import fused_counts
 from kgprobe.predict.backends.backend import NumpyBackend
-from kgprobe.predict.backends.fused_counts import FusedCount, _DotTable, _NormTable
-from kgprobe.predict.backends.triton_backend import Tiles, TritonBackend
+from kgprobe.predict.backends.fused_counts import FusedCount, _DotTable, _Launch, _NormTable
+from kgprobe.predict.backends.triton_backend import Tile, Tiles, TritonBackend
 from kgprobe.predict.scorers import Dot, GroupNorm, Similarity
 from ranking import SMALL, brute_force, counted, graph_of, vectors
 
@@ -150,8 +150,14 @@ def test_ranges_add_up() -> None:
     assert parts.totals.tolist() == whole.totals.tolist()
 
 
-def test_lists_fit_into_memory() -> None:
+@pytest.mark.parametrize("memory", [1 << 14, 1 << 17, 1 << 20])
+@pytest.mark.parametrize("counting", [3, 1 << 20])
+def test_lists_fit_into_memory(memory: int, counting: int) -> None:
+    """However many programs there would be otherwise."""
     counter, _, _ = counter_of("random", Dot())
     assert counter.room(columns=90, rows=20) == 3
-    assert counter.room(columns=1 << 30, rows=1000) * 8 * 1000 <= 1 << 20
     assert counter.room(columns=1 << 30, rows=1 << 30) == 1
+    counter.memory, rows = memory, counter._rows
+    counter.backend.tiles = SMALL._replace(counting=counting)
+    launch = _Launch.of(counter, rows, 1 << 15, Tile(16, 32, 4), counter.room(1 << 15, rows.padded))
+    assert memory // 4 < launch.counts.nbytes + launch.found.nbytes <= memory

@@ -143,7 +143,7 @@ class FusedCount:
 
     def _count(self, table: _Table, rows: Rows, level: int) -> Tensor:
         """Count rows at a level, and return the numbers of those whose lists were too short, or that may overflow."""
-        room = min(self.room(len(table.exact), len(rows.index)), table.worth_settling(level))
+        room = min(self.room(len(table.exact), rows.padded), table.worth_settling(level))
         compared = table.compare(rows, level, room)
         full = (compared.listed > compared.found.shape[2]).any(0)
         above, listed = (torch.where(full, 0, numbers) for numbers in (compared.above, compared.listed))
@@ -198,7 +198,7 @@ class _DotTable:
         size = padded_number(min(_SAMPLE, number), counter.padding)
         sample = torch.linspace(0, number - 1, size, device=self.exact.device).long()
         listed = self._launched(rows, 0, 1, self.high[sample], self.low[:0], self.scales[0][sample]).listed.sum(0)
-        fits = counter.room(number, len(rows.index)) / (2 * number)
+        fits = counter.room(number, rows.padded) / (2 * number)
         tight = listed > max(1, round(size * min(_WORTH_SETTLING, fits)))
         return [(~tight).nonzero()[:, 0], tight.nonzero()[:, 0]]
 
