@@ -100,7 +100,8 @@ class TuckER(EmbeddingModel):
         """
         entity = self.input_norm(rows(self.entity, given).double())
         runs = zip(core, self.relation, relation, entity, strict=True)
-        return self.output_norm(torch.stack([_by_relation(*run) for run in runs])).to(self.entity.dtype)
+        queries: Tensor = self.output_norm(torch.stack([_by_relation(*run) for run in runs]))
+        return queries.to(self.entity.dtype)
 
     def _by_matrices(self, core: Tensor, relation: Tensor, entity: Tensor) -> Tensor:
         """W x_1 r x_2 h by the relations' matrices [S, B, D, D], with dropout of these.
@@ -128,12 +129,12 @@ def _by_relation(core: Tensor, relations: Tensor, relation: Tensor, entity: Tens
         relation: The relations of the queries [B].
         entity: The given entities [B, D] in float64.
     """
-    distinct, which = relation.unique(return_inverse=True)
-    queries = which.argsort().split(which.bincount(minlength=len(distinct)).tolist())
+    distinct, which = torch.unique(relation, return_inverse=True)
+    queries = torch.split_with_sizes(which.argsort(), which.bincount(minlength=len(distinct)).tolist())
     weights, product = relations[distinct].double(), torch.zeros_like(entity)
     step = max(1, _AT_ONCE // ((len(core) + len(distinct)) * core.shape[2]))
-    for known, part in zip(entity.split(step, dim=1), core.split(step, dim=1), strict=True):
-        matrices = (weights @ part.double().flatten(1)).unflatten(1, part.shape[1:])
+    for known, part in zip(torch.split(entity, step, 1), torch.split(core, step, 1), strict=True):
+        matrices = torch.unflatten(weights @ part.double().flatten(1), 1, part.shape[1:])
         for some, matrix in zip(queries, matrices, strict=True):
             product.index_add_(0, some, known[some] @ matrix)
     return product
