@@ -18,7 +18,7 @@ _MOMENTUM = 0.1
 _EPSILON = 1e-5
 
 _AT_ONCE = 1 << 24
-"""Numbers of the core tensor and of matrices of relations that are in float64 at a time."""
+"""Numbers of the core tensor and of the relations' matrices that are in float64 at a time."""
 
 
 class BatchNorm(nn.Module):
@@ -98,7 +98,8 @@ class TuckER(EmbeddingModel):
 
         Sums in float32 would depend on the batch, the threads and the device, and so would ranks.
         """
-        entity = self.input_norm(rows(self.entity, given).double())
+        wide = torch.float32 if given.device.type == "mps" else torch.float64  # MPS has no float64
+        entity = self.input_norm(rows(self.entity, given).to(wide))
         runs = zip(core, self.relation, relation, entity, strict=True)
         queries: Tensor = self.output_norm(torch.stack([_by_relation(*run) for run in runs]))
         return queries.to(self.entity.dtype)
@@ -121,20 +122,20 @@ def _at_once(core: Tensor, relation: Tensor, entity: Tensor) -> Tensor:
 
 
 def _by_relation(core: Tensor, relations: Tensor, relation: Tensor, entity: Tensor) -> Tensor:
-    """W x_1 r x_2 h for the queries of one run, in float64 by the matrices of their relations.
+    """W x_1 r x_2 h for the queries of one run, by the matrices of their relations.
 
     Args:
         core: The core tensor [R, D, D].
         relations: The embeddings of all relations [N, R].
         relation: The relations of the queries [B].
-        entity: The given entities [B, D] in float64.
+        entity: The given entities [B, D], in the type that all is computed in.
     """
     distinct, which = torch.unique(relation, return_inverse=True)
     queries = torch.split_with_sizes(which.argsort(), which.bincount(minlength=len(distinct)).tolist())
-    weights, product = relations[distinct].double(), torch.zeros_like(entity)
+    weights, product = relations[distinct].to(entity.dtype), torch.zeros_like(entity)
     step = max(1, _AT_ONCE // ((len(core) + len(distinct)) * core.shape[2]))
     for known, part in zip(torch.split(entity, step, 1), torch.split(core, step, 1), strict=True):
-        matrices = torch.unflatten(weights @ part.double().flatten(1), 1, part.shape[1:])
+        matrices = torch.unflatten(weights @ part.to(entity.dtype).flatten(1), 1, part.shape[1:])
         for some, matrix in zip(queries, matrices, strict=True):
             product.index_add_(0, some, known[some] @ matrix)
     return product
