@@ -1,5 +1,6 @@
 """What counting holds on the device at any time stays within the memory that is given."""
 
+import threading
 from typing import Any
 
 import numpy as np
@@ -29,18 +30,20 @@ SIMILARITIES = [(Dot(), 2), (Dot(), 100), (GroupNorm(1), 2), (GroupNorm(2), 64),
 
 
 class Ledger:
-    """The bytes of the tensors that are alive, and their peak."""
+    """The bytes of the tensors that are alive, and their peak. Threads may share it."""
 
     def __init__(self) -> None:
+        self.lock = threading.Lock()
         self.alive: dict[int, tuple[StorageWeakRef, int]] = {}
         self.peak = 0
 
     def add(self, tensor: torch.Tensor) -> None:
         storage = tensor.untyped_storage()
         reference = StorageWeakRef(storage)
-        self.alive[reference.cdata] = reference, storage.nbytes()
-        self.alive = {key: entry for key, entry in self.alive.items() if not entry[0].expired()}
-        self.peak = max(self.peak, sum(size for _, size in self.alive.values()))
+        with self.lock:
+            self.alive[reference.cdata] = reference, storage.nbytes()
+            self.alive = {key: entry for key, entry in self.alive.items() if not entry[0].expired()}
+            self.peak = max(self.peak, sum(size for _, size in self.alive.values()))
 
 
 class Watched(TorchDispatchMode):
@@ -79,7 +82,7 @@ def peak_of(model: Vectors, graph: KnowledgeGraph, monkeypatch: pytest.MonkeyPat
             return plain(self, chosen, part)
 
     monkeypatch.setattr(_Copies, "start", watched)
-    monkeypatch.setattr(triton_backend, "_ROUNDED_ROWS", 128)  # quick in the interpreter
+    monkeypatch.setattr(triton_backend, "_ROUNDED_ROWS", 128)  # quick in the interpreter; divides the rows of tiles
     with Watched(ledger):
         found = counted(model, graph, TritonBackend(DEVICE, TILES), Resources(memory=MEMORY))
     assert found == counted(model, graph, NumbaBackend())

@@ -22,7 +22,9 @@ _AT_ONCE = 1 << 24
 
 
 class BatchNorm(nn.Module):
-    """Batch normalisation of stacked runs [S, B, D]; in `eval` mode by running statistics, and in float64 for float64.
+    """Batch normalisation of stacked runs [S, B, D]; in `eval` mode by running statistics.
+
+    Values in float64 are normalised in float64, whatever the type of the parameters.
 
     Example:
         >>> BatchNorm(1, 1)(torch.tensor([[[1.0], [3.0]]])).tolist()
@@ -94,7 +96,7 @@ class TuckER(EmbeddingModel):
         return self._dropout(product, self.options.dropout_output)
 
     def _rounded_once(self, core: Tensor, given: Tensor, relation: Tensor) -> Tensor:
-        """Queries in float64 that are rounded in the end.
+        """Queries that are computed in float64, and rounded to the type of the embeddings in the end.
 
         Sums in float32 would depend on the batch, the threads and the device, and so would ranks.
         """

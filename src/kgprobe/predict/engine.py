@@ -36,7 +36,8 @@ Counted: TypeAlias = tuple[Ints, Ints, Ints]
 """For each target of a block: the numbers of greater, equal and all other candidates."""
 
 _UNDECIDED_AT_ONCE, _BYTES_PER_PAIR = 1 << 21, 160
-"""The most pairs of a target and a candidate that are decided by canonical scores at a time, and what each takes."""
+"""Pairs of a target and a candidate that are decided by canonical scores at a time, at most, and bytes of memory for
+each. A pair takes about half of that, because a portion may have twice as many; see `_portions`."""
 
 _ENCODED_BATCHES = 16
 
@@ -137,7 +138,7 @@ class _Shape(NamedTuple):
 
     @classmethod
     def of(cls, resources: Resources, workers: int, backend: Backend, table: CandidateTable) -> _Shape:
-        """All threads get the same number of blocks, of nearly equal size."""
+        """The shape with which all threads get the same number of blocks, of nearly equal size."""
         shared, memory = table.shared, resources.memory // workers
         most, scores = backend.shape(len(shared.columns), shared.dimension, memory)
         most = max(1, min(most, scores // (resources.tile or 1)))
@@ -249,7 +250,7 @@ def _refuse_nan(block: QueryBlock, row: Ints, scores: Singles) -> None:
 
 
 def _portions(targets: Ints, pairs: Ints, most: int) -> list[Ints]:
-    """Split targets into portions with at most so many pairs, which bounds memory."""
+    """Split targets into portions with less than ``most`` pairs and those of one target, which bounds memory."""
     if not len(targets):
         return []
     portion = np.cumsum(pairs) // most

@@ -60,7 +60,7 @@ class _Work:
 
     @cached_property
     def footprint(self) -> Footprint:
-        """What the embeddings take."""
+        """What the embeddings take on the device."""
         return Footprint.of(self.scorer.similarity, self.shared.dimension)
 
     def blocks(self) -> Iterator[tuple[int, Tensor]]:
@@ -97,7 +97,7 @@ class _Work:
         known = _Targets.of(backend, block)
         targets = backend.placed(_taken(self.shared.values, block.target, known.target))
         counter = FusedCount(backend, similarity, queries, known.query, targets, self.part)
-        del targets
+        del targets  # the counter has their scores
         step = min(_MOST_CANDIDATES, self.resources.tile or max(1, self.part // self.footprint.candidate))
         known = known.by_ranges(range(0, len(block.columns), step))
         scores = torch.empty(len(known.row), dtype=torch.float32, device=backend.device)

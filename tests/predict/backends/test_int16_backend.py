@@ -1,5 +1,6 @@
 """Products of integers of 16 bits: what they decide, what is left to float32, and when they are used."""
 
+import tracemalloc
 from collections.abc import Callable
 from typing import Any
 
@@ -152,6 +153,19 @@ def test_little_memory_holds_no_rounded_candidates() -> None:
     table = few.to_device(np.zeros((columns, dimension), dtype=np.float32))
     assert table.as_candidates.words.nbytes == 2 * PANEL * dimension
     assert table[: len(table.exact)] is not table  # each tile has room of its own
+
+
+def test_the_list_of_unclear_pairs_fits_into_little_memory() -> None:
+    queries, table = drawn("random", (2000, 30_000, 4))
+    own = Dot().canonical(queries, table[:2000])
+    backend = Int16Backend(1 << 20)
+    tile = backend.scores(Dot(), backend.to_device(queries), backend.to_device(table))
+    backend.count(tile, around(np.arange(2000), own))  # compiles
+    tracemalloc.start()
+    backend.count(tile, around(np.arange(2000), own))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 1 << 20
 
 
 @pytest.mark.parametrize("size", [1, 2, None])

@@ -67,10 +67,10 @@ class Footprint(NamedTuple):
     def of(cls, similarity: Similarity, dimension: int) -> Footprint:
         """Those of embeddings with so many coordinates."""
         exact = 4 * dimension
-        if isinstance(similarity, Dot):  # two bfloat16; all rows, those of each level, those of both that are left
-            rounded = 4 * padded_number(dimension, COORDINATES)
-            return cls(exact, 3 * (exact + rounded) + _BOUNDS, 3 * exact + rounded + _BOUNDS)
-        return cls(exact, 2 * (exact + exact) + _BOUNDS, 3 * exact + exact + _BOUNDS)
+        other = 4 * padded_number(dimension, COORDINATES) if isinstance(similarity, Dot) else exact
+        # Targets have copies for each level: those that begin with it, and with those that the level before it left.
+        copies = 3 if isinstance(similarity, Dot) else 2
+        return cls(exact, copies * (exact + other) + _BOUNDS, 3 * exact + other + _BOUNDS)
 
 
 class FusedCount:
@@ -82,7 +82,7 @@ class FusedCount:
         distinct: Embeddings [queries, d] on the device.
         query: For each row, which is a target, the index of its query.
         targets: Embeddings [rows, d] of the targets.
-        memory: Bytes for the lists of unclear candidates; half for their entries.
+        memory: Bytes for the lists of unclear candidates; three quarters for their entries.
 
     Attributes:
         own: The canonical scores of the targets.
@@ -163,7 +163,7 @@ class FusedCount:
 
     def room(self, columns: int, rows: int) -> int:
         """The length of the lists of unclear candidates of a row."""
-        fits = self.memory // (16 * max(rows, 1)) if self.backend.room is None else self.backend.room
+        fits = 3 * self.memory // (32 * max(rows, 1)) if self.backend.room is None else self.backend.room
         return max(1, min(-(-columns // _BITS), fits))
 
 
@@ -298,7 +298,7 @@ class _Launch:
     def of(cls, counter: FusedCount, rows: Rows, columns: int, tile: Tile, room: int) -> _Launch:
         """The work of comparing rows and columns: by many programs, but no more than there is memory for lists."""
         device, number, every = counter.backend.device, rows.padded, columns // tile.columns
-        across, most = number // tile.rows, max(1, counter.memory // (2 * _BYTES_PER_LIST * number))
+        across, most = number // tile.rows, max(1, counter.memory // (4 * _BYTES_PER_LIST * number))
         tiles = max(1, every * across // counter.backend.tiles.counting, -(-every // most))
         programs = -(-every // tiles)
         room = min(-(-room // programs), tiles * tile.columns // _BITS)

@@ -31,18 +31,17 @@ from kgprobe.predict.backends.numba_backend import NumbaBackend
 from kgprobe.predict.scorers import Dot, Similarity, Singles
 from kgprobe.resources import single_blas_thread
 
-_MOST_KEPT, _MEMORY_PER_KEPT = 1 << 26, 1 << 10
-"""Bytes of rounded candidates that are kept for all queries, and bytes of memory that there must be for each of these
-candidates, since they are in a single tile. Those of larger tables are rounded for each tile."""
+_MOST_KEPT = 1 << 26
+"""Bytes of rounded candidates that are kept for all queries. Those of larger tables are rounded for each tile."""
 
 _BATCH, _LARGE_BATCH = 512, 2048
 """Queries of a tile, if candidates are kept and if not. Rounding takes as long as the products with 110 queries."""
 
 _LARGE_TILE = 1 << 15
 
-_UNCLEAR, _SHARE_OF_MEMORY = 2.0**-8, 2.0**-10
-"""The share of the pairs for which there is room in the list of those that float32 cannot decide, and their number as a
-share of the bytes of memory. If there are more, they are found by counting again, some at a time."""
+_UNCLEAR, _MEMORY_PER_UNCLEAR = 2.0**-8, 1 << 10
+"""The share of the pairs for which there is room in the list of those that float32 cannot decide, and the memory that
+there must be for each of them. If there are more, they are found by counting again, some at a time."""
 
 _WORTH = 1.25
 """How many times as fast as float32 products counting by integers must be."""
@@ -114,16 +113,15 @@ class Int16Backend(NumbaBackend):
 
     def shape(self, columns: int, dimension: int, memory: int) -> tuple[int, int]:
         """A tile holds all candidates if these are kept. Scores need no memory."""
-        if self._is_kept(columns, dimension):
+        if self._is_kept(columns * dimension):
             return _BATCH, _BATCH * columns
         return _LARGE_BATCH, _LARGE_BATCH * _LARGE_TILE
 
-    def _is_kept(self, columns: int, dimension: int) -> bool:
-        size = columns * dimension * np.dtype(np.int16).itemsize
-        return size <= min(_MOST_KEPT, self._memory // 4) and columns <= self._memory // _MEMORY_PER_KEPT
+    def _is_kept(self, coordinates: int) -> bool:
+        return coordinates * np.dtype(np.int16).itemsize <= min(_MOST_KEPT, self._memory // 4)
 
     def to_device(self, embeddings: Singles) -> Any:
-        return Int16Embeddings(embeddings, self._is_kept(*embeddings.shape))
+        return Int16Embeddings(embeddings, self._is_kept(embeddings.size))
 
     def scores(self, similarity: Similarity, queries: Any, candidates: Any) -> Any:
         if isinstance(similarity, Dot):
@@ -145,7 +143,7 @@ class Int16Backend(NumbaBackend):
         if not isinstance(scores, _Tile):
             return super().count(scores, bounds)
         each = 4 + int(_UNCLEAR * len(scores.candidates.exact))
-        found = self._compare(scores, bounds, min(each * len(bounds.row), int(_SHARE_OF_MEMORY * self._memory)))
+        found = self._compare(scores, bounds, min(each * len(bounds.row), self._memory // _MEMORY_PER_UNCLEAR))
         total = int(found.within.sum())
         scores.unclear = (found.which[:total], found.column[:total]) if total <= len(found.which) else None
         return found.above, found.within
