@@ -1,6 +1,7 @@
 """Models that compare vectors: what they may give, what is refused, how they are asked, and how a run ends early."""
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from kgprobe.graph import KnowledgeGraph
 from kgprobe.predict import Dot, GroupNorm, encoding, engine, rank
 from kgprobe.predict.backends.backend import NumpyBackend
 from kgprobe.predict.scorers import Similarity
+from kgprobe.predict.stored_arrays import StoredTable
 from kgprobe.resources import Resources
 from ranking import (
     COUNTED,
@@ -23,6 +25,7 @@ from ranking import (
     brute_force,
     counted,
     graph_of,
+    relation_sets,
     relation_vectors,
     vectors,
 )
@@ -324,3 +327,36 @@ def test_the_table_of_a_relation_is_done_with_when_the_next_is_asked_for() -> No
     triples = {tuple(triple) for triple in GRAPH.triples("test").tolist()}
     assert asked == [(r, sum(relation < r for _, relation, _ in triples)) for r, _ in asked]
     assert len(asked) == 3
+
+
+@pytest.mark.parametrize("backend", COUNTED)
+@pytest.mark.parametrize("similarity", [Dot(), GroupNorm(2)], ids=repr)
+def test_tables_that_are_read_when_they_are_ranked(similarity: Similarity, backend: str) -> None:
+    model = vectors("whole", similarity, GRAPH, 6, seed=4)
+    expected = brute_force(model, GRAPH)
+    most = []
+
+    def read(index: Any) -> NDArray[Any]:
+        most.append(len(model.table[index]))
+        return model.table[index].astype(np.float64)
+
+    stored: Any = StoredTable(Path("model"), "entity", model.table.shape, read)
+    sets, allowed = relation_sets(GRAPH, seed=3)
+    for shards in (1, 4):
+        resources, most[:] = Resources(threads=2, shards=shards, batch=2), []
+        read_in_parts = Vectors(similarity, model.queries, stored)
+        assert counted(read_in_parts, GRAPH, COUNTING[backend](), resources) == expected
+        assert max(most) <= max(-(-ENTITIES // shards), len(GRAPH.triples("test")))
+        of_relations = counted(read_in_parts, GRAPH, COUNTING[backend](), resources, sets=sets)
+        assert of_relations == brute_force(model, GRAPH, allowed=allowed)
+
+
+@pytest.mark.parametrize("wrong", [np.nan, np.inf, 1e300])
+def test_rows_of_files_that_are_no_numbers_are_named(wrong: float) -> None:
+    rows = np.zeros((GRAPH.num_entities, 4))
+    rows[[3, 7]] = wrong
+    model = vectors("random", Dot(), GRAPH, 4, seed=0)
+    stored: Any = StoredTable(Path("model.npy"), "entity", rows.shape, lambda index: rows[index])
+    with pytest.raises(DataError) as error:
+        rank(Vectors(Dot(), model.queries, stored), GRAPH)
+    assert "entity: 2 rows hold NaN, infinity or numbers beyond float32: 3, 7" in str(error.value)

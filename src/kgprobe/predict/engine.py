@@ -29,6 +29,7 @@ from kgprobe.predict.scorers import (
     as_embeddings,
     as_matrix,
 )
+from kgprobe.predict.stored_arrays import StoredTable
 from kgprobe.predict.tasks import Counts, QueryBlock, QueryCandidates, Task
 from kgprobe.resources import Progress, Resources, single_blas_thread
 
@@ -107,13 +108,13 @@ class CandidateTable:
 
     Attributes:
         shared: The queries and the entities that are their candidates.
-        entities: The embeddings of all entities for these queries.
+        entities: The embeddings of all entities for these queries, in memory or in files.
         candidates: The embeddings of the candidates on the device of the backend.
         magnitude: The magnitudes of the candidates, which bound the error of a score.
     """
 
     shared: SharedCandidates
-    entities: Singles
+    entities: Singles | StoredTable
     candidates: Any
     magnitude: Floats
 
@@ -122,10 +123,16 @@ def tables(scorer: AnyEmbeddingScorer, task: Task, backend: Backend) -> Iterator
     """One table for all queries, or one per relation where candidates depend on the relation."""
     last, entities, magnitude = None, np.empty((0, 0), dtype=np.float32), np.empty(0)
     for shared in shared_candidates(scorer, task):
+        index = shared.columns.index
+        if isinstance(shared.values, StoredTable):
+            candidates = shared.values[index]
+            yield CandidateTable(
+                shared, shared.values, backend.to_device(candidates), scorer.similarity.magnitude(candidates)
+            )
+            continue
         # A scorer may reuse the memory of the candidates of one relation for those of the next.
         if isinstance(scorer, RelationEmbeddingScorer) or shared.values is not last:
             last, (entities, magnitude) = shared.values, on_host(shared.values, scorer.similarity, task)
-        index = shared.columns.index
         yield CandidateTable(shared, entities, backend.to_device(entities[index]), magnitude[index])
 
 

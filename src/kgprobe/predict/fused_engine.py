@@ -19,6 +19,7 @@ from kgprobe.arrays import Ints
 from kgprobe.predict.backends.fused_counts import Footprint, FusedCount
 from kgprobe.predict.backends.triton_backend import TritonBackend
 from kgprobe.predict.encoding import AnyEmbeddingScorer, SharedCandidates, encoded, on_host, shared_candidates
+from kgprobe.predict.stored_arrays import StoredTable
 from kgprobe.predict.tasks import Counts, QueryBlock, Task
 from kgprobe.resources import Progress, Resources
 
@@ -108,12 +109,15 @@ class _Work:
         counter.totals[:, 2] += torch.isnan(counter.own) | counter.broken
         greater, equal, wrong = counter.totals.cpu().numpy().T
         if wrong.any():
-            on_host(self.shared.values, similarity, self.task)  # names entities, if it is their fault
+            if not isinstance(self.shared.values, StoredTable):
+                on_host(self.shared.values, similarity, self.task)  # names entities, if it is their fault
             raise self.task.nan_error(block.row[wrong > 0] + block.start)
         return greater, equal - (block.counts_itself >= 0), block.others
 
 
 def _has_nan(values: Any) -> bool:
+    if isinstance(values, StoredTable):  # its rows are checked when they are read
+        return False
     return bool((torch.isnan(values) if isinstance(values, Tensor) else np.isnan(values)).any())
 
 

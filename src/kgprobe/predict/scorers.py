@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from kgprobe.arrays import AnyInts, Flags, Floats
 from kgprobe.errors import DataError
+from kgprobe.predict.stored_arrays import StoredTable
 
 Singles: TypeAlias = NDArray[np.float32]
 Side: TypeAlias = Literal["head", "tail"]
@@ -302,7 +303,9 @@ def as_array(values: Any) -> NDArray[Any]:
 
 
 def as_matrix(values: Any, rows: int, columns: int | None, what: str, remedy: str = "") -> Any:
-    """Check for real numbers of the expected shape. Tensors stay where they are, anything else becomes an array.
+    """Check for real numbers of the expected shape.
+
+    Tensors stay where they are, tables in files are not read, and anything else becomes an array.
 
     Example:
         >>> as_matrix(np.eye(2), 3, None, "candidates")
@@ -311,7 +314,7 @@ def as_matrix(values: Any, rows: int, columns: int | None, what: str, remedy: st
         kgprobe.errors.DataError: the model's candidates cannot be used
           - expected real numbers of shape [3, any], found float64 of shape [2, 2]
     """
-    matrix = values if is_tensor(values) else as_array(values)
+    matrix = values if is_tensor(values) or isinstance(values, StoredTable) else as_array(values)
     shape = list(matrix.shape)
     fits = len(shape) == 2 and shape[0] == rows and columns in (None, shape[1])
     name = str(matrix.dtype).removeprefix("torch.")

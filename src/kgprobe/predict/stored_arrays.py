@@ -1,4 +1,7 @@
-"""Arrays in a file: read by rows or in blocks, memory-mapped if they are not compressed, never unpickled."""
+"""Arrays in a file: read by rows or in blocks, memory-mapped if they are not compressed, never unpickled.
+
+A `StoredTable` holds the embeddings of entities that are larger than memory: its rows are read when they are ranked.
+"""
 
 from __future__ import annotations
 
@@ -19,13 +22,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kgprobe.arrays import AnyInts
-from kgprobe.errors import DataError
+from kgprobe.errors import DataError, spans
 from kgprobe.resources import TooLarge
 
 Shapes: TypeAlias = Mapping[str, tuple[tuple[int, ...], str]]
 """The shape and the number type of arrays by name."""
 
 BLOCK_BYTES = 1 << 23
+
+LARGE_BYTES = 1 << 31
+"""Larger tables stay in their files."""
 
 _LARGEST = (1 << 63) - 1
 _MOST_DIMENSIONS = 32
@@ -96,6 +102,11 @@ class StoredArray:
     def nbytes(self) -> int:
         return math.prod(self.shape) * self.dtype.itemsize
 
+    @property
+    def is_large(self) -> bool:
+        """Whether its rows are read when they are needed, not kept in memory: it is not compressed, and is large."""
+        return self.offset is not None and not self.by_column and self.nbytes > LARGE_BYTES
+
     def blocks(self, block_bytes: int = BLOCK_BYTES) -> Iterator[tuple[slice, NDArray[Any]]]:
         """All rows in order, in blocks."""
         row_bytes = self.nbytes // max(self.shape[0], 1)
@@ -111,9 +122,10 @@ class StoredArray:
                 yield part, self._numbers(np.frombuffer(raw, self.dtype).reshape(shape))
             self._require_end(stream)
 
-    def rows(self, index: AnyInts) -> NDArray[Any]:
-        """The rows at these indices."""
-        rows = self._numbers(self._shaped(self._memory, self.offset or 0)[index])
+    def rows(self, index: slice | AnyInts) -> NDArray[Any]:
+        """A copy of the rows at a slice or at these indices."""
+        stored = self._shaped(self._memory, self.offset or 0)[index]
+        rows = self._numbers(stored.copy() if isinstance(index, slice) else stored)
         if isinstance(self._memory, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
             # The pages stay in the system's cache; the memory of this process must not grow to the whole file.
             self._memory.madvise(mmap.MADV_DONTNEED)
@@ -166,6 +178,49 @@ class ArrayFile:
     @property
     def shapes(self) -> Shapes:
         return {name: (array.shape, array.kind) for name, array in self.arrays.items()}
+
+
+@dataclass(frozen=True, eq=False)
+class StoredTable:
+    """Embeddings in files, read in float32 when they are needed: ``table[5:9]`` or ``table[ids]``.
+
+    Attributes:
+        path: The file or folder, for messages.
+        name: What the rows are, for messages.
+        shape: (rows, coordinates).
+        read: Returns the rows at a slice, or at an array of indices, as they are compared.
+
+    Example:
+        >>> table = StoredTable(Path("model"), "entity", (3, 2), lambda index: np.eye(3, 2)[index])
+        >>> table[np.array([1])].tolist(), len(table)
+        ([[0.0, 1.0]], 3)
+    """
+
+    path: Path
+    name: str
+    shape: tuple[int, int]
+    read: Callable[[slice | AnyInts], NDArray[Any]]
+
+    dtype = np.dtype(np.float32)
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __getitem__(self, index: slice | AnyInts) -> NDArray[np.float32]:
+        """These rows.
+
+        Raises:
+            DataError: Some are not finite.
+        """
+        with np.errstate(over="ignore", invalid="ignore"):  # rows that are not finite are reported below
+            rows = np.ascontiguousarray(self.read(index), dtype=np.float32)
+        finite = np.isfinite(rows).all(axis=1)
+        if not finite.all():
+            ids = np.arange(*index.indices(len(self))) if isinstance(index, slice) else index
+            bad = np.unique(ids[~finite])
+            problem = f"{len(bad):,} rows hold NaN, infinity or numbers beyond float32: {spans(bad.tolist(), most=10)}"
+            raise DataError(f"{self.path}: cannot be ranked", [f"{self.name}: {problem} (counted from 0)"])
+        return rows
 
 
 def require_shape(name: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:

@@ -14,6 +14,7 @@ from safetensors.torch import save_file
 from kgprobe.errors import DataError, UsageError
 from kgprobe.graph import KnowledgeGraph
 from kgprobe.graph.names import Names
+from kgprobe.predict import stored_arrays
 from kgprobe.predict.adapters.embedding_files import (
     FileSizes,
     fit_problems,
@@ -507,3 +508,27 @@ def test_names_that_do_not_match(rows: list[str], labels: list[str], expected: l
     names = Names.build("entity", len(labels), pa.array(labels))
     assert ids_by_name("entities", pa.array(rows, pa.string()), names, problems) is None
     assert problems == expected
+
+
+@pytest.mark.parametrize("named", [False, True])
+@pytest.mark.parametrize("model", ["ComplEx", "RotatE", "TransE", "DistMult"])
+@pytest.mark.parametrize("suffix", [".npz", ".safetensors"])
+def test_large_tables_stay_in_their_files(
+    suffix: str, model: str, named: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = {"entities": ["eve", "dan", "ada", "cyd", "bob"]} if named else {}
+    header = {"model": model, **({"p": 1} if model == "TransE" else {}), **names}
+    write_embeddings(
+        tmp_path / f"m{suffix}", header, {"entity": ENTITY, "relation": PHASES if model == "RotatE" else RELATION}
+    )
+    _, small, _ = open_embeddings(tmp_path / f"m{suffix}", graph, TEST)
+    monkeypatch.setattr(stored_arrays, "LARGE_BYTES", 0)
+    _, large, _ = open_embeddings(tmp_path / f"m{suffix}", graph, TEST)
+    assert isinstance(small, EmbeddingScorer)
+    assert isinstance(large, EmbeddingScorer)
+    assert isinstance(large.candidates("tail"), stored_arrays.StoredTable)
+    for index in (slice(0, 5), slice(2, 4), np.array([4, 0, 4])):
+        assert np.array_equal(large.candidates("head")[index], small.candidates("head")[index])
+    ids = np.array([0, 3, 3]), np.array([1, 0, 1])
+    for side in SIDES:
+        assert np.array_equal(large.encode_queries(side, *ids), small.encode_queries(side, *ids))

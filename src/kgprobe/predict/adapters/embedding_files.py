@@ -34,7 +34,7 @@ from kgprobe.predict.adapters.score_files import (
 )
 from kgprobe.predict.array_files import WRITERS, open_arrays, write_arrays
 from kgprobe.predict.scorers import AnyScorer, Dot, Side, Similarity, Singles, as_array
-from kgprobe.predict.stored_arrays import ArrayFile, Shapes, StoredArray
+from kgprobe.predict.stored_arrays import ArrayFile, Shapes, StoredArray, StoredTable
 
 if TYPE_CHECKING:
     from kgprobe.graph import KnowledgeGraph
@@ -183,13 +183,13 @@ class QueryEmbeddings:
     """The embedding scorer of queries that were computed by another program."""
 
     similarity: Similarity
-    entities: Singles
+    entities: Singles | StoredTable
     rows: QueryRows
 
     def encode_queries(self, side: Side, given: AnyInts, relation: AnyInts) -> Singles:
         return self.rows.find(side, given, relation)
 
-    def candidates(self, side: Side) -> Singles:
+    def candidates(self, side: Side) -> Singles | StoredTable:
         return self.entities
 
 
@@ -202,7 +202,9 @@ def _bias(file: ArrayFile, ids: AnyInts | None, problems: list[str]) -> Singles:
 
 def _candidates(
     array: StoredArray, bias: Singles, arrange: Arrange, ids: AnyInts | None, problems: list[str]
-) -> Singles:
+) -> Singles | StoredTable:
+    if array.is_large and not bias.shape[1]:
+        return stored_table(array, arrange, ids)
     table = read_table(array, problems, ids=ids, arrange=arrange, spare=bias.shape[1])
     table[:, table.shape[1] - bias.shape[1] :] = bias
     return table
@@ -240,6 +242,24 @@ def read_table(
             f"{spans(bad, most=10)} (counted from 0)"
         )
     return table
+
+
+def stored_table(array: StoredArray, arrange: Arrange = unchanged, ids: AnyInts | None = None) -> StoredTable:
+    """The rows of an array as they are compared, read when they are needed.
+
+    Args:
+        array: The stored array, which is not compressed.
+        arrange: Brings rows to the layout in which they are compared.
+        ids: The table row of each stored row, if they are not in order.
+    """
+    width = arrange(np.empty((0, *array.shape[1:]))).shape[1]
+    if ids is None:
+        return StoredTable(array.path, array.name, (array.shape[0], width), lambda index: arrange(array.rows(index)))
+    stored = np.empty(len(ids), dtype=ids.dtype)
+    stored[ids] = np.arange(len(ids))
+    return StoredTable(
+        array.path, array.name, (array.shape[0], width), lambda index: arrange(array.rows(stored[index]))
+    )
 
 
 def ids_by_name(what: str, given: Labels, names: Names, problems: list[str]) -> AnyInts | None:

@@ -15,6 +15,7 @@ from kgprobe.arrays import AnyInts, Floats, run_starts
 from kgprobe.errors import nearest
 from kgprobe.graph.names import as_labels
 from kgprobe.predict.scorers import Dot, GroupNorm, Side, Similarity, Singles
+from kgprobe.predict.stored_arrays import StoredTable
 
 if TYPE_CHECKING:
     from kgprobe.graph.names import Labels
@@ -78,7 +79,7 @@ class ComposedScorer:
         interaction: The model.
         similarity: How queries are compared with candidates.
         dimension: Dimension of an entity without its bias.
-        heads: The entities as heads [entities, dimension or dimension + 1].
+        heads: The entities as heads [entities, dimension or dimension + 1], in memory or in files.
         tails: The entities as tails; for most models the same table.
         relations: The parameters of the relations.
     """
@@ -86,8 +87,8 @@ class ComposedScorer:
     interaction: Interaction
     similarity: Similarity
     dimension: int
-    heads: Singles
-    tails: Singles
+    heads: Singles | StoredTable
+    tails: Singles | StoredTable
     relations: Singles
 
     def encode_queries(self, side: Side, given: AnyInts, relation: AnyInts) -> Singles:
@@ -96,13 +97,13 @@ class ComposedScorer:
         step = max(1, _BLOCK_NUMBERS // self.dimension)
         for start in range(0, len(given), step):
             block = slice(start, start + step)
-            embeddings = table[given[block], : self.dimension].astype(np.float64)
+            embeddings = table[given[block]][:, : self.dimension].astype(np.float64)
             composed = self.interaction.compose(side, embeddings, self.relations, relation[block])
             with np.errstate(over="ignore"):  # infinite scores are allowed, and NaN is found later
                 queries[block, : self.dimension] = composed
         return queries
 
-    def candidates(self, side: Side) -> Singles:
+    def candidates(self, side: Side) -> Singles | StoredTable:
         return self.tails if side == "tail" else self.heads
 
 
