@@ -84,14 +84,14 @@ class Resources:
             return self.threads
         return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
-    def ranges(self, entities: int) -> list[range]:
-        """The entity ranges of the shards.
+    def ranges(self, entities: int, least: int = 1) -> list[range]:
+        """The entity ranges of the shards, or more of them.
 
         Example:
             >>> Resources(shards=2).ranges(5)
             [range(0, 3), range(3, 5)]
         """
-        step = max(1, -(-entities // self.shards))
+        step = max(1, -(-entities // max(self.shards, least)))
         return [range(start, min(start + step, entities)) for start in range(0, entities, step)]
 
     def queries(self, bytes_each: int, most: int) -> int:

@@ -1,8 +1,9 @@
 """Step 1, prediction: rank the targets of a graph's triples by the scores of a model."""
 
 from kgprobe.predict.adapters.opening import Model, Opening, open_model
-from kgprobe.predict.ranking import Setting, rank, rank_in
+from kgprobe.predict.ranking import rank, rank_in
 from kgprobe.predict.scorers import Dot, EmbeddingScorer, GroupNorm, RelationEmbeddingScorer, Scorer
+from kgprobe.predict.setting import Setting
 from kgprobe.predict.tasks import QueryCandidates, RelationCandidates
 from kgprobe.resources import Resources
 

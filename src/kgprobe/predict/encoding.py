@@ -24,10 +24,10 @@ from kgprobe.predict.tasks import Columns, Task
 
 AnyEmbeddingScorer: TypeAlias = EmbeddingScorer | RelationEmbeddingScorer
 
-_ENCODED_AT_ONCE, _ENCODED_ON_DEVICE = 1 << 18, 1 << 20
-"""Coordinates of queries that are encoded in one call, in the memory of the host and on another device. These are
-independent of the resources, so that an encoder whose last bit depends on its batch gives the same embeddings in every
-run."""
+_ENCODED_AT_ONCE, _MORE_ON_DEVICE = 1 << 18, 4
+"""Coordinates of queries that are encoded in one call in the memory of the host, and how many times as many on another
+device. These are independent of the resources, so that an encoder whose last bit depends on its batch gives the same
+embeddings in every run."""
 
 _ENCODING = threading.Lock()
 """Queries are encoded for one device at a time."""
@@ -98,10 +98,20 @@ def on_host(values: Any, similarity: Similarity, task: Task) -> tuple[Singles, F
     return embeddings, magnitude
 
 
+def encoded_at_once(dimension: int, *, on_device: bool) -> int:
+    """The number of queries that are encoded in one call; on a device, a multiple of that on the host.
+
+    Example:
+        >>> encoded_at_once(100, on_device=False), encoded_at_once(100, on_device=True)
+        (2621, 10484)
+    """
+    return max(1, _ENCODED_AT_ONCE // dimension) * (_MORE_ON_DEVICE if on_device else 1)
+
+
 def encoded(scorer: AnyEmbeddingScorer, task: Task, shared: SharedCandidates) -> Iterator[tuple[int, Any]]:
     """The embeddings of the queries in batches, each with the index of its first query."""
     elsewhere = is_tensor(shared.values) and shared.values.device.type != "cpu"
-    step = max(1, (_ENCODED_ON_DEVICE if elsewhere else _ENCODED_AT_ONCE) // shared.dimension)
+    step = encoded_at_once(shared.dimension, on_device=elsewhere)
     for start in range(shared.queries.start, shared.queries.stop, step):
         some = slice(start, min(start + step, shared.queries.stop))
         given, relation = task.queries.given[some], task.queries.relation[some]

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 
 from kgprobe.arrays import Floats, Ints
+from kgprobe.graph import KnowledgeGraph
 from kgprobe.predict.backends.backend import Backend, Bounds, backend_for, is_fused
 from kgprobe.predict.encoding import AnyEmbeddingScorer, SharedCandidates, encoded, on_host, shared_candidates
 from kgprobe.predict.scorers import (
@@ -267,14 +268,19 @@ def _portions(targets: Ints, pairs: Ints, most: int) -> list[Ints]:
 def count_matrix(scorer: Scorer, task: Task, backend: Backend, resources: Resources, progress: Progress) -> Counts:
     """The counts of all targets by a scorer that returns score matrices, in batches of queries."""
     counts = Counts.zeros(len(task.queries.query))
-    each = getattr(scorer, "bytes_per_query", 0) + _BYTES_PER_SCORE * task.graph.num_entities
-    batch = resources.queries(each, _MATRIX_BATCH)
+    batch = matrix_batch(scorer, task.graph, resources)
     for queries, columns in task.runs():
         for start in range(queries.start, queries.stop, batch):
             block = QueryBlock(task, columns, start, min(start + batch, queries.stop))
             counts.put(block.targets, *_count_block(block, _scores(scorer, block, backend), backend))
             progress(len(block.row))
     return counts
+
+
+def matrix_batch(scorer: Scorer, graph: KnowledgeGraph, resources: Resources) -> int:
+    """The number of queries whose scores are asked for in one call."""
+    each = getattr(scorer, "bytes_per_query", 0) + _BYTES_PER_SCORE * graph.num_entities
+    return resources.queries(each, _MATRIX_BATCH)
 
 
 def _scores(scorer: Scorer, block: QueryBlock, backend: Backend) -> Any:

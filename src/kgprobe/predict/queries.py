@@ -163,6 +163,32 @@ class Queries:
         """For each row of `RankedTriples.triples`, its position among the triples in the order of the queries."""
         return np.argsort(self.triple)
 
+    def part(self, some: range) -> Queries:
+        """The queries of a range alone, with their targets.
+
+        Example:
+            >>> graph = KnowledgeGraph.from_triples(test=[[2, 1, 0], [0, 0, 1], [2, 1, 3]])
+            >>> part = RankedTriples.build(graph).queries("tail").part(range(1, 2))
+            >>> part.given.tolist(), part.query.tolist(), part.target.tolist(), part.triple.tolist()
+            ([2], [0, 0], [0, 3], [0, 2])
+        """
+        if len(some) == len(self):
+            return self
+        queries, targets = slice(some.start, some.stop), self.targets(some)
+        return Queries(
+            side=self.side,
+            given=self.given[queries],
+            relation=self.relation[queries],
+            query=self.query[targets] - some.start,
+            target=self.target[targets],
+            triple=self.triple[targets],
+        )
+
+    def targets(self, some: range) -> slice:
+        """The positions of the targets of the queries of a range."""
+        first, last = np.searchsorted(self.query, [some.start, some.stop])
+        return slice(int(first), int(last))
+
     def known_rows(self, known: KnownFilter, start: int, stop: int) -> EntityRows:
         """The known answers of the queries ``start`` up to ``stop`` (not included), targets included.
 

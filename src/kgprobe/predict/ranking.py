@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
-from functools import cached_property, reduce
+from dataclasses import replace
+from functools import reduce
 from operator import add
 from queue import SimpleQueue
 from typing import Any
@@ -14,138 +14,18 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from kgprobe.errors import UsageError, naming
-from kgprobe.graph import GraphLike, KnowledgeGraph, as_graph
+from kgprobe.graph import GraphLike, as_graph
 from kgprobe.predict.adapters.list_matching import ListOptions
 from kgprobe.predict.adapters.opening import Model, Opening, model_of, open_model, with_list_options
 from kgprobe.predict.adapters.top_k import TopKLists, rank_lists
 from kgprobe.predict.backends.backend import backend_for
 from kgprobe.predict.engine import count
-from kgprobe.predict.queries import FilterChoice, KnownFilter, Queries, RankedTriples
+from kgprobe.predict.queries import FilterChoice
 from kgprobe.predict.scorers import AnyScorer, EmbeddingScorer
-from kgprobe.predict.tasks import CandidateSets, Counts, Task, open_candidates, require_fit
-from kgprobe.ranks import Basis, CandidatesInfo, Ranks, RanksInfo
+from kgprobe.predict.setting import Setting, with_popularity
+from kgprobe.predict.tasks import CandidateSets, Counts, Task
+from kgprobe.ranks import Ranks
 from kgprobe.resources import Progress, Resources
-
-_MOST_KEPT = 1 << 22
-"""Known triples of a filter that is kept for the next model."""
-
-
-@dataclass(frozen=True, eq=False)
-class Setting:
-    """The evaluation setting; ranks are comparable if they were computed in the same setting.
-
-    Attributes:
-        graph: The graph.
-        split: The ranked split; None if other triples are ranked.
-        ranked: The ranked triples.
-        known: The filter.
-        sets: The candidate sets; None for all entities.
-
-    Example:
-        >>> graph = KnowledgeGraph.from_triples(train=[[0, 0, 1]], valid=[[1, 0, 2]], test=[[0, 0, 2]])
-        >>> setting = Setting.build(graph, split="valid", sides="tail")
-        >>> setting.queries, setting.known.names
-        (1, ('train', 'valid'))
-    """
-
-    graph: KnowledgeGraph
-    split: str | None
-    ranked: RankedTriples
-    known: KnownFilter
-    sets: CandidateSets | None
-
-    @classmethod
-    def build(
-        cls,
-        graph: KnowledgeGraph,
-        *,
-        split: str = "test",
-        sides: str = "both",
-        triples: ArrayLike | str | os.PathLike[str] | None = None,
-        filter: FilterChoice = None,  # noqa: A002
-        candidates: CandidateSets | str | os.PathLike[str] = "all",
-    ) -> Setting:
-        """The setting of these arguments; see `rank`."""
-        ranked = RankedTriples.build(graph, split, sides, triples)
-        known = KnownFilter.build(graph, filter, split)
-        sets = open_candidates(candidates, graph, ranked) if isinstance(candidates, str | os.PathLike) else candidates
-        if sets is not None:
-            require_fit(sets, graph, ranked)
-        return cls(graph, split if triples is None else None, ranked, known, sets)
-
-    @classmethod
-    def kept(cls, graph: KnowledgeGraph, **choices: Any) -> Setting:
-        """The setting of these arguments of `build`, kept with the graph for the next model if it is a usual one.
-
-        Files that are named in the arguments may change, and large filters need much memory: these are built anew.
-        """
-        key = ("setting", choices["split"], choices["sides"])
-        usual = choices["triples"] is None and choices["filter"] is None and choices["candidates"] == "all"
-        if usual and key in graph.derived:
-            setting: Setting = graph.derived[key]
-            return setting
-        setting = cls.build(graph, **choices)
-        if usual and setting.known.triples <= _MOST_KEPT:
-            graph.derived[key] = setting
-        return setting
-
-    @property
-    def queries(self) -> int:
-        """Number of rows of the rank table: one per triple and side."""
-        return len(self.ranked.triples) * len(self.ranked.sides)
-
-    def columns(self) -> dict[str, Any]:
-        """The query columns of the rank table: all triples for the first side, then for the other."""
-        head, relation, tail = np.tile(self.ranked.triples, (len(self.ranked.sides), 1)).T
-        side = np.repeat(np.array(self.ranked.sides), len(self.ranked.triples))
-        return {"head": head, "relation": relation, "tail": tail, "side": side}
-
-    @cached_property
-    def table(self) -> Ranks:
-        """The queries and the popularity of their targets, as a rank table in which all ranks are 1."""
-        one = np.ones(self.queries, dtype=np.int64)
-        ranks = Ranks.from_columns(**self.columns(), rank=one, ties=one - 1, candidates=one)
-        return with_popularity(ranks, self.graph)
-
-    def tasks(self, queries: Queries, ranges: list[range]) -> list[Task]:
-        """One task for each range of entities. A task of all entities is kept for the next model that is ranked."""
-        if len(ranges) > 1:
-            return [Task(self.graph, queries, self.known, self.sets, entities) for entities in ranges]
-        key = (queries.side, *ranges)
-        if key not in self._whole or self._whole[key].queries is not queries:
-            self._whole[key] = Task(self.graph, queries, self.known, self.sets, ranges[0])
-        return [self._whole[key]]
-
-    @cached_property
-    def _whole(self) -> dict[tuple[Any, ...], Task]:
-        return {}
-
-    def info(self, model: str, settings: dict[str, Any]) -> RanksInfo:
-        """The metadata of the rank table."""
-        protocol: dict[str, Any] = {"sides": list(self.ranked.sides)}
-        protocol |= {"repeated": self.ranked.repeated} if self.ranked.repeated else {}
-        return RanksInfo(
-            model=model,
-            graph=self.graph.name,
-            graph_hash=self.graph.content_hash,
-            split=self.split,
-            filtered=self.known.names,
-            filter_hash=self.known.hash,
-            candidates=_candidates(self.sets),
-            settings=settings | protocol,
-        )
-
-
-def with_popularity(ranks: Ranks, graph: KnowledgeGraph) -> Ranks:
-    """The rank table with the popularity of the targets, if the graph has training triples or their counts."""
-    known = graph.train_counts is not None or len(graph.triples("train")) > 0
-    return ranks.with_popularity(graph.popularity) if known else ranks
-
-
-def _candidates(sets: CandidateSets | None) -> CandidatesInfo:
-    if sets is None:
-        return CandidatesInfo(Basis.verified)
-    return CandidatesInfo(Basis.given, sets.name, sets.file_hash)
 
 
 def rank(
@@ -193,6 +73,7 @@ def rank(
         progress: Called with the number of queries ranked since the last call.
 
     Example:
+        >>> from kgprobe.graph import KnowledgeGraph
         >>> graph = KnowledgeGraph.from_triples(train=[[0, 0, 1], [2, 0, 3]], test=[[0, 0, 2]])
         >>> near = rank(lambda side, given, relation: -abs(np.arange(4) - given[:, None]), graph)
         >>> near.column("side").to_pylist(), near.rank.tolist(), near.ties.tolist(), near.candidates.tolist()
@@ -228,7 +109,7 @@ def _rank_scores(setting: Setting, scorer: AnyScorer, resources: Resources, prog
     devices = resources.devices if isinstance(scorer, EmbeddingScorer) else resources.devices[:1]
     for device in resources.devices[1:]:
         backend_for(device)  # refuses a device that cannot be used, also where it would not be used
-    ranges = replace(resources, shards=max(resources.shards, len(devices))).ranges(setting.graph.num_entities)
+    ranges = setting.entity_ranges(scorer, resources)
     free: SimpleQueue[str] = SimpleQueue()
     for device in devices:
         free.put(device)

@@ -223,6 +223,11 @@ class StoredTable:
         return rows
 
 
+def stored_bytes(*tables: Any) -> int:
+    """Bytes of the largest of these tables that stays in files, in float32; 0 if all are in memory."""
+    return max((4 * math.prod(table.shape) for table in tables if isinstance(table, StoredTable)), default=0)
+
+
 def require_shape(name: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
     """Raise a ValueError for a shape that no array in memory can have.
 

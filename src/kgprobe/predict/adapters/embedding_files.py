@@ -34,7 +34,7 @@ from kgprobe.predict.adapters.score_files import (
 )
 from kgprobe.predict.array_files import WRITERS, open_arrays, write_arrays
 from kgprobe.predict.scorers import AnyScorer, Dot, Side, Similarity, Singles, as_array
-from kgprobe.predict.stored_arrays import ArrayFile, Shapes, StoredArray, StoredTable
+from kgprobe.predict.stored_arrays import ArrayFile, Shapes, StoredArray, StoredTable, stored_bytes
 
 if TYPE_CHECKING:
     from kgprobe.graph import KnowledgeGraph
@@ -185,6 +185,11 @@ class QueryEmbeddings:
     similarity: Similarity
     entities: Singles | StoredTable
     rows: QueryRows
+
+    @property
+    def stored_bytes(self) -> int:
+        """Bytes of embeddings that stay in files."""
+        return stored_bytes(self.entities)
 
     def encode_queries(self, side: Side, given: AnyInts, relation: AnyInts) -> Singles:
         return self.rows.find(side, given, relation)

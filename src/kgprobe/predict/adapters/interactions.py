@@ -15,7 +15,7 @@ from kgprobe.arrays import AnyInts, Floats, run_starts
 from kgprobe.errors import nearest
 from kgprobe.graph.names import as_labels
 from kgprobe.predict.scorers import Dot, GroupNorm, Side, Similarity, Singles
-from kgprobe.predict.stored_arrays import StoredTable
+from kgprobe.predict.stored_arrays import StoredTable, stored_bytes
 
 if TYPE_CHECKING:
     from kgprobe.graph.names import Labels
@@ -90,6 +90,11 @@ class ComposedScorer:
     heads: Singles | StoredTable
     tails: Singles | StoredTable
     relations: Singles
+
+    @property
+    def stored_bytes(self) -> int:
+        """Bytes of embeddings that stay in files."""
+        return stored_bytes(self.heads, self.tails)
 
     def encode_queries(self, side: Side, given: AnyInts, relation: AnyInts) -> Singles:
         table = self.heads if side == "tail" else self.tails
