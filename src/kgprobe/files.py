@@ -179,7 +179,8 @@ def _flush(path: Path) -> None:
         os.close(descriptor)
 
 
-_TEMPORARY = re.compile(r"\.kgprobe\.\d{20}\.tmp")
+TEMPORARY = re.compile(r"\.kgprobe\.\d{20}\.tmp")
+"""A file that is being written, or was when its process was killed."""
 
 
 @contextmanager
@@ -215,7 +216,7 @@ def remove_abandoned(folder: Path) -> None:
     if fcntl is None:
         return
     for entry in os.scandir(folder):
-        if _TEMPORARY.fullmatch(entry.name):
+        if TEMPORARY.fullmatch(entry.name):
             with suppress(OSError):  # locked, or of another user
                 descriptor = os.open(entry.path, os.O_RDWR | os.O_NOFOLLOW)
                 try:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import os
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from dataclasses import replace
 from functools import reduce
 from operator import add
+from pathlib import Path
 from queue import SimpleQueue
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -19,12 +22,14 @@ from kgprobe.predict.adapters.list_matching import ListOptions
 from kgprobe.predict.adapters.opening import Model, Opening, model_of, open_model, with_list_options
 from kgprobe.predict.adapters.top_k import TopKLists, rank_lists
 from kgprobe.predict.backends.backend import backend_for
+from kgprobe.predict.blocks.block_counting import ByBlocks, Executor, Recipe, ThisProcess
+from kgprobe.predict.blocks.ranking_directory import RankingDirectory
 from kgprobe.predict.engine import count
 from kgprobe.predict.queries import FilterChoice
 from kgprobe.predict.scorers import AnyScorer, EmbeddingScorer
 from kgprobe.predict.setting import Setting, with_popularity
 from kgprobe.predict.tasks import CandidateSets, Counts, Task
-from kgprobe.ranks import Ranks
+from kgprobe.ranks import Ranks, RanksInfo
 from kgprobe.resources import Progress, Resources
 
 
@@ -43,6 +48,8 @@ def rank(
     nearest: float | None = None,
     resources: Resources | None = None,
     name: str | None = None,
+    blocks: str | os.PathLike[str] | None = None,
+    executor: Executor | None = None,
     progress: Progress | None = None,
 ) -> Ranks:
     """Rank the target of every query against all candidates.
@@ -70,6 +77,8 @@ def rank(
         nearest: Match answers that are unknown otherwise to the nearest name, if its similarity is at least this.
         resources: Device, threads and memory; the ranks do not depend on them.
         name: The model's name in reports.
+        blocks: Rank by blocks, whose counts are kept in this directory, so that a ranking that was interrupted goes on.
+        executor: What counts the blocks, such as `Ray` (by default this process).
         progress: Called with the number of queries ranked since the last call.
 
     Example:
@@ -79,29 +88,52 @@ def rank(
         >>> near.column("side").to_pylist(), near.rank.tolist(), near.ties.tolist(), near.candidates.tolist()
         (['tail', 'head'], [2.0, 4.0], [0.0, 0.0], [3.0, 4.0])
     """
-    graph = as_graph(graph)
-    setting = Setting.kept(graph, split=split, sides=sides, triples=triples, filter=filter, candidates=candidates)
-    lists = ListOptions.of(unlisted, unknown, duplicates, nearest)
-    if not isinstance(model, str | os.PathLike):
-        return rank_in(
-            setting, with_list_options(model_of(model, graph, lists), lists), resources or Resources(), name, progress
-        )
-    opened = open_model(model, Opening(graph, setting.ranked, lists=lists))
-    with naming(model):
-        return rank_in(setting, opened, resources or Resources(), name, progress)
+    choices = {"split": split, "sides": sides, "triples": triples, "filter": filter, "candidates": candidates}
+    lists, resources = ListOptions.of(unlisted, unknown, duplicates, nearest), resources or Resources()
+    knowledge = as_graph(graph)
+    setting = Setting.kept(knowledge, **choices)
+    recipe = None
+    if isinstance(model, str | os.PathLike):
+        opened = open_model(model, Opening(knowledge, setting.ranked, lists=lists))
+        recipe = Recipe(os.fspath(model), graph, choices)
+    else:
+        opened = with_list_options(model_of(model, knowledge, lists), lists)
+    with naming(model) if recipe else nullcontext():
+        if blocks is None and executor is None:
+            return rank_in(setting, opened, resources, name, progress)
+        with TemporaryDirectory() if blocks is None else nullcontext(blocks) as folder:
+            by = ByBlocks(Path(folder), executor or ThisProcess(), recipe=recipe)
+            return count_blocks(setting, opened, by, resources, name, progress).merged()
 
 
 def rank_in(
     setting: Setting, model: Model, resources: Resources, name: str | None = None, progress: Progress | None = None
 ) -> Ranks:
     """Rank a model in a setting; see `rank`."""
-    info = replace(setting.info(name or model.name, model.settings), training=model.training)
+    info = info_of(setting, model, name)
     if isinstance(model.scorer, TopKLists):
         columns = _rank_lists(setting, model.scorer)
         ranks = Ranks.from_columns(**setting.columns(), **columns, info=replace(info, lists=model.scorer.info))
         return with_popularity(ranks, setting.graph)
     columns = _rank_scores(setting, model.scorer, resources, progress or (lambda queries: None))
     return setting.table.with_ranks(**columns, info=info)
+
+
+def info_of(setting: Setting, model: Model, name: str | None = None) -> RanksInfo:
+    """The metadata of the rank table of a model."""
+    return replace(setting.info(name or model.name, model.settings), training=model.training)
+
+
+def count_blocks(
+    setting: Setting,
+    model: Model,
+    blocks: ByBlocks,
+    resources: Resources,
+    name: str | None = None,
+    progress: Progress | None = None,
+) -> RankingDirectory:
+    """Count the missing blocks of a ranking; `RankingDirectory.merged` is its rank table."""
+    return blocks.count(setting, model, info_of(setting, model, name), resources, progress or (lambda queries: None))
 
 
 def _rank_scores(setting: Setting, scorer: AnyScorer, resources: Resources, progress: Progress) -> dict[str, Any]:

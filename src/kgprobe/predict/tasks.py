@@ -212,6 +212,11 @@ class Counts:
         """Set the counts of some targets."""
         self.greater[targets], self.equal[targets], self.others[targets] = greater, equal, others
 
+    def add(self, targets: slice, part: Counts) -> None:
+        """Add the counts of some targets over further entities."""
+        for own, more in ((self.greater, part.greater), (self.equal, part.equal), (self.others, part.others)):
+            own[targets] += more
+
     def at(self, targets: Ints) -> Counts:
         """The counts of the targets in another order."""
         return Counts(self.greater[targets], self.equal[targets], self.others[targets])

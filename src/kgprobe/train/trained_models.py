@@ -71,7 +71,8 @@ class StoredCheckpoint:
             raise DataError(f"{self.path}: this checkpoint is of another graph", problems, "use the training graph")
         training = training_info(settings, checkpoint.target, {checkpoint.seed: checkpoint.facts})
         with naming(self.path):
-            return Model(settings.model, trained_run(settings, graph, checkpoint.tensors), training=training)
+            scorer = trained_run(settings, graph, checkpoint.tensors)
+            return Model(settings.model, scorer, training=training, files=(self.path,))
 
 
 def require_trained(path: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -40,12 +40,16 @@ class Model:
         scorer: A scorer, or top-k lists.
         settings: Metadata about the model for the rank file.
         training: How kgprobe trained it, if it did.
+        files: The files that it was read from; they decide its ranks.
+        baseline: The name and the seed of a baseline.
     """
 
     name: str
     scorer: AnyScorer | TopKLists
     settings: dict[str, Any] = field(default_factory=dict)
     training: TrainingInfo | None = None
+    files: tuple[Path, ...] = ()
+    baseline: str = ""
 
 
 @dataclass(frozen=True)
@@ -194,6 +198,11 @@ ADAPTERS = (
 """The formats of models on disk; the first that matches opens the model."""
 
 
+def files_at(path: Path) -> tuple[Path, ...]:
+    """The file itself, or all files in a folder and its subfolders."""
+    return (path,) if path.is_file() else tuple(sorted(file for file in path.rglob("*") if file.is_file()))
+
+
 def with_list_options(model: Model, lists: ListOptions) -> Model:
     """The same model; a UsageError if options of top-k lists are given for another kind of model."""
     given = [f"`{one.name}`" for one in fields(lists) if getattr(lists, one.name) != one.default]
@@ -212,10 +221,12 @@ def open_model(text: str | os.PathLike[str], opening: Opening) -> Model:
     """
     name, path = os.fspath(text), Path(text)
     if name in BASELINES:
-        return with_list_options(Model(*BASELINES[name](opening.graph, opening.seed)), opening.lists)
+        baseline = Model(*BASELINES[name](opening.graph, opening.seed), baseline=f"{name} {opening.seed}")
+        return with_list_options(baseline, opening.lists)
     adapter = next((adapter for adapter in ADAPTERS if path.exists() and adapter.matches(path)), None)
     if adapter is not None:
-        return with_list_options(adapter.open(path, opening), opening.lists)
+        model = with_list_options(adapter.open(path, opening), opening.lists)
+        return model if model.files else replace(model, files=files_at(path))
     absent = f"there is no such file or folder{nearest(name, BASELINES)}"
     problem = "not a recognised model file or folder" if path.exists() else absent
     kinds = [f"a baseline: {', '.join(BASELINES)}", *(adapter.what for adapter in ADAPTERS)]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
 from typing import Any
@@ -18,7 +18,15 @@ from kgprobe.errors import UsageError
 from kgprobe.predict.encoding import encoded_at_once
 from kgprobe.predict.engine import matrix_batch
 from kgprobe.predict.queries import Queries
-from kgprobe.predict.scorers import AnyScorer, EmbeddingScorer, RelationEmbeddingScorer, Side
+from kgprobe.predict.scorers import (
+    SIDES,
+    AnyScorer,
+    EmbeddingScorer,
+    GroupNorm,
+    RelationEmbeddingScorer,
+    Side,
+    is_tensor,
+)
 from kgprobe.predict.setting import Setting
 from kgprobe.predict.tasks import RelationCandidates
 from kgprobe.resources import Resources
@@ -26,11 +34,17 @@ from kgprobe.resources import Resources
 _PRODUCTS, _PRODUCTS_ON_GPU = 1 << 40, 1 << 46
 """Products of coordinates in a block, about: some seconds of work on two cores, or on a large GPU."""
 
+_SLOWER = 4
+"""How much longer a norm takes than a product, about."""
+
 _LEAST_QUERIES = 1 << 13
 """Distinct queries in a block, if there are so many: the embeddings of a range are prepared once for each block."""
 
 _SCORES = 1 << 27
 """Scores in a block of a model that returns score matrices, about."""
+
+_MOST_BLOCKS = 1 << 14
+"""Blocks of a ranking, about: each has a file of its own."""
 
 
 @dataclass(frozen=True)
@@ -46,11 +60,16 @@ class Block:
 
         Example:
             >>> block = Block("tail", range(0, 5), range(0, 9))
-            >>> block.id("one"), block.id("other")
-            ('...', '...')
+            >>> block.id("one")
+            '13d4b7e8e84f649ea951b0d6740cd186'
         """
         ends = [self.queries.start, self.queries.stop, self.entities.start, self.entities.stop]
         return hashlib.sha256(json.dumps([ranking, self.side, *ends]).encode()).hexdigest()[:32]
+
+    @property
+    def pairs(self) -> int:
+        """Pairs of a distinct query and an entity."""
+        return len(self.queries) * len(self.entities)
 
     def __str__(self) -> str:
         queries, entities = (f"{some.start:,} to {some.stop - 1:,}" for some in (self.queries, self.entities))
@@ -64,6 +83,7 @@ class Plan:
     Attributes:
         queries: For each side, where the ranges of its distinct queries begin, and where the last one ends.
         entities: The same for the ranges of entities.
+        batch: Queries whose scores are asked for in one call, for a model that returns score matrices.
 
     Example:
         >>> plan = Plan({"tail": (0, 3, 5), "head": (0, 4)}, entities=(0, 10, 20))
@@ -75,22 +95,21 @@ class Plan:
 
     queries: Mapping[Side, tuple[int, ...]]
     entities: tuple[int, ...]
+    batch: int | None = None
 
     @classmethod
-    def build(cls, setting: Setting, scorer: AnyScorer, resources: Resources) -> Plan:
-        """A plan whose blocks take some seconds each.
+    def build(cls, setting: Setting, scorer: AnyScorer, resources: Resources, least: int = 1) -> Plan:
+        """A plan of blocks that take some seconds each, and of at least so many blocks if there is work for them.
 
         A range of queries ends where a batch ends that is encoded at once, so that all embeddings are those of a
         ranking without blocks, to the last bit.
         """
         ranges = setting.entity_ranges(scorer, resources)
-        most = max(map(len, ranges), default=1)
-        cuts = {}
-        for side in setting.ranked.sides:
-            queries = setting.ranked.queries(side)
-            step, each = _grid(setting, scorer, side, queries, most, resources)
-            cuts[side] = _cuts(queries, step, each, apart=_by_relation(setting, scorer))
-        return cls(cuts, (0, *(some.stop for some in ranges)))
+        cuts, batch = _query_cuts(setting, scorer, resources, ranges, least)
+        blocks = sum(len(some) - 1 for some in cuts.values())
+        if isinstance(scorer, EmbeddingScorer) and len(ranges) * blocks < least:
+            ranges = resources.ranges(setting.graph.num_entities, -(-least // max(blocks, 1)))
+        return cls(cuts, (0, *(some.stop for some in ranges)), batch)
 
     @cached_property
     def blocks(self) -> tuple[Block, ...]:
@@ -107,50 +126,102 @@ class Plan:
         first, last = ((number - step) * len(self.blocks) // of for step in (1, 0))
         return self.blocks[first:last]
 
+    def resources(self, resources: Resources) -> Resources:
+        """The resources with the batch of this plan: the scores of some models depend on the batch in the last bit."""
+        return resources if self.batch is None else replace(resources, batch=self.batch)
 
-def parse_part(text: str) -> tuple[int, int]:
-    """A part such as "2/8": its number, counted from 1, and the number of parts.
+    def as_json(self) -> dict[str, Any]:
+        """The plan for a JSON file."""
+        return {"queries": dict(self.queries), "entities": self.entities, "batch": self.batch or 0}
+
+    @classmethod
+    def of_json(cls, entry: Mapping[str, Any]) -> Plan:
+        """The plan of an entry that `as_json` has made; a ValueError if it is not one.
+
+        Example:
+            >>> plan = Plan({"head": (0, 4)}, entities=(0, 10, 20))
+            >>> Plan.of_json(plan.as_json()) == plan
+            True
+        """
+        cuts = {side: _valid(entry["queries"][side], side) for side in SIDES if side in entry["queries"]}
+        if len(cuts) != len(entry["queries"]):
+            raise ValueError(f"sides {', '.join(map(str, entry['queries']))}")
+        return cls(cuts, _valid(entry["entities"], "entities"), entry["batch"] or None)
+
+
+def _valid(cuts: Sequence[Any], what: str) -> tuple[int, ...]:
+    if any(type(cut) is not int for cut in cuts) or list(cuts[:1]) != [0] or any(a >= b for a, b in pairwise(cuts)):
+        raise ValueError(f"the ranges of {what} do not begin at 0 and ascend")
+    return tuple(cuts)
+
+
+@dataclass(frozen=True)
+class Part:
+    """A share of the blocks, counted from 1.
 
     Example:
-        >>> parse_part("2/8")
-        (2, 8)
-        >>> parse_part("0/8")
+        >>> print(Part.parse("2/8"))
+        2/8
+        >>> Part.parse("0/8")
         Traceback (most recent call last):
         ...
         kgprobe.errors.UsageError: '0/8' is not a part
         Remedy: write 1/8 for the first of eight, up to 8/8 for the last
     """
-    match = re.fullmatch(r"\s*(\d{1,9})\s*/\s*(\d{1,9})\s*", text)
-    number, of = (int(match[1]), int(match[2])) if match else (0, 0)
-    if not 1 <= number <= of:
-        raise UsageError(f"{text!r} is not a part", remedy="write 1/8 for the first of eight, up to 8/8 for the last")
-    return number, of
+
+    number: int
+    of: int
+
+    @classmethod
+    def parse(cls, text: str) -> Part:
+        match = re.fullmatch(r"\s*(\d{1,9})\s*/\s*(\d{1,9})\s*", text, re.ASCII)
+        part = cls(int(match[1]), int(match[2])) if match else cls(0, 0)
+        if not 1 <= part.number <= part.of:
+            raise UsageError(
+                f"{text!r} is not a part", remedy="write 1/8 for the first of eight, up to 8/8 for the last"
+            )
+        return part
+
+    def __str__(self) -> str:
+        return f"{self.number}/{self.of}"
 
 
-def _by_relation(setting: Setting, scorer: AnyScorer) -> bool:
-    """Whether the queries of different relations have candidates of their own."""
-    return isinstance(setting.sets, RelationCandidates) or isinstance(scorer, RelationEmbeddingScorer)
+def _query_cuts(
+    setting: Setting, scorer: AnyScorer, resources: Resources, ranges: Sequence[range], least: int
+) -> tuple[dict[Side, tuple[int, ...]], int | None]:
+    """Where the ranges of queries begin, for each side; and the batch of a model that returns score matrices."""
+    sides = {side: setting.ranked.queries(side) for side in setting.ranked.sides}
+    # So many blocks of queries, over both sides, would be too many, or enough.
+    total, most = sum(map(len, sides.values())), _MOST_BLOCKS // max(len(ranges), 1)
+    limits = -(-total // max(most, 1)), -(-total * len(ranges) // max(least, 1))
+    apart = isinstance(setting.sets, RelationCandidates) or isinstance(scorer, RelationEmbeddingScorer)
+    cuts, batch = {}, None
+    for side, queries in sides.items():
+        if isinstance(scorer, EmbeddingScorer | RelationEmbeddingScorer):
+            step, each = _embedding_grid(scorer, side, queries, max(map(len, ranges), default=1), resources)
+        else:
+            step = batch = matrix_batch(scorer, setting.graph, resources)
+            each = max(step, _SCORES // max(setting.graph.num_entities, 1))
+        cuts[side] = _cuts(queries, step, max(1, min(each, limits[1]), limits[0]), apart=apart)
+    return cuts, batch
 
 
-def _grid(
-    setting: Setting, scorer: AnyScorer, side: Side, queries: Queries, entities: int, resources: Resources
+def _embedding_grid(
+    scorer: EmbeddingScorer | RelationEmbeddingScorer, side: Side, queries: Queries, entities: int, resources: Resources
 ) -> tuple[int, int]:
     """The number of queries that are encoded at once, and the number of a block."""
+    table: Any = None
     if isinstance(scorer, EmbeddingScorer):
-        dimension = _width(scorer.candidates(side))
-    elif isinstance(scorer, RelationEmbeddingScorer):
-        dimension = _width(scorer.candidates_for(side, int(queries.relation[0]))) if len(queries) else 1
-    else:
-        step = matrix_batch(scorer, setting.graph, resources)
-        return step, max(step, _SCORES // max(setting.graph.num_entities, 1))
-    products = _PRODUCTS if resources.device == "cpu" else _PRODUCTS_ON_GPU
-    return encoded_at_once(dimension, on_device=True), max(_LEAST_QUERIES, products // max(entities * dimension, 1))
-
-
-def _width(table: Any) -> int:
-    """The number of coordinates; a table that has none is refused when it is ranked."""
+        table = scorer.candidates(side)
+    elif len(queries):
+        table = scorer.candidates_for(side, int(queries.relation[0]))
     shape: tuple[int, ...] = getattr(table, "shape", ())
-    return max(1, int(shape[1])) if len(shape) == 2 else 1
+    dimension = max(1, int(shape[1])) if len(shape) == 2 else 1  # others are refused when they are ranked
+    products = _PRODUCTS if resources.device == "cpu" else _PRODUCTS_ON_GPU
+    products //= _SLOWER if isinstance(scorer.similarity, GroupNorm) else 1
+    on_device = is_tensor(table) and table.device.type != "cpu"
+    each = max(_LEAST_QUERIES, products // max(entities * dimension, 1))
+    return encoded_at_once(dimension, on_device=on_device), each
 
 
 def _cuts(queries: Queries, step: int, each: int, *, apart: bool) -> tuple[int, ...]:
