@@ -15,7 +15,7 @@ from typing import Annotated, Any
 
 import typer
 
-from kgprobe.cli import graph, openworld, study
+from kgprobe.cli import blocks, graph, openworld, study
 from kgprobe.cli.check import check
 from kgprobe.cli.compare import compare
 from kgprobe.cli.console import discard, note
@@ -27,7 +27,7 @@ from kgprobe.cli.figure import figure
 from kgprobe.cli.import_ import import_ranks
 from kgprobe.cli.metrics import metrics
 from kgprobe.cli.properties import properties
-from kgprobe.cli.rank import rank
+from kgprobe.cli.rank import LOCAL, rank
 from kgprobe.cli.report import report
 from kgprobe.cli.rules import rules
 from kgprobe.cli.surface import surface
@@ -60,6 +60,7 @@ app.command("import")(import_ranks)
 app.command("metrics")(metrics)
 app.command("properties")(properties)
 app.command("demo")(demo)
+app.add_typer(blocks.app, name="blocks")
 app.add_typer(graph.app, name="graph")
 app.add_typer(openworld.app, name="openworld")
 app.add_typer(study.app, name="study")
@@ -140,11 +141,29 @@ def _open_streams() -> None:
         sys.stderr.reconfigure(encoding="utf-8", errors="backslashreplace")
 
 
+_VALUES = {"--ray": LOCAL}
+"""The values of options that are given without one."""
+
+
+def with_values(arguments: Sequence[str]) -> list[str]:
+    """The words of the command line, with the values of options that may be given without one.
+
+    Example:
+        >>> with_values(["rank", "run", "--ray", "-o", "ranks.parquet"]), with_values(["--ray", "auto"])
+        (['rank', 'run', '--ray=local', '-o', 'ranks.parquet'], ['--ray', 'auto'])
+    """
+    words = list(arguments)
+    for i, word in enumerate(words):
+        if word in _VALUES and (i + 1 == len(words) or words[i + 1].startswith("-")):
+            words[i] = f"{word}={_VALUES[word]}"
+    return words
+
+
 def _run() -> None:
     """Run the command; end quietly if the reader of its output is gone (`kgprobe ... | head`)."""
     try:
         try:
-            command()
+            command(args=with_values(sys.argv[1:]))
         finally:
             sys.stdout.flush()
     except BrokenPipeError:

@@ -3,26 +3,30 @@
 from __future__ import annotations
 
 import re
+import shutil
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from kgprobe.cli.console import NamesOption, counting, graph_inputs, load, note
-from kgprobe.errors import naming
+from kgprobe.errors import UsageError, naming
 from kgprobe.files import refuse_overwriting, require_writable
 from kgprobe.report.grid import counted
 
 if TYPE_CHECKING:
     from kgprobe.predict import Setting
+    from kgprobe.predict.blocks.block_plan import Part
     from kgprobe.ranks import Ranks
 
 
 def rank(
     model: Annotated[str, typer.Argument(metavar="MODEL", help="Baseline, or file or folder of a model.")],
     graph: Annotated[str, typer.Option("--graph", "-g", metavar="GRAPH", help="Directory or name of the graph.")],
-    output: Annotated[Path, typer.Option("--output", "-o", metavar="OUT", help="Rank file to write.")],
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", metavar="OUT", help="Rank file to write.", show_default="required")
+    ] = None,
     names: NamesOption = None,
     split: Annotated[str, typer.Option("--split", metavar="SPLIT", help="Split to rank.")] = "test",
     side: Annotated[
@@ -77,35 +81,114 @@ def rank(
     trust_pickle: Annotated[
         bool, typer.Option("--trust-pickle", help="Load a pickled model; this can run arbitrary code.")
     ] = False,
+    blocks: Annotated[
+        Path | None,
+        typer.Option(
+            "--blocks", metavar="DIR", help="Keep finished blocks of the ranking here, and continue with these."
+        ),
+    ] = None,
+    part: Annotated[
+        str | None, typer.Option("--part", metavar="I/N", help="Count this share of the blocks alone: 1/8 up to 8/8.")
+    ] = None,
+    ray: Annotated[
+        str | None,
+        typer.Option(
+            "--ray", metavar="[ADDRESS]", help="Count the blocks on a Ray cluster; on this machine without an address."
+        ),
+    ] = None,
+    workers: Annotated[
+        int | None, typer.Option(metavar="N", help="Workers of Ray.", show_default="as many as there is room for")
+    ] = None,
+    cpus: Annotated[
+        int | None, typer.Option(metavar="N", help="CPUs of each worker.", show_default="those of the smallest node")
+    ] = None,
+    gpus: Annotated[
+        float | None,
+        typer.Option(metavar="X", help="GPUs of each worker, such as 0.5.", show_default="1 with --device cuda"),
+    ] = None,
 ) -> None:
     """Rank the target of every test query among all candidates.
 
     MODEL is a baseline (random, entity-frequency, relation-frequency), a run of kgprobe train or one of its
     checkpoints, an embedding file (.npz or .safetensors with a header), a checkpoint folder of the RotatE code base, a
-    folder saved by PyKEEN, a score file (one matrix per side) or top-k lists (.jsonl). Device, threads, memory, batch
-    and shards change the run time, never the ranks.
+    folder saved by PyKEEN, a score file (one matrix per side) or top-k lists (.jsonl). Device, threads, memory, batch,
+    shards, blocks and Ray change the run time, never the ranks.
+
+    With --blocks, a ranking that was interrupted goes on where it was, and several processes and machines can share the
+    work: each counts a --part, and kgprobe blocks merge writes the rank file.
     """
-    from kgprobe.predict import Opening, Setting, open_model, rank_in
+    from kgprobe.predict import Opening, Ray, Setting, count_blocks, open_model, rank_in
     from kgprobe.predict.adapters.list_matching import ListOptions
+    from kgprobe.predict.blocks.block_counting import ByBlocks, Recipe, ThisProcess
+    from kgprobe.predict.blocks.block_plan import Part
     from kgprobe.resources import Resources, parse_memory, raise_unpacking_limit
 
     resources = Resources(device, threads, parse_memory(memory), batch, shards=shards)
     raise_unpacking_limit(resources.memory)
     lists = ListOptions.of(unlisted, unknown, duplicates, nearest)
+    share = None if part is None else Part.parse(part)
+    _require_consistent(output, blocks, share, ray, {"workers": workers, "cpus": cpus, "gpus": gpus})
     known = [filter, *re.split("[+,]", filter)] if filter else []  # names of splits are no files
+    folder = blocks or (output.with_name(f"{output.name}.blocks") if ray is not None and output else None)
+    outputs = [*([output] if output else []), *([folder / "ranking.json"] if folder else [])]
     refuse_overwriting(
-        [output], [model, *graph_inputs(graph, names), *([triples] if triples else []), *known, candidates]
+        outputs, [model, *graph_inputs(graph, names), *([triples] if triples else []), *known, candidates]
     )
-    require_writable(output)
+    if output is not None:
+        require_writable(output)
+    choices: dict[str, Any] = {
+        "split": split,
+        "sides": side,
+        "triples": triples,
+        "filter": filter,
+        "candidates": candidates,
+    }
+    options: dict[str, Any] = {"seed": seed, "trust_pickle": trust_pickle, "lists": lists}
     knowledge = load(graph, names)
     assert knowledge is not None
-    setting = Setting.build(knowledge, split=split, sides=side, triples=triples, filter=filter, candidates=candidates)
-    opened = open_model(model, Opening(setting.graph, setting.ranked, seed, trust_pickle, lists))
+    setting = Setting.build(knowledge, **choices)
+    opened = open_model(model, Opening(setting.graph, setting.ranked, **options))
     start = time.monotonic()
+    executor = ThisProcess() if ray is None else Ray(None if ray == LOCAL else ray, workers, cpus, gpus)
+    directory = None
     with counting("ranking", setting.queries, "queries") as progress, naming(model):
-        ranks = rank_in(setting, opened, resources, name, progress)
+        if folder is None:
+            ranks = rank_in(setting, opened, resources, name, progress)
+        else:
+            by = ByBlocks(folder, executor, share, Recipe(model, graph, choices, options))
+            directory = count_blocks(setting, opened, by, resources, name, progress)
+    if directory is not None and output is None:
+        of = counted(len(directory.plan.blocks), "block")
+        note(f"counted part {share} of {of}; when all parts are: kgprobe blocks merge {folder}")
+        return
+    assert output is not None
+    ranks = ranks if directory is None else directory.merged()
     ranks.write(output)
+    if folder is not None and blocks is None:
+        shutil.rmtree(folder)
     _report(setting, ranks, output, time.monotonic() - start)
+
+
+LOCAL = "local"
+"""The value of --ray without an address."""
+
+
+def _require_consistent(
+    output: Path | None, blocks: Path | None, part: Part | None, ray: str | None, of_ray: dict[str, float | None]
+) -> None:
+    """Refuse options that do not go together; all at once."""
+    problems = []
+    if part is None and output is None:
+        problems.append("there is no rank file to write: give `output`")
+    if part is not None and blocks is None:
+        problems.append("`part` is a share of the blocks of a directory: give `blocks`")
+    if part is not None and output is not None:
+        problems.append("`part` makes no rank file, kgprobe blocks merge does: leave out `output`")
+    unused = [f"`{option}`" for option, value in of_ray.items() if value is not None and ray is None]
+    if unused:
+        problems.append(f"{', '.join(unused)} belong to `ray`")
+    if problems:
+        raise UsageError("these options cannot be used together", problems)
 
 
 def _report(setting: Setting, ranks: Ranks, output: Path, seconds: float) -> None:

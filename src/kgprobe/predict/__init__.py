@@ -1,7 +1,8 @@
 """Step 1, prediction: rank the targets of a graph's triples by the scores of a model."""
 
 from kgprobe.predict.adapters.opening import Model, Opening, open_model
-from kgprobe.predict.ranking import rank, rank_in
+from kgprobe.predict.blocks.ray_executor import Ray
+from kgprobe.predict.ranking import count_blocks, rank, rank_in
 from kgprobe.predict.scorers import Dot, EmbeddingScorer, GroupNorm, RelationEmbeddingScorer, Scorer
 from kgprobe.predict.setting import Setting
 from kgprobe.predict.tasks import QueryCandidates, RelationCandidates
@@ -14,11 +15,13 @@ __all__ = [
     "Model",
     "Opening",
     "QueryCandidates",
+    "Ray",
     "RelationCandidates",
     "RelationEmbeddingScorer",
     "Resources",
     "Scorer",
     "Setting",
+    "count_blocks",
     "open_model",
     "rank",
     "rank_in",

@@ -98,12 +98,15 @@ def rank(
         recipe = Recipe(os.fspath(model), graph, choices)
     else:
         opened = with_list_options(model_of(model, knowledge, lists), lists)
-    with naming(model) if recipe else nullcontext():
-        if blocks is None and executor is None:
+    named = naming(model) if recipe else nullcontext()
+    if blocks is None and executor is None:
+        with named:
             return rank_in(setting, opened, resources, name, progress)
-        with TemporaryDirectory() if blocks is None else nullcontext(blocks) as folder:
-            by = ByBlocks(Path(folder), executor or ThisProcess(), recipe=recipe)
-            return count_blocks(setting, opened, by, resources, name, progress).merged()
+    with TemporaryDirectory() if blocks is None else nullcontext(blocks) as folder:
+        by = ByBlocks(Path(folder), executor or ThisProcess(), recipe=recipe)
+        with named:
+            directory = count_blocks(setting, opened, by, resources, name, progress)
+        return directory.merged()
 
 
 def rank_in(
