@@ -85,8 +85,8 @@ def _checksum(file: IO[bytes], at: int) -> bytes:
     return f"{crc:0{_DIGITS}x}".encode()
 
 
-def _checksum_problem(path: Path) -> str | None:
-    """The difference between the checksum that a file records and that of its bytes; None if it records none."""
+def _checksum_problem(path: Path, *, ours: bool) -> str | None:
+    """The difference between the checksum that a file records and that of its bytes; None if it need not have one."""
     with path.open("rb") as file:
         size = file.seek(0, os.SEEK_END)
         file.seek(max(0, size - _TAIL))
@@ -96,7 +96,7 @@ def _checksum_problem(path: Path) -> str | None:
         tail = file.read()
         found = tail.rfind(_MARK) + len(_MARK)
         if found < len(_MARK):
-            return None
+            return "it has no checksum: it was changed after it was written" if ours else None
         recorded, actual = tail[found : found + _DIGITS], _checksum(file, start + found)
     if recorded == actual:
         return None
@@ -104,8 +104,12 @@ def _checksum_problem(path: Path) -> str | None:
     return f"its checksum is {shown}, but its content gives {actual.decode()}: it was changed after it was written"
 
 
-def open_parquet(path: str | os.PathLike[str]) -> ParquetTable:
+def open_parquet(path: str | os.PathLike[str], *, ours: bool = False) -> ParquetTable:
     """Open a Parquet file, and verify its checksum if kgprobe wrote it.
+
+    Args:
+        path: The file.
+        ours: Whether kgprobe wrote it, so that a file without a checksum is damaged.
 
     Raises:
         DataError: It is not a Parquet file, or it is damaged.
@@ -115,7 +119,7 @@ def open_parquet(path: str | os.PathLike[str]) -> ParquetTable:
     file = Path(path)
     try:
         _refuse_other_kinds(file)
-        if problem := _checksum_problem(file):
+        if problem := _checksum_problem(file, ours=ours):
             raise _damaged(file, problem)
     except OSError as error:  # no permission, or not a valid name
         raise DataError(f"{file}: cannot be read", [str(error)], "check the name and the permissions") from None

@@ -14,7 +14,6 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
@@ -91,6 +90,7 @@ class BlockFiles:
 
     Example:
         >>> import tempfile
+        >>> import numpy as np
         >>> files = BlockFiles(Path(tempfile.mkdtemp()), Path(tempfile.mkdtemp()), "hash of the ranking")
         >>> block = Block("tail", range(0, 1), range(0, 9))
         >>> files.write(block, Counts(np.array([3]), np.array([0]), np.array([8])), seconds=0.5)
@@ -133,12 +133,14 @@ class BlockFiles:
         Raises:
             DataError: The file is missing or damaged, or does not hold the counts of this block.
         """
-        file = open_parquet(self.path(block))
+        file = open_parquet(self.path(block), ours=True)
         self._record(file.schema.metadata, block)
         if file.schema.names != list(_COLUMNS) or any(kind != pa.int64() for kind in file.schema.types):
             raise self._foreign(block, f"its columns are {', '.join(map(str, file.schema))[:100]}")
-        columns: list[NDArray[np.int64]] = [column.to_numpy() for column in file.read().columns]
-        counts = Counts(*columns)
+        table = file.read()
+        if any(column.null_count for column in table.columns):
+            raise self._foreign(block, "counts are null")
+        counts = Counts(*(column.to_numpy() for column in table.columns))
         if len(counts.greater) != targets:
             raise self._foreign(block, f"it has {len(counts.greater):,} rows for {targets:,} targets")
         if _impossible(counts, len(block.entities)):
@@ -147,7 +149,7 @@ class BlockFiles:
 
     def record(self, block: Block) -> BlockRecord:
         """How a finished block was counted."""
-        return self._record(open_parquet(self.path(block)).schema.metadata, block)
+        return self._record(open_parquet(self.path(block), ours=True).schema.metadata, block)
 
     def _record(self, metadata: dict[bytes, bytes] | None, block: Block) -> BlockRecord:
         try:

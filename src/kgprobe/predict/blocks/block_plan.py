@@ -99,7 +99,7 @@ class Plan:
 
     @classmethod
     def build(cls, setting: Setting, scorer: AnyScorer, resources: Resources, least: int = 1) -> Plan:
-        """A plan of blocks that take some seconds each, and of at least so many blocks if there is work for them.
+        """A plan of blocks that take some seconds each; of at least so many, about, if there is work for them.
 
         A range of queries ends where a batch ends that is encoded at once, so that all embeddings are those of a
         ranking without blocks, to the last bit.
