@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing import forkserver
-from multiprocessing.context import ForkServerContext
+from multiprocessing.context import ForkServerContext, ForkServerProcess
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -93,6 +93,13 @@ def run_command(arguments: list[str], place: Path, moment: Moment | None = None)
     return Session(process.exitcode, said.read_text(encoding="utf-8"), counted)
 
 
+def started(arguments: list[str], said: Path) -> ForkServerProcess:
+    """The command line in a process of its own, which has been started; what it prints goes to a file."""
+    process = _server().Process(target=_speaking, args=(arguments, said))
+    process.start()
+    return process
+
+
 def kill_after(arguments: list[str], place: Path, seconds: float, watched: Path | None = None) -> int | None:
     """Run the command line and kill it after some seconds; gives its exit code.
 
@@ -102,8 +109,7 @@ def kill_after(arguments: list[str], place: Path, seconds: float, watched: Path 
         seconds: The time until it is killed.
         watched: Count the time from the moment at which the command has a temporary file in this folder.
     """
-    process = _server().Process(target=_speaking, args=(arguments, place / "said.txt"))
-    process.start()
+    process = started(arguments, place / "said.txt")
     while watched and process.is_alive() and not any(watched.glob(".*.tmp")):
         pass
     process.join(seconds)

@@ -1,0 +1,213 @@
+"""Ray: the same bytes as one process, on real clusters whose processes are killed."""
+
+import random
+import sys
+import time
+import warnings
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import kgprobe as kp
+from kgprobe.errors import DataError, UsageError
+from kgprobe.predict import Resources
+from kgprobe.predict.adapters.embedding_files import write_embeddings
+from kgprobe.predict.blocks.block_plan import Block
+from kgprobe.predict.blocks.ranking_directory import RankingDirectory
+from kgprobe.predict.blocks.ray_executor import Ray, _Waiting
+from killing import started
+from ray_clusters import RayCluster, ray_cluster
+
+ray = pytest.importorskip("ray")
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[RayCluster]:
+    with ray_cluster() as it:
+        yield it
+
+
+def job(folder: Path, model: dict[str, Any], entities: int = 300, triples: int = 400) -> tuple[Path, Path]:
+    """A graph and a model in files."""
+    rng = np.random.default_rng(0)
+    drawn = [np.column_stack([rng.integers(0, n, triples) for n in (entities, 5, entities)]) for _ in range(2)]
+    graph = kp.KnowledgeGraph.from_triples(train=drawn[0], test=drawn[1], num_entities=entities, num_relations=5)
+    graph.write(folder / "graph")
+    # Small whole numbers make ties.
+    arrays = {"entity": rng.integers(-3, 4, (entities, 16)), "relation": rng.integers(-3, 4, (5, 16))}
+    write_embeddings(folder / "model.npz", model, {name: array.astype("f4") for name, array in arrays.items()})
+    return folder / "graph", folder / "model.npz"
+
+
+def written(ranks: kp.Ranks, path: Path) -> bytes:
+    ranks.write(path)
+    return path.read_bytes()
+
+
+def test_this_machine_alone(tmp_path: Path) -> None:
+    graph, model = job(tmp_path, {"model": "DistMult"})
+    seen: list[float] = []
+    found = kp.rank(model, graph, executor=kp.Ray(workers=2, cpus=1), blocks=tmp_path / "ranking", progress=seen.append)
+    assert not ray.is_initialized()
+    assert written(found, tmp_path / "a.parquet") == written(kp.rank(model, graph), tmp_path / "b.parquet")
+    assert sum(seen) == pytest.approx(800)
+    directory = RankingDirectory.open(tmp_path / "ranking")
+    places = {directory.blocks.record(block).place for block in directory.plan.blocks}
+    assert 1 <= len(places) <= 2
+    assert directory.blocks.beats() == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "model", [{"model": "ComplEx"}, {"model": "TransE", "p": 1}, {"model": "TransE", "p": 2}], ids=str
+)
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"filter": "none", "sides": "tail"}, {"candidates": "train", "filter": "train"}, {"candidates": "negatives"}],
+    ids=str,
+)
+def test_a_cluster_makes_the_same_bytes(
+    cluster: RayCluster, tmp_path: Path, model: dict[str, Any], options: dict[str, Any]
+) -> None:
+    graph, path = job(tmp_path, model)
+    if options.get("candidates") == "negatives":
+        lists = {side: np.random.default_rng(1).integers(0, 300, (400, 20)) for side in ("head", "tail")}
+        np.savez(tmp_path / "negatives.npz", **lists)
+        options = {"candidates": tmp_path / "negatives.npz"}
+    expected = kp.rank(path, graph, **options)
+    found = kp.rank(path, graph, executor=Ray(cluster.address), resources=Resources(shards=3), **options)
+    assert written(found, tmp_path / "a.parquet") == written(expected, tmp_path / "b.parquet")
+
+
+@pytest.mark.slow
+def test_a_connection_that_the_user_made_is_used_and_kept(cluster: RayCluster, tmp_path: Path) -> None:
+    graph, _ = job(tmp_path, {"model": "ComplEx"})
+    ray.init(cluster.address, log_to_driver=False)
+    try:
+        ranks = kp.rank("random", graph, executor=Ray(workers=3))
+        assert ray.is_initialized()
+    finally:
+        ray.shutdown()
+    assert ranks.to_arrow() == kp.rank("random", graph).to_arrow()
+
+
+@pytest.mark.slow
+def test_a_worker_that_sees_another_model_is_refused(
+    cluster: RayCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from kgprobe.predict.blocks.block_counting import ByBlocks, Recipe
+    from kgprobe.predict.ranking import count_blocks
+
+    graph, path = job(tmp_path, {"model": "ComplEx"})
+    setting = kp.predict.Setting.build(kp.load_graph(graph))  # type: ignore[attr-defined]
+    model = kp.predict.open_model(path, kp.predict.Opening(setting.graph, setting.ranked))  # type: ignore[attr-defined]
+    (tmp_path / "other").mkdir()
+    _, other = job(tmp_path / "other", {"model": "DistMult"})
+    for recipe, problem in (
+        (Recipe(str(other), str(graph)), "the model has other weights"),
+        (Recipe(str(tmp_path / "gone.npz"), str(graph)), "there is no such file"),
+    ):
+        by = ByBlocks(tmp_path / "ranking", Ray(cluster.address), recipe=recipe)
+        with pytest.raises(DataError) as caught:
+            count_blocks(setting, model, by, Resources())
+        assert any(problem in line for line in caught.value.problems)
+
+
+def test_a_model_in_memory_is_refused() -> None:
+    graph = kp.KnowledgeGraph.from_triples(train=[[0, 0, 1]], test=[[1, 0, 0]])
+
+    class Mine:
+        similarity = kp.Dot()
+
+        def encode_queries(self, side: Any, given: Any, relation: Any) -> Any:
+            return np.ones((len(given), 2))
+
+        def candidates(self, side: Any) -> Any:
+            return np.ones((2, 2))
+
+    with pytest.raises(UsageError, match="workers of Ray open the model by themselves"):
+        kp.rank(Mine(), graph, executor=Ray())
+
+
+def test_without_ray_the_command_to_install_it_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(UsageError, match="Ray is not installed") as caught:
+        kp.rank("random", "family-tree", executor=Ray())
+    assert "pip install 'kgprobe[ray]'" in caught.value.remedy
+
+
+def test_a_cluster_that_is_not_there_is_named() -> None:
+    with pytest.raises(DataError, match="no Ray cluster can be used"):
+        kp.rank("random", "family-tree", executor=Ray("nonsense://address"))
+
+
+@pytest.mark.parametrize("arguments", [{"workers": 0}, {"cpus": 0}, {"gpus": -1}])
+def test_impossible_arguments_are_refused(arguments: dict[str, Any]) -> None:
+    with pytest.raises(UsageError, match="invalid arguments of Ray"):
+        Ray(**arguments)
+
+
+def test_workers_stay_with_their_range_and_share_the_rest() -> None:
+    ranges = [range(10), range(10, 20)]
+    waiting = _Waiting([Block("tail", range(i, i + 1), entities) for entities in ranges for i in range(4)])
+    in_use: Counter[range] = Counter()
+    held: list[range | None] = [None, None]
+    taken = []
+    for turn in range(8):
+        worker = turn % 2
+        block = waiting.next(held[worker], Counter(other for other in held if other is not None))
+        assert block is not None
+        held[worker] = block.entities
+        taken.append((worker, block.entities))
+    assert Counter(taken) == {(0, ranges[0]): 4, (1, ranges[1]): 4}
+    assert waiting.next(None, in_use) is None
+    waiting.put(Block("tail", range(1), ranges[0]))
+    assert waiting.next(ranges[1], in_use) is not None
+
+
+KILLS = 3
+
+RUNS = [pytest.param(run, marks=pytest.mark.slow if run < 2 else pytest.mark.campaign) for run in range(10)]
+
+
+@pytest.mark.parametrize("run", RUNS)
+def test_processes_are_killed_and_the_bytes_are_the_same(tmp_path: Path, run: int) -> None:
+    """Workers, raylets and the driver are killed at random; the driver is started again."""
+    rng = random.Random(run)
+    graph, model = job(tmp_path, {"model": "TransE", "p": 1}, entities=16_000, triples=16_000)
+    ranking, out = tmp_path / "ranking", tmp_path / "ranks.parquet"
+    said = tmp_path / "said.txt"
+    killed: list[str] = []
+    with ray_cluster() as cluster:
+        words = ["rank", model, "-g", graph, "--ray", cluster.address, "--blocks", ranking, "--shards", 16, "-o", out]
+        arguments = [str(word) for word in words]
+        driver = started(arguments, said)
+        starts, marks = 1, sorted(rng.sample(range(1, 25), KILLS))
+        while len(killed) < KILLS or driver.is_alive():
+            done = len(list((ranking / "blocks").glob("*.parquet"))) if (ranking / "blocks").is_dir() else 0
+            if len(killed) < KILLS and done >= marks[len(killed)]:
+                victim = rng.choice(["worker", "node", "driver"])
+                if victim == "worker" and not cluster.kill_worker(rng):
+                    continue
+                if victim == "node":
+                    cluster.kill_node(rng)
+                if victim == "driver":
+                    driver.kill()
+                    driver.join()
+                killed.append(victim)
+            if not driver.is_alive() and not out.exists():
+                assert starts <= KILLS + 1, said.read_text("utf-8")
+                driver, starts = started(arguments, said), starts + 1
+            time.sleep(0.02)
+        driver.join()
+    assert driver.exitcode == 0, said.read_text("utf-8")
+    warnings.warn(f"run {run}: killed {', '.join(killed)}; {starts} starts of the driver", stacklevel=1)
+    directory = RankingDirectory.open(ranking)
+    assert {path.stem for path in directory.blocks.finished.iterdir()} == {
+        block.id(directory.identity.hash) for block in directory.plan.blocks
+    }
+    assert out.read_bytes() == written(kp.rank(model, graph), tmp_path / "expected.parquet")
