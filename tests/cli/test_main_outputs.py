@@ -33,6 +33,10 @@ REFUSED = {
         ["rank", "random", "--graph", "tiny", "--filter", "train+more.tsv", "-o", "more.tsv"],
         ["rank", "random", "--graph", "tiny", "--candidates", "sets.npz", "-o", "sets.npz"],
     ],
+    "blocks merge": [
+        ["blocks", "merge", "ranking", "-o", "ranking/queries.parquet"],
+        ["blocks", "merge", "ranking", "-o", "ranking/ranks.parquet"],
+    ],
     "graph write": [
         ["graph", "write", "tiny", "-o", "tiny"],
         ["graph", "write", "tiny", "-o", "tiny.link"],
@@ -107,6 +111,7 @@ def inputs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     kp.Ranks.from_columns(**columns).write(folder / "ranked" / "tiny" / "a.parquet")  # type: ignore[arg-type]
     kp.study(folder / "study.toml", folder / "studied", ranks=[folder / "ranked"])
     (folder / "studied" / "ranks").mkdir(exist_ok=True)
+    kp.rank("random", folder / "tiny", blocks=folder / "ranking")
     rows = ["head,relation,tail,side,rank,candidates", "0,0,2,head,1,3", "0,0,2,tail,2,3"]
     (folder / "ranks.csv").write_text("\n".join(rows) + "\n")
     (folder / "more.tsv").write_text("e0\tlikes\te3\n")

@@ -1,6 +1,7 @@
 """All input kinds."""
 
 from fuzz import (
+    block_kinds,
     command_kinds,
     graph_kinds,
     json_table_kinds,
@@ -14,7 +15,7 @@ from fuzz import (
 
 _MODULES = (
     *(rank_kinds, json_table_kinds, graph_kinds, model_kinds),
-    *(list_kinds, name_kinds, run_kinds, study_kinds, command_kinds),
+    *(list_kinds, name_kinds, run_kinds, study_kinds, command_kinds, block_kinds),
 )
 
 KINDS = {kind.name: kind for module in _MODULES for kind in module.KINDS}

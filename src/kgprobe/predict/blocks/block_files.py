@@ -108,7 +108,7 @@ class BlockFiles:
         Raises:
             DataError: There are other files.
         """
-        entries = [entry.name for entry in os.scandir(self.finished) if not TEMPORARY.fullmatch(entry.name)]
+        entries = [entry.name for entry in _entries(self.finished) if not TEMPORARY.fullmatch(entry.name)]
         foreign = [name for name in entries if not (name.endswith(_ENDING) and _NAME.fullmatch(Path(name).stem))]
         if foreign:
             self._refuse([f"{name}: not a file of a block" for name in sorted(foreign)])
@@ -194,30 +194,32 @@ class BlockFiles:
 
         def beat() -> None:
             while not ended.wait(_BEAT):
-                with suppress(OSError):  # the counts are what matters
-                    path.touch()
+                with suppress(OSError):  # it has ended, or cannot be written: the counts are what matters
+                    os.utime(path)
 
-        with suppress(OSError):
-            path.write_text(place, encoding="utf-8")
-        thread = threading.Thread(target=beat, daemon=True)
-        thread.start()
         try:
+            with suppress(OSError):
+                path.write_text(place, encoding="utf-8")
+            threading.Thread(target=beat, daemon=True).start()
             yield
         finally:
-            ended.set()
-            thread.join()
             with suppress(OSError):
                 path.unlink()
+            ended.set()
 
     def beats(self) -> list[Running]:
         """The blocks that processes are counting, or were counting when they were killed."""
         found = []
-        for entry in os.scandir(self.running):
+        for entry in _entries(self.running):
             with suppress(OSError):  # it has ended
                 silent = max(0.0, time.time() - entry.stat().st_mtime)
                 place = Path(entry.path).read_text("utf-8", "replace")
                 found.append(Running(entry.name.partition(".")[0], place, silent))
         return found
+
+
+def _entries(folder: Path) -> list[os.DirEntry[str]]:
+    return list(os.scandir(folder)) if folder.is_dir() else []
 
 
 def _impossible(counts: Counts, entities: int) -> bool:

@@ -119,7 +119,8 @@ def _session(address: str | None) -> Iterator[None]:
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nothing is reported to others
     own = {"include_dashboard": False} if address is None else {}
     try:
-        ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR, **own)
+        # Without an address, Ray would look for a cluster that somebody else has started.
+        ray.init(address=address or "local", log_to_driver=False, logging_level=logging.ERROR, **own)
     except (ConnectionError, ValueError, RuntimeError) as error:
         problem = (str(error).splitlines() or [type(error).__name__])[0][:200]
         remedy = "start it with `ray start --head`, or leave out the address to use this machine alone"
