@@ -70,6 +70,7 @@ GOOD = {"greater": [3, 0, 9], "equal": [1, 0, 0], "others": [9, 8, 10]}
 
 FOREIGN: dict[str, tuple[dict[str, list[object]], str | None, str]] = {
     "of another ranking": (GOOD, record(ranking="other"), "of the ranking 'other'"),
+    "of this block in another ranking": (GOOD, record().replace("some ranking", "another"), "of the ranking 'another'"),
     "of another block": (GOOD, record(Block("head", range(3, 5), range(10, 20))), "it holds the block"),
     "no record": (GOOD, None, "no record"),
     "a broken record": (GOOD, "{", "no record"),

@@ -4,6 +4,7 @@ import json
 import os
 import resource
 import shutil
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -208,6 +209,22 @@ def test_of_several_plans_the_first_that_is_written_counts(tmp_path: Path) -> No
     assert RankingDirectory.open(first.path).plan == first.plan
 
 
+def test_a_directory_that_another_process_creates_meanwhile_is_joined(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, expected: bytes
+) -> None:
+    build, path = block_plan.Plan.build, tmp_path / "ranking"
+
+    def late(*arguments: Any) -> Any:
+        monkeypatch.setattr(block_plan.Plan, "build", build)
+        count(path, in_memory(), "1/9")  # the other process
+        return build(Setting.build(GRAPH), in_memory().scorer, Resources())  # type: ignore[arg-type]
+
+    monkeypatch.setattr(block_plan.Plan, "build", late)
+    directory = count(path, in_memory())
+    assert directory.plan == RankingDirectory.open(path).plan
+    assert written(directory.merged(), tmp_path / "found.parquet") == expected
+
+
 def test_without_hard_links_a_directory_is_created_all_the_same(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, expected: bytes
 ) -> None:
@@ -222,15 +239,18 @@ def test_without_hard_links_a_directory_is_created_all_the_same(
 def test_the_status_adds_up(tmp_path: Path) -> None:
     directory = count(tmp_path / "ranking", in_memory(), "1/2")
     left = [block for block in directory.plan.blocks if not directory.blocks.is_finished(block)]
-    with directory.blocks.beating(left[0], "node 1"), directory.blocks.beating(left[1], "node 2"):
-        second = next(file for file in directory.blocks.running.iterdir() if "node-2" in file.name)
-        os.utime(second, (0, 0))
+    with ExitStack() as stack:
+        for number, block in enumerate(left[:3]):
+            stack.enter_context(directory.blocks.beating(block, f"node {number}"))
+        dead = next(file for file in directory.blocks.running.iterdir() if "node-2" in file.name)
+        os.utime(dead, (0, 0))
         status = directory.status()
+        rate = directory._rate(directory.finished(directory.plan.blocks))
     assert (status.blocks, status.done) == (len(directory.plan.blocks), len(directory.plan.blocks) - len(left))
-    assert (status.running, status.stopped, status.missing) == (1, 1, len(left) - 2)
-    assert status.pairs_per_second is not None
+    assert (status.running, status.stopped, status.missing) == (2, 1, len(left) - 3)
+    assert status.pairs_per_second == 2 * (rate or 0) > 0
     assert status.seconds_left == pytest.approx(sum(block.pairs for block in left) / status.pairs_per_second)
-    assert sorted(sign.place for _, sign in status.signs) == ["node 1", "node 2"]
+    assert sorted(sign.place for _, sign in status.signs) == ["node 0", "node 1", "node 2"]
     assert directory.status().seconds_left is None  # nothing is running
     count(tmp_path / "ranking", in_memory(), "2/2")
     assert (directory.status().missing, directory.status().seconds_left) == (0, 0.0)

@@ -178,3 +178,31 @@ def test_lists_have_no_blocks(tmp_path: Path) -> None:
     setting = Setting.build(KnowledgeGraph.from_triples(train=[[1, 0, 2]], test=[[0, 0, 1]]), sides="tail")
     with pytest.raises(UsageError, match="top-k lists are not ranked by blocks"):
         scorer_of(open_model(path, Opening(setting.graph, setting.ranked)))
+
+
+def test_the_embedding_of_every_query_counts() -> None:
+    before = identity(Setting.build(GRAPH), in_memory())
+    for side, given, relation in {(1, *row[:2]) for row in GRAPH.triples("test").tolist()}:
+        changed = in_memory()
+        changed.scorer.queries[side, given, relation, 0] += 1  # type: ignore[union-attr]
+        assert identity(Setting.build(GRAPH), changed) != before
+
+
+def test_candidates_of_relations_may_share_their_memory() -> None:
+    class Reusing:
+        """Gives the candidates of every relation in the same memory."""
+
+        similarity = Dot()
+
+        def __init__(self, last: float) -> None:
+            self.table, self.last = np.zeros((GRAPH.num_entities, 2), dtype=np.float32), last
+
+        def encode_queries(self, side: Any, given: Any, relation: Any) -> Any:
+            return np.ones((len(given), 2), dtype=np.float32)
+
+        def candidates_for(self, side: Any, relation: int) -> Any:
+            self.table[:] = self.last if relation == GRAPH.num_relations - 1 else relation
+            return self.table
+
+    one, other = (identity(Setting.build(GRAPH), Model("m", Reusing(last))) for last in (7.0, 8.0))
+    assert one != other
