@@ -62,7 +62,7 @@ class Setting:
     ) -> Setting:
         """The setting of these arguments; see `rank`."""
         ranked = RankedTriples.build(graph, split, sides, triples)
-        known = KnownFilter.build(graph, filter, split)
+        known = KnownFilter.build(graph, filter, split, ranked)
         sets = open_candidates(candidates, graph, ranked) if isinstance(candidates, str | os.PathLike) else candidates
         if sets is not None:
             require_fit(sets, graph, ranked)
@@ -80,7 +80,7 @@ class Setting:
             setting: Setting = graph.derived[key]
             return setting
         setting = cls.build(graph, **choices)
-        if usual and setting.known.triples <= _MOST_KEPT:
+        if usual and setting.known.rows <= _MOST_KEPT:
             graph.derived[key] = setting
         return setting
 
@@ -144,7 +144,7 @@ class Setting:
 def with_popularity(ranks: Ranks, graph: KnowledgeGraph) -> Ranks:
     """The rank table with the popularity of the targets, if the graph has training triples or their counts."""
     known = graph.train_counts is not None or len(graph.triples("train")) > 0
-    return ranks.with_popularity(graph.popularity) if known else ranks
+    return ranks.with_popularity(graph.popularity_of(ranks.target, ranks.relation)) if known else ranks
 
 
 def _candidates(sets: CandidateSets | None) -> CandidatesInfo:
