@@ -310,7 +310,8 @@ class KnowledgeGraph(Table):
         Args:
             directory: The directory; each file is written atomically.
             format: "parquet" for train, valid, test, entities and relations.parquet, or those of them that the graph
-                has; or "tsv" for labelled text (train.tsv, ..., entities.dict, relations.dict), without names.
+                has; "npy" for arrays (train.npy, ..., graph.json), which are memory-mapped when they are read; or
+                "tsv" for labelled text (train.tsv, ..., entities.dict, relations.dict), without names.
 
         Raises:
             DataError: The directory has other files that would be read as parts of this graph; or a label cannot be
