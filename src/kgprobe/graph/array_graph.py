@@ -68,7 +68,7 @@ def read_array_graph(directory: Path, name: str) -> KnowledgeGraph:
         relation_names=names["relations"][1],
         negative_splits=triples[NEGATIVES],
     )
-    if found.get(CONTENT_HASH, graph.content_hash) != graph.content_hash:
+    if CONTENT_HASH in found and found[CONTENT_HASH] != graph.content_hash:
         problem = f"the triples are not those whose {CONTENT_HASH} {SIZES} records"
         raise DataError(f"{directory}: the graph is damaged", [problem], "write or copy it again")
     return graph

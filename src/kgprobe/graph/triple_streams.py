@@ -55,7 +55,8 @@ class KeySet:
     """
 
     def __init__(self, keys: AnyInts) -> None:
-        self.keys: Ints = np.unique(keys).astype(np.int64)
+        ordered = np.sort(keys.astype(np.int64, copy=False))
+        self.keys: Ints = ordered[run_starts(ordered)]
         wanted = min(max(_SLOTS_PER_KEY * len(self.keys), _FEWEST_SLOTS), _MOST_SLOTS)
         bits = (wanted - 1).bit_length()
         self._shift = np.uint64(64 - bits)
