@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from kgprobe.arrays import Grouped, pair_keys
 from kgprobe.errors import UsageError
-from kgprobe.graph import KnownAnswers
+from kgprobe.graph import KnownAnswers, triple_streams
 from support import streaming
 
 ENTITIES, RELATIONS = 6, 3
@@ -67,6 +67,18 @@ def test_the_index_of_some_queries_is_the_full_one_at_these(
         head, relation, tail = as_array(asked).T
         for side in (True, False):
             assert known.others(head, relation, tail, side).tolist() == full.others(head, relation, tail, side).tolist()
+
+
+def test_triples_of_other_queries_that_look_alike_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(triple_streams, "_SLOTS_PER_KEY", 1)
+    monkeypatch.setattr(triple_streams, "_FEWEST_SLOTS", 2)
+    rows = np.random.default_rng(0).integers(0, 20, (400, 3))
+    keys = pair_keys(rows[:3, 0], rows[:3, 1], 20)
+    assert triple_streams.KeySet(keys).likely(pair_keys(rows[:, 0], rows[:, 1], 20)).mean() > 0.3
+    known = KnownAnswers.of_queries([rows], 20, 20, keys, keys[:0])
+    whole = by_hand([tuple(row) for row in rows.tolist()], 20)[0]
+    assert content(known.tails) == {key: whole[key] for key in sorted(keys.tolist())}
+    assert content(known.heads) == {}
 
 
 def test_queries_that_were_not_asked_for_are_refused() -> None:

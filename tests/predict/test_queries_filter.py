@@ -130,14 +130,14 @@ def test_the_hash_is_made_in_portions(graph: KnowledgeGraph) -> None:
         assert KnownFilter.build(graph).hash == whole
 
 
-@given(triples, triples, st.sampled_from(["both", "head", "tail"]))
+@given(triples, triples, st.sampled_from(["both", "head", "tail"]), st.sampled_from(["train", "train+test"]))
 def test_a_filter_for_ranked_triples_is_the_whole_one_for_their_queries(
-    train: list[tuple[int, int, int]], test: list[tuple[int, int, int]], sides: str
+    train: list[tuple[int, int, int]], test: list[tuple[int, int, int]], sides: str, choice: str
 ) -> None:
     splits = {"train": np.array(train, dtype=int).reshape(-1, 3), "test": np.array([*test, (3, 1, 3)])}
     graph = KnowledgeGraph.from_triples(**splits, num_entities=4, num_relations=2)
     ranked = RankedTriples.build(graph, sides=sides)
-    whole, part = KnownFilter.build(graph, "train"), KnownFilter.build(graph, "train", ranked=ranked)
+    whole, part = KnownFilter.build(graph, choice), KnownFilter.build(graph, choice, ranked=ranked)
     assert (part.hash, part.triples, part.names, part.rows) == (whole.hash, whole.triples, whole.names, whole.rows)
     for side in ranked.sides:
         queries = ranked.queries(side)
