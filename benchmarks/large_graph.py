@@ -159,7 +159,7 @@ def main() -> None:
             for queries in (500, _HELD_OUT):
                 found = runs[f"{queries:,}", count] = measure("rank", folder, options, queries)
                 show(f"filter of {queries:,} test triples", count, found, runs[f"{queries:,}", counts[0]], counts[0])
-                print(f"    {found['answers']:,} known answers", flush=True)
+                print(f"    {found.get('answers', 0):,} known answers", flush=True)
             for kind in ("statistics", "all answers", "all pairs", "write Parquet"):
                 found = runs[kind, count] = measure(kind, folder, options)
                 show(kind, count, found, runs[kind, counts[0]], counts[0])

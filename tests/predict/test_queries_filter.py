@@ -1,5 +1,6 @@
 import gzip
 import hashlib
+import tracemalloc
 from pathlib import Path
 
 import numpy as np
@@ -148,6 +149,19 @@ def test_a_filter_for_ranked_triples_is_the_whole_one_for_their_queries(
     for side in ranked.sides:
         counts = [known.known.others(head, relation, tail, side == "tail").tolist() for known in (whole, part)]  # type: ignore[union-attr]
         assert counts[0] == counts[1]
+
+
+def test_memory_does_not_grow_with_the_known_triples() -> None:
+    rows = np.random.default_rng(0).integers(0, 1000, (500_000, 3), dtype=np.int32)
+    graph = KnowledgeGraph.from_triples(train=rows, test=rows[:50], num_entities=1000, num_relations=1000)
+    ranked = RankedTriples.build(graph)
+    with streaming(1 << 14, 1 << 14, 1 << 15, 1 << 8):
+        tracemalloc.start()
+        known = KnownFilter.build(graph, ranked=ranked)
+        assert known.triples > 499_000
+        _, peak = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+    assert peak < rows.nbytes / 2
 
 
 def test_a_filter_for_ranked_triples_refuses_other_queries(graph: KnowledgeGraph) -> None:
