@@ -21,8 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kgprobe.bounded_files import parse_json
-from kgprobe.npy_files import require_shape
-from kgprobe.predict.stored_arrays import ArrayFile, StoredArray, open_at, pieces
+from kgprobe.predict.stored_arrays import ArrayFile, StoredArray, open_at, pieces, require_shape
 
 SAFETENSORS_HEADER = "kgprobe"
 """The metadata entry of a .safetensors file that holds the header, a JSON text."""

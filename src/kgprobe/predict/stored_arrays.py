@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from kgprobe.arrays import AnyInts
 from kgprobe.errors import DataError, spans
+from kgprobe.npy_files import require_shape as require_shape  # for readers of other formats
 from kgprobe.resources import TooLarge
 
 Shapes: TypeAlias = Mapping[str, tuple[tuple[int, ...], str]]
