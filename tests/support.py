@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import fields
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import pyarrow as pa
 from hypothesis import strategies as st
 
+from kgprobe.graph import triple_streams
 from kgprobe.metrics import METRICS, Metric
 from kgprobe.metrics.popularity_metrics import PROBE
 from kgprobe.ranks import Ranks
@@ -121,3 +124,12 @@ def _with_parameters(metric: type[Metric]) -> st.SearchStrategy[Metric]:
         return st.tuples(alpha, *both_or_each).map(lambda parts: metric(**parts[0], **parts[1], **parts[2]))
     ranges = {"k": st.integers(1, 10**6), "p": st.floats(1e-6, 100), "beta_e": _BETA, "beta_r": _BETA}
     return st.builds(metric, **{field.name: ranges[field.name] for field in fields(metric)})  # type: ignore[arg-type]
+
+
+@contextmanager
+def streaming(*sizes: int) -> Iterator[None]:
+    """A context in which triples are read in chunks, blocks, sorted portions and bins of these sizes."""
+    with ExitStack() as stack:
+        for name, size in zip(("_CHUNK", "_BLOCK", "_SORTED_AT_ONCE", "_BINS"), sizes, strict=False):
+            stack.enter_context(patch.object(triple_streams, name, size))
+        yield

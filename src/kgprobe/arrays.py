@@ -287,7 +287,7 @@ def triple_problems(where: str, triples: NDArray[Any], entities: int | None, rel
     """
     if triples.ndim != 2 or triples.shape[1] != 3:
         return [f"{where}: shape {triples.shape}, expected [n, 3] (head, relation, tail)"]
-    if not np.issubdtype(triples.dtype, np.integer):
+    if triples.dtype.kind not in "iu":  # NumPy calls time differences integers too
         return [f"{where}: {triples.dtype} values, expected whole numbers"]
     columns = (("head", entities), ("relation", relations), ("tail", entities))
     return [p for i, (name, limit) in enumerate(columns) for p in id_problems(f"{where} {name}", triples[:, i], limit)]

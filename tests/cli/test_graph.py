@@ -83,3 +83,13 @@ def test_a_format_that_does_not_exist(tiny: Path) -> None:
         _write(tiny, "-o", tiny.parent / "new", "-f", "parqet")
     with pytest.raises(UsageError, match="is both input and output"):
         _write(tiny, "-o", tiny, "-f", "tsv")
+
+
+def test_a_graph_is_written_as_arrays(tiny: Path, tmp_path: Path) -> None:
+    arguments = ["write", str(tiny), "-o", str(tmp_path / "arrays"), "--format", "npy"]
+    result = CliRunner().invoke(app, arguments, catch_exceptions=False)
+    assert result.exit_code == 0
+    assert "2 entities, 1 relations, triples: 2 train, 1 test" in result.stderr
+    assert load_graph(tmp_path / "arrays").content_hash == load_graph(tiny).content_hash
+    with pytest.raises(UsageError, match="overwritten"):
+        CliRunner().invoke(app, ["write", str(tiny), "-o", str(tiny), "--format", "npy"], catch_exceptions=False)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import csv
 import gzip
+import hashlib
 import io
 import json
 import re
+import struct
 from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import product
@@ -14,9 +16,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
-from fuzz.containers import table_bytes
+from fuzz.containers import array_bytes, table_bytes
 from fuzz.inputs import Files, Kind, require
 from fuzz.mutators import SEAL, json_hash
 from fuzz.plain import ENTITIES, RELATIONS, TEST, TRAIN, VALID, decimal_id, read_parquet, text_lines, whole_columns
@@ -345,6 +348,62 @@ def _plain_names(path: Path, column: str = "label") -> Any:
     return table.column(column).cast(pa.string()).to_pylist() if column in table.column_names else len(ids)
 
 
+def array_graphs() -> list[Files]:
+    """With labels and the hash of the content, with the sizes alone, in other types of integers, and of one split."""
+
+    def arrays(kind: str) -> Files:
+        return {f"{split}.npy": array_bytes(np.array(rows, dtype=kind)) for split, rows in TRIPLES.items()}
+
+    sizes = {"num_entities": 6, "num_relations": 2}
+    bare = {"graph.json": json.dumps(sizes).encode()}
+    sealed = {"graph.json": json.dumps(sizes | {"content_hash": _content_hash(sizes, TRIPLES)}).encode()}
+    named = {"entities.parquet": _named(ENTITIES, names=ENTITIES), "relations.parquet": _named(RELATIONS)}
+    false = {"test_negatives.npy": array_bytes(np.array([[5, 1, 5]]))}
+    one = {"train.npy": array_bytes(np.asfortranarray(np.array(TRAIN, dtype=np.int32)))}
+    return [arrays("<i4") | sealed | named, arrays("<i8") | bare | false, arrays(">u2") | bare, one | bare]
+
+
+def _content_hash(sizes: dict[str, int], splits: dict[str, Any]) -> str:
+    digest = hashlib.sha256(f"{sizes['num_entities']} {sizes['num_relations']}\n".encode())
+    for split in SPLITS:
+        rows = [number for row in splits.get(split, []) for number in row]
+        digest.update(f"{split} {len(rows) // 3}\n".encode() + struct.pack(f"<{len(rows)}q", *rows))
+    return digest.hexdigest()
+
+
+def plain_array_graph(folder: Path) -> Any:
+    about = json.loads((folder / "graph.json").read_bytes())
+    seal = about.pop(SEAL, None)
+    require(seal is None or seal == json_hash(about), "a wrong hash")
+    sizes = [about[name] for name in ("num_entities", "num_relations")]
+    require(all(type(size) is int for size in sizes), "a size that is no number")
+    splits, negatives = (
+        {split: _plain_array(folder / f"{split}{end}.npy") for split in SPLITS} for end in ("", "_negatives")
+    )
+    splits, negatives = (
+        {split: rows for split, rows in part.items() if rows is not None} for part in (splits, negatives)
+    )
+    require(about.get("content_hash", "") in ("", _content_hash(about, splits)), "other triples")
+    labels, people = [], []
+    for kind, size in zip(("entities", "relations"), sizes, strict=True):
+        path = folder / f"{kind}.parquet"
+        own = [_plain_names(path, column) if path.exists() else size for column in ("label", "name")]
+        require(all((own if isinstance(own, int) else len(own)) == size for own in own), "another number of names")
+        labels.append(own[0])
+        people.append(None if isinstance(own[1], int) else own[1])
+    _graph(*labels, negatives)
+    return _graph(*labels, splits) | {"negatives": negatives, "names": people}
+
+
+def _plain_array(path: Path) -> list[list[int]] | None:
+    if not path.exists():
+        return None
+    array = np.load(path, allow_pickle=False)
+    require(array.dtype.kind in "iu" and array.ndim == 2 and array.shape[1] == 3, "not triples")
+    rows: list[list[int]] = array.tolist()
+    return rows
+
+
 def worlds() -> list[Files]:
     """Worlds as kgprobe writes them, and one in the published form."""
     made = [
@@ -453,6 +512,7 @@ KINDS = (
     Kind("delimited-graph", delimited_graphs, read_graph, plain_labelled),
     Kind("openke-graph", openke_graphs, read_graph, plain_openke),
     Kind("parquet-graph", parquet_graphs, read_graph, plain_parquet_graph),
+    Kind("array-graph", array_graphs, read_graph, plain_array_graph),
     Kind("open-world", worlds, read_open_world, plain_world),
     Kind("world-ranks", world_ranks, read_world_ranks, plain_world_ranks),
 )

@@ -145,6 +145,7 @@ def test_long_listings_are_cut(tmp_path: Path) -> None:
 FORMATS = {
     "Parquet": ["train.parquet", "valid.parquet", "test.parquet", "entities.parquet", "relations.parquet"],
     "Parquet with counts": ["test.parquet", "entity_train_degree.parquet", "test_entity_relation_train_count.parquet"],
+    "arrays": ["train.npy", "test_negatives.npy", "graph.json", "entities.parquet", "relations.parquet"],
     "labels": ["train.txt", "valid.tsv", "test.txt.gz", "valid.tsv.gz", "entities.dict", "relations.dict"],
     "other labels": ["train.csv", "dev.txt", "test_negatives.txt", "entity2id.txt", "relations.txt"],
     "OpenKE": ["train2id.txt", "valid2id.txt", "test2id.txt", "entity2id.txt", "relation2id.txt"],

@@ -8,7 +8,7 @@ import pytest
 
 from kgprobe import resources
 from kgprobe.errors import DataError
-from kgprobe.graph import KnowledgeGraph, load_graph
+from kgprobe.graph import KnowledgeGraph, load_graph, parquet_graph
 from kgprobe.graph.parquet_graph import id_columns, in_order, read_parquet
 
 
@@ -201,6 +201,32 @@ def test_labels_that_are_not_utf8(tmp_path: Path) -> None:
     assert "UTF8" in problem
 
 
+@pytest.mark.parametrize("kind", [pa.int8(), pa.uint16(), pa.int64(), pa.uint64()], ids=str)
+def test_triples_are_read_in_batches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: pa.DataType) -> None:
+    monkeypatch.setattr(parquet_graph, "_BATCH", 3)
+    rows = np.random.default_rng(0).integers(0, 9, (10, 3))
+    columns = {name: pa.array(ids, kind) for name, ids in zip(("head", "relation", "tail"), rows.T, strict=True)}
+    KnowledgeGraph.from_triples(test=rows, num_entities=9, num_relations=9).write(tmp_path)
+    pq.write_table(pa.table(columns | {"weight": pa.array(["x"] * 10)}), tmp_path / "train.parquet", row_group_size=4)
+    graph = load_graph(tmp_path)
+    assert graph.triples("train").tolist() == graph.triples("test").tolist() == rows.tolist()
+    assert graph.triples("train").dtype == np.int32
+
+
+def test_problems_of_all_batches_are_listed_by_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parquet_graph, "_BATCH", 2)
+    KnowledgeGraph.from_triples(test=[[0, 0, 1]]).write(tmp_path)
+    head, relation, tail = [0, None, 0, 0, None], [0, 0, 0, 0, 1 << 40], [0, 0, 0, -1, 0]
+    pq.write_table(pa.table({"head": head, "relation": relation, "tail": tail}), tmp_path / "train.parquet")
+    pq.write_table(pa.table({"head": relation, "relation": relation, "tail": tail}), tmp_path / "valid.parquet")
+    assert _problems(tmp_path) == [
+        "train.parquet: 2 nulls in column 'head', rows 1, 4 (counted from 0)",
+        "valid.parquet head: 1 ids outside 0..1 in rows 4 (counted from 0), for example 1099511627776",
+        "valid.parquet relation: 1 ids outside 0..0 in rows 4 (counted from 0), for example 1099511627776",
+        "valid.parquet tail: 1 ids outside 0..1 in rows 3 (counted from 0), for example -1",
+    ]
+
+
 def test_a_graph_that_unpacks_beyond_the_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     zeros = np.zeros(100_000, dtype=np.int64)
     graph = KnowledgeGraph.from_triples(train=np.column_stack([zeros, zeros, zeros]))
@@ -208,7 +234,7 @@ def test_a_graph_that_unpacks_beyond_the_limit(tmp_path: Path, monkeypatch: pyte
     assert (tmp_path / "train.parquet").stat().st_size < 10_000
     monkeypatch.setattr(resources, "machine_memory", lambda: 2_000_000)
     (problem,) = _problems(tmp_path)
-    assert problem.startswith("train.parquet: not a readable Parquet file (it unpacks to 1.2 MiB, more than the limit")
+    assert problem.startswith("train.parquet: not a readable Parquet file (it unpacks to 1.1 MiB, more than the limit")
     monkeypatch.setattr(resources, "_allowed", 3_000_000)
     assert len(load_graph(tmp_path).triples("train")) == 100_000
 

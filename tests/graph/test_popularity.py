@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kgprobe.errors import DataError
-from kgprobe.graph import Popularity, load_graph
+from kgprobe.graph import KnowledgeGraph, Popularity, knowledge_graph, load_graph
 from kgprobe.graph.popularity import TrainCounts, entity_degrees
 
 ENTITIES, RELATIONS = 6, 3
@@ -30,6 +30,29 @@ def test_every_pair_agrees_with_counting_by_hand(rows: list[tuple[int, int, int]
     e, r = (grid.ravel() for grid in np.meshgrid(range(ENTITIES), range(RELATIONS)))
     shares = [pairs[a, b] / entities[a] if entities[a] else 0.0 for a, b in zip(e.tolist(), r.tolist(), strict=True)]
     assert popularity.relation(r, e).tolist() == shares
+
+
+@settings(max_examples=50)
+@given(triples, st.lists(st.tuples(st.integers(0, 5), st.integers(0, 2)), max_size=10))
+def test_counts_of_some_pairs_are_those_of_all(rows: list[tuple[int, int, int]], asked: list[tuple[int, int]]) -> None:
+    train = np.array(rows, dtype=np.int32).reshape(-1, 3)
+    entity, relation = np.array(asked, dtype=int).reshape(-1, 2).T
+    whole = Popularity.from_triples(train, ENTITIES, RELATIONS)
+    part = Popularity.from_counts(TrainCounts.of_pairs(train, entity, relation, ENTITIES, RELATIONS))
+    assert part.entity(np.arange(ENTITIES)).tolist() == whole.entity(np.arange(ENTITIES)).tolist()
+    assert part.relation(relation, entity).tolist() == whole.relation(relation, entity).tolist()
+
+
+def test_a_large_graph_counts_only_the_pairs_that_are_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = np.random.default_rng(0).integers(0, 5, (50, 3))
+    small, large = (KnowledgeGraph.from_triples(train=rows, num_entities=9) for _ in range(2))
+    assert small.popularity_of([1], [1]) is small.popularity
+    monkeypatch.setattr(knowledge_graph, "_MOST_COUNTED", 49)
+    some = large.popularity_of([[1], [8]], [0, 1])
+    assert (some.counts.pair_keys.tolist(), some.counts.complete) == ([5, 6, 40, 41], False)
+    assert some.relation([[0], [1]], [1, 8]).tolist() == small.popularity.relation([[0], [1]], [1, 8]).tolist()
+    assert large.popularity.counts.complete
+    assert large.popularity_of([1], [1]) is large.popularity
 
 
 def test_shapes_follow_the_request() -> None:

@@ -1,5 +1,6 @@
 import gzip
 import hashlib
+import tracemalloc
 from pathlib import Path
 
 import numpy as np
@@ -9,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import kgprobe.predict.queries as module
 from kgprobe.errors import DataError, UsageError
 from kgprobe.graph import KnowledgeGraph, TrainCounts, load_graph, text_files
-from kgprobe.predict.queries import KnownFilter, read_triples
+from kgprobe.predict.queries import KnownFilter, RankedTriples, read_triples
+from support import streaming
 
 TRAIN, VALID, TEST = [[0, 0, 1], [1, 1, 2], [0, 0, 1]], [[0, 0, 2]], [[2, 1, 0], [3, 1, 0]]
 
@@ -124,10 +125,49 @@ def test_the_hash_depends_on_triples_and_sizes(graph: KnowledgeGraph) -> None:
     assert len(hashes) == 5
 
 
-def test_the_hash_is_made_in_portions(graph: KnowledgeGraph, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_hash_is_made_in_portions(graph: KnowledgeGraph) -> None:
     whole = KnownFilter.build(graph).hash
-    monkeypatch.setattr(module, "_HASH_ROWS", 2)
-    assert KnownFilter.build(graph).hash == whole
+    with streaming(2, 2, 2):
+        assert KnownFilter.build(graph).hash == whole
+
+
+@given(triples, triples, st.sampled_from(["both", "head", "tail"]), st.sampled_from(["train", "train+test"]))
+def test_a_filter_for_ranked_triples_is_the_whole_one_for_their_queries(
+    train: list[tuple[int, int, int]], test: list[tuple[int, int, int]], sides: str, choice: str
+) -> None:
+    splits = {"train": np.array(train, dtype=int).reshape(-1, 3), "test": np.array([*test, (3, 1, 3)])}
+    graph = KnowledgeGraph.from_triples(**splits, num_entities=4, num_relations=2)
+    ranked = RankedTriples.build(graph, sides=sides)
+    whole, part = KnownFilter.build(graph, choice), KnownFilter.build(graph, choice, ranked=ranked)
+    assert (part.hash, part.triples, part.names, part.rows) == (whole.hash, whole.triples, whole.names, whole.rows)
+    for side in ranked.sides:
+        queries = ranked.queries(side)
+        for start, stop in ((0, len(queries)), (len(queries) - 1, len(queries))):
+            for one, other in zip(*(queries.known_rows(known, start, stop) for known in (whole, part)), strict=True):
+                assert one.tolist() == other.tolist()
+    head, relation, tail = ranked.triples.T
+    for side in ranked.sides:
+        counts = [known.known.others(head, relation, tail, side == "tail").tolist() for known in (whole, part)]  # type: ignore[union-attr]
+        assert counts[0] == counts[1]
+
+
+def test_memory_does_not_grow_with_the_known_triples() -> None:
+    rows = np.random.default_rng(0).integers(0, 1000, (500_000, 3), dtype=np.int32)
+    graph = KnowledgeGraph.from_triples(train=rows, test=rows[:50], num_entities=1000, num_relations=1000)
+    ranked = RankedTriples.build(graph)
+    with streaming(1 << 14, 1 << 14, 1 << 15, 1 << 8):
+        tracemalloc.start()
+        known = KnownFilter.build(graph, ranked=ranked)
+        assert known.triples > 499_000
+        _, peak = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+    assert peak < rows.nbytes / 2
+
+
+def test_a_filter_for_ranked_triples_refuses_other_queries(graph: KnowledgeGraph) -> None:
+    known = KnownFilter.build(graph, ranked=RankedTriples.build(graph, "valid"))
+    with pytest.raises(UsageError, match="cannot be looked up"):
+        RankedTriples.build(graph, "test").queries("tail").known_rows(known, 0, 2)
 
 
 def test_files_go_with_splits(graph: KnowledgeGraph, tmp_path: Path) -> None:

@@ -298,7 +298,7 @@ def test_sides(graph: KnowledgeGraph, sides: str, queries: int) -> None:
     assert setting.queries == queries
     columns = setting.columns()
     assert [len(values) for values in columns.values()] == [queries] * 4
-    assert set(columns["side"]) == ({"head", "tail"} if sides == "both" else {sides})
+    assert set(columns["side"].to_pylist()) == ({"head", "tail"} if sides == "both" else {sides})
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""``kgprobe graph``: statistics of knowledge graphs, and their conversion to Parquet or labelled text."""
+"""``kgprobe graph``: statistics of knowledge graphs, and their conversion to Parquet, arrays or labelled text."""
 
 from __future__ import annotations
 
@@ -42,10 +42,16 @@ def write(
     graph: Annotated[str, typer.Argument(metavar="GRAPH", help="Directory, or name looked up in KGPROBE_DATA.")],
     output: Annotated[Path, typer.Option("--output", "-o", metavar="DIR", help="Directory to write.")],
     format: Annotated[  # noqa: A002
-        str, typer.Option("--format", "-f", metavar="FORMAT", help="parquet, or tsv for labelled text.")
+        str,
+        typer.Option(
+            "--format",
+            "-f",
+            metavar="FORMAT",
+            help="parquet, npy for arrays that are memory-mapped, or tsv for labelled text.",
+        ),
     ] = "parquet",
 ) -> None:
-    """Write a graph as Parquet or as labelled text; its ids stay the same."""
+    """Write a graph as Parquet, as NumPy arrays or as labelled text; its ids stay the same."""
     from kgprobe.graph import load_graph
 
     refuse_overwriting([output / "train.parquet"], graph_inputs(graph))

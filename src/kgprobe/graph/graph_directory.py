@@ -1,9 +1,10 @@
-"""The files of a graph directory: their names, and how a graph is written to them as Parquet or as labelled text."""
+"""The files of a graph directory: their names, and how a graph is written to them: Parquet, arrays or labelled text."""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
+from functools import partial
 from itertools import chain, product
 from pathlib import Path
 from typing import Protocol
@@ -17,6 +18,8 @@ from kgprobe.files import replacing
 from kgprobe.graph.names import Labels, Names
 from kgprobe.graph.popularity import TrainCounts
 from kgprobe.graph.triple_sources import SPLIT_NAMES, SPLITS, TRIPLE
+from kgprobe.json_files import write_json
+from kgprobe.npy_files import write_npy
 from kgprobe.parquet_files import write_parquet
 
 DEGREES = "entity_train_degree.parquet"
@@ -42,8 +45,16 @@ PARQUET_FILES = (
     *("entities.parquet", "relations.parquet", DEGREES, PAIRS, RELATIONS),
 )
 
+SIZES, CONTENT_HASH = "graph.json", "content_hash"
+"""The file with the sizes of a graph in .npy files, and its entry with the hash of the triples."""
+
+ARRAY_FILES = (
+    *(f"{split}{end}.npy" for split in SPLITS for end in ("", NEGATIVES)),
+    *(SIZES, "entities.parquet", "relations.parquet"),
+)
+
 GRAPH_FILES = (
-    *PARQUET_FILES,
+    *dict.fromkeys((*PARQUET_FILES, *ARRAY_FILES)),
     *map("".join, product(_STEMS, ENDINGS)),
     *(f"{split}2id.txt" for split in SPLITS),
     *chain.from_iterable(DICTIONARIES.values()),
@@ -76,6 +87,8 @@ class GraphContent(Protocol):
     def relation_names(self) -> Labels | None: ...
     @property
     def train_counts(self) -> TrainCounts | None: ...
+    @property
+    def content_hash(self) -> str: ...
 
 
 def write_directory(graph: GraphContent, folder: Path, form: str) -> None:
@@ -85,7 +98,7 @@ def write_directory(graph: GraphContent, folder: Path, form: str) -> None:
     FORMATS[form](graph, folder)
 
 
-def _refuse_stale(graph: GraphContent, folder: Path, files: Mapping[str, object], read: tuple[str, ...]) -> None:
+def _refuse_stale(graph: GraphContent, folder: Path, files: Collection[str], read: tuple[str, ...]) -> None:
     stale = [file for file in read if file not in files and (folder / file).exists()]
     if stale:
         raise DataError(
@@ -95,28 +108,64 @@ def _refuse_stale(graph: GraphContent, folder: Path, files: Mapping[str, object]
         )
 
 
-def _write_parquet(graph: GraphContent, folder: Path) -> None:
+def _triples(graph: GraphContent) -> dict[str, AnyInts]:
+    """The triples and negatives of all splits, by the name of their file without its ending."""
     named = {split: graph.splits.get(split) for split in SPLITS}
     named |= {split + NEGATIVES: graph.negative_splits.get(split) for split in SPLITS}
-    tables = {
-        f"{stem}.parquet": pa.table(dict(zip(TRIPLE, triples.T.copy(), strict=True)))
-        for stem, triples in named.items()
-        if triples is not None
+    return {stem: triples for stem, triples in named.items() if triples is not None}
+
+
+def _names(graph: GraphContent) -> dict[str, tuple[int, dict[str, Labels]]]:
+    """The numbers of entities and relations, with their labels and names, by the names of their files."""
+    columns = {
+        "entities.parquet": (graph.num_entities, {"label": graph.entity_labels, "name": graph.entity_names}),
+        "relations.parquet": (graph.num_relations, {"label": graph.relation_labels, "name": graph.relation_names}),
     }
-    for kind, size, labels, names in (
-        ("entities", graph.num_entities, graph.entity_labels, graph.entity_names),
-        ("relations", graph.num_relations, graph.relation_labels, graph.relation_names),
-    ):
-        columns = {"id": np.arange(size, dtype=np.int64), "label": labels, "name": names}
-        tables[f"{kind}.parquet"] = pa.table({name: own for name, own in columns.items() if own is not None})
+    return {
+        file: (size, {name: texts for name, texts in own.items() if texts is not None})
+        for file, (size, own) in columns.items()
+    }
+
+
+def _name_table(size: int, texts: Mapping[str, Labels]) -> pa.Table:
+    return pa.table({"id": np.arange(size, dtype=np.int64), **texts})
+
+
+def _write_parquet(graph: GraphContent, folder: Path) -> None:
+    # The tables are made when they are written, one after the other: each may take much memory.
+    tables: dict[str, Callable[[], pa.Table]] = {
+        f"{stem}.parquet": partial(_triple_table, triples) for stem, triples in _triples(graph).items()
+    }
+    tables |= {file: partial(_name_table, *own) for file, own in _names(graph).items()}
     counts = graph.train_counts
     if counts is not None:
         entity, relation = np.divmod(counts.pair_keys, max(counts.num_relations, 1))
-        tables[DEGREES] = pa.table({"id": np.arange(len(counts.degree)), "train_degree": counts.degree})
-        tables[PAIRS] = pa.table({"entity": entity, "relation": relation, "train_count": counts.pair_counts})
+        degrees = {"id": np.arange(len(counts.degree)), "train_degree": counts.degree}
+        tables[DEGREES] = partial(pa.table, degrees)
+        tables[PAIRS] = partial(pa.table, {"entity": entity, "relation": relation, "train_count": counts.pair_counts})
     _refuse_stale(graph, folder, tables, PARQUET_FILES)
     for file, table in tables.items():
-        write_parquet(table, folder / file)
+        write_parquet(table(), folder / file)
+
+
+def _triple_table(triples: AnyInts) -> pa.Table:
+    return pa.table(dict(zip(TRIPLE, triples.T.copy(), strict=True)))
+
+
+def _write_arrays(graph: GraphContent, folder: Path) -> None:
+    """Triples as .npy files, sizes and content hash in graph.json, labels and names, if there are any, in Parquet."""
+    if graph.train_counts is not None:
+        problem = "it has counts of its training triples, not the triples"
+        raise DataError(f"{graph.name}: cannot be written as NumPy arrays", [problem], "write it as Parquet")
+    arrays = {f"{stem}.npy": triples for stem, triples in _triples(graph).items()}
+    names = {file: own for file, own in _names(graph).items() if own[1]}
+    _refuse_stale(graph, folder, {*arrays, *names, SIZES}, tuple(dict.fromkeys((*PARQUET_FILES, *ARRAY_FILES))))
+    for file, triples in arrays.items():
+        write_npy(folder / file, triples)
+    for file, own in names.items():
+        write_parquet(_name_table(*own), folder / file)
+    sizes = {"num_entities": graph.num_entities, "num_relations": graph.num_relations}
+    write_json(folder / SIZES, sizes | {CONTENT_HASH: graph.content_hash})
 
 
 def _write_text(graph: GraphContent, folder: Path) -> None:
@@ -173,5 +222,9 @@ def _joined(columns: list[Labels]) -> Iterator[bytes]:
     yield "".join(f"{line}\n" for line in lines).encode()
 
 
-FORMATS: Mapping[str, Callable[[GraphContent, Path], None]] = {"parquet": _write_parquet, "tsv": _write_text}
+FORMATS: Mapping[str, Callable[[GraphContent, Path], None]] = {
+    "parquet": _write_parquet,
+    "tsv": _write_text,
+    "npy": _write_arrays,
+}
 """How a graph is written in each format."""

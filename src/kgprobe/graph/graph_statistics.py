@@ -7,10 +7,11 @@ from typing import TypeAlias
 
 import numpy as np
 
-from kgprobe.arrays import AnyInts, Grouped, pair_keys
+from kgprobe.arrays import AnyInts, Grouped, Ints, pair_keys
 from kgprobe.graph.knowledge_graph import KnowledgeGraph
 from kgprobe.graph.popularity import entity_degrees
 from kgprobe.graph.triple_sources import SPLITS
+from kgprobe.graph.triple_streams import KeySet, chunks, distinct_rows
 
 Statistics: TypeAlias = dict[str, int | float | str | None]
 
@@ -70,21 +71,33 @@ def _degrees(graph: KnowledgeGraph) -> Statistics:
 
 
 def _defects(graph: KnowledgeGraph) -> Statistics:
-    index = {split: _by_ends(graph.triples(split), graph.num_entities, graph.num_relations) for split in SPLITS}
-    row: Statistics = {"duplicates": sum(len(graph.triples(split)) - len(index[split].values) for split in SPLITS)}
+    train, valid, test = (graph.triples(split) for split in SPLITS)
+    index = {split: _by_ends(graph, graph.triples(split)) for split in SPLITS[1:]}
+    # Of the training triples, which may be very many, only those are indexed that are compared with others.
+    ends = [_ends(graph, triples[:, 0], triples[:, 2]) for triples in (valid, test)]
+    asked = KeySet(np.concatenate([*ends, _ends(graph, test[:, 2], test[:, 0])]))
+    near = [some[asked.likely(_ends(graph, some[:, 0], some[:, 2]))] for some in chunks(train)]
+    index["train"] = _by_ends(graph, np.concatenate([train[:0], *near]))
+    sizes = graph.num_entities, graph.num_relations, graph.num_entities
+    distinct = {split: len(groups.values) for split, groups in index.items()}
+    distinct["train"] = sum(len(counts) for _, counts in distinct_rows([list(train.T)], sizes))
+    row: Statistics = {"duplicates": sum(len(graph.triples(split)) - distinct[split] for split in SPLITS)}
     for one, other in combinations(SPLITS, 2):
         row[f"overlap_{one}_{other}"] = int(index[one].contains(*index[other].pairs()).sum())
-    train = graph.triples("train")
     row["self_loops"] = int((train[:, 0] == train[:, 2]).sum())
-    row |= _leakage(index["train"], graph.triples("test"), graph.num_entities)
+    row |= _leakage(index["train"], test, graph.num_entities)
     unknown = set() if graph.has_train else set(row) - {"overlap_valid_test"}
     return {name: None if name in unknown else value for name, value in row.items()}
 
 
-def _by_ends(triples: AnyInts, num_entities: int, num_relations: int) -> Grouped:
+def _ends(graph: KnowledgeGraph, one: AnyInts, other: AnyInts) -> Ints:
+    return pair_keys(one, other, graph.num_entities)
+
+
+def _by_ends(graph: KnowledgeGraph, triples: AnyInts) -> Grouped:
     """The relations between each head and tail."""
-    ends = pair_keys(triples[:, 0], triples[:, 2], num_entities)
-    return Grouped.build(ends, triples[:, 1], num_entities**2, num_relations)
+    head, relation, tail = triples.T
+    return Grouped.build(_ends(graph, head, tail), relation, graph.num_entities**2, graph.num_relations)
 
 
 def _leakage(train: Grouped, test: AnyInts, num_entities: int) -> Statistics:

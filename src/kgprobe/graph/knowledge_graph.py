@@ -25,6 +25,8 @@ from kgprobe.graph.triple_sources import SPLITS, NumberedTriples, from_labels, f
 from kgprobe.tables import Table
 
 _HASH_ROWS = 1 << 18
+_MOST_COUNTED = 1 << 22
+"""Training triples whose pairs of entities and relations are all counted to rank some of them."""
 _PREVIEW = 5
 
 
@@ -228,6 +230,22 @@ class KnowledgeGraph(Table):
             raise DataError(f"{self.name}: no training triples, so popularity is not defined")
         return Popularity.from_triples(self.triples("train"), self.num_entities, self.num_relations)
 
+    def popularity_of(self, entities: npt.ArrayLike, relations: npt.ArrayLike) -> Popularity:
+        """delta(e) of all entities, and delta(r|e) of these pairs alone.
+
+        In a large graph this takes far less memory than `popularity`, which is returned for others.
+
+        Example:
+            >>> graph = KnowledgeGraph.from_triples(train=[[0, 0, 1], [1, 0, 2]])
+            >>> graph.popularity_of([1], [0]).relation([0], [1]).tolist()
+            [1.0]
+        """
+        train = self.triples("train")
+        if len(train) <= _MOST_COUNTED or "popularity" in self.__dict__:
+            return self.popularity
+        counts = TrainCounts.of_pairs(train, entities, relations, self.num_entities, self.num_relations)
+        return Popularity.from_counts(counts)
+
     def known_answers(self, *splits: str) -> KnownAnswers:
         """Index of the known answers in the named splits, by default in all splits.
 
@@ -240,7 +258,8 @@ class KnowledgeGraph(Table):
                 ["only counts of the training triples are here, not the triples"],
                 "name other splits than train, or use a graph that has its training triples",
             )
-        return KnownAnswers.from_triples(self.triples(*splits), self.num_entities, self.num_relations)
+        parts = [self.triples(split) for split in splits or SPLITS]
+        return KnownAnswers.build(parts, self.num_entities, self.num_relations)
 
     def entity_label(self, ids: npt.ArrayLike) -> list[str]:
         """The labels of entities, or their ids as text if they have none.
@@ -291,7 +310,8 @@ class KnowledgeGraph(Table):
         Args:
             directory: The directory; each file is written atomically.
             format: "parquet" for train, valid, test, entities and relations.parquet, or those of them that the graph
-                has; or "tsv" for labelled text (train.tsv, ..., entities.dict, relations.dict), without names.
+                has; "npy" for arrays (train.npy, ..., graph.json), which are memory-mapped when they are read; or
+                "tsv" for labelled text (train.tsv, ..., entities.dict, relations.dict), without names.
 
         Raises:
             DataError: The directory has other files that would be read as parts of this graph; or a label cannot be

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias, overload
 
 from kgprobe.errors import DataError, UsageError
+from kgprobe.graph.array_graph import is_array_graph, read_array_graph
 from kgprobe.graph.graph_directory import GRAPH_FILES
 from kgprobe.graph.knowledge_graph import KnowledgeGraph
 from kgprobe.graph.name_files import recognised_files
@@ -41,6 +42,7 @@ class Reader:
 
 READERS = (
     Reader("train/valid/test/entities/relations.parquet", is_parquet_graph, read_parquet_graph),
+    Reader("train/valid/test.npy, graph.json", is_array_graph, read_array_graph),
     Reader("train2id.txt, entity2id.txt, relation2id.txt (OpenKE)", is_openke, read_openke),
     Reader("train.txt, train.tsv or train.csv (labels, perhaps .gz)", is_labelled, read_labelled),
 )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import product
 from pathlib import Path
 
@@ -15,7 +17,10 @@ from kgprobe.graph.knowledge_graph import KnowledgeGraph
 from kgprobe.graph.names import Labels, as_labels
 from kgprobe.graph.popularity import TrainCounts
 from kgprobe.graph.triple_sources import SPLITS, TRIPLE
-from kgprobe.parquet_files import open_parquet
+from kgprobe.parquet_files import ParquetTable, open_parquet, require_room
+
+_BATCH = 1 << 18
+"""Rows of triples that are read at a time."""
 
 
 def is_parquet_graph(directory: Path) -> bool:
@@ -31,15 +36,15 @@ def read_parquet_graph(directory: Path, name: str) -> KnowledgeGraph:
     valid_negatives.parquet and test_negatives.parquet hold triples that are known to be false.
     """
     problems: list[str] = []
-    num_entities, entity_labels, entity_names = _read_names(directory, "entities", problems)
-    num_relations, relation_labels, relation_names = _read_names(directory, "relations", problems)
+    num_entities, entity_labels, entity_names = _find_names(directory, "entities", problems)
+    num_relations, relation_labels, relation_names = _find_names(directory, "relations", problems)
     triples: dict[str, dict[str, AnyInts]] = {"": {}, NEGATIVES: {}}
     for (end, found), split in product(triples.items(), SPLITS):
         path = directory / f"{split}{end}.parquet"
-        columns = _columns(path, TRIPLE, problems) if path.exists() else None
-        if columns is not None:
-            found[split] = np.column_stack(columns)
-            problems += triple_problems(path.name, found[split], num_entities, num_relations)
+        read = _triples(path, num_entities, num_relations, problems) if path.exists() else None
+        if read is not None:
+            found[split] = read
+            problems += triple_problems(path.name, read, num_entities, num_relations)
     counts = None
     has_counts = (directory / DEGREES).exists() and not (directory / "train.parquet").exists()
     if num_entities is not None and num_relations is not None and has_counts:
@@ -65,13 +70,18 @@ def read_parquet_graph(directory: Path, name: str) -> KnowledgeGraph:
     )
 
 
-def _read_names(directory: Path, kind: str, problems: list[str]) -> tuple[int | None, Labels | None, Labels | None]:
+def _find_names(directory: Path, kind: str, problems: list[str]) -> tuple[int | None, Labels | None, Labels | None]:
     """The number of entities or relations, their labels and their names if they have any; None if unknown."""
     paths = (directory / f"{kind}.parquet", directory.parent / f"{kind}.parquet")
     path = next((path for path in paths if path.exists()), None)
     if path is None:
         problems.append(f"no {kind}.parquet here or in the parent directory, so the number of {kind} is unknown")
         return None, None, None
+    return read_names(path, problems)
+
+
+def read_names(path: Path, problems: list[str]) -> tuple[int | None, Labels | None, Labels | None]:
+    """The number of entities or relations in a file, their labels and their names; None for what it has not."""
     table = read_parquet(path, problems)
     columns = None if table is None else id_columns(path, table, ("id",), problems)
     if table is None or columns is None or not in_order(path, columns[0], problems):
@@ -94,6 +104,50 @@ def _texts(path: Path, table: pa.Table, name: str, problems: list[str]) -> Label
         return None
 
 
+def _triples(path: Path, num_entities: int | None, num_relations: int | None, problems: list[str]) -> AnyInts | None:
+    """The columns head, relation and tail as one array; or None, with every problem added to ``problems``.
+
+    The file is read in batches, into int32 if the ids fit.
+    """
+    sizes = num_entities, num_relations
+    narrow = all(size is not None and size <= 2**31 for size in sizes)
+    with _reading(path, problems):
+        file = _open(path)
+        try:
+            return _filled(file, np.int32 if narrow else np.int64, problems)
+        except OverflowError:  # ids that are not in the graph
+            return _filled(file, np.int64, problems)
+    return None
+
+
+def _filled(file: ParquetTable, kind: type, problems: list[str]) -> AnyInts | None:
+    """The triples of a file as an array of a type.
+
+    Raises:
+        OverflowError: The type does not hold an id.
+    """
+    require_room(file.path, len(file) * len(TRIPLE) * np.dtype(kind).itemsize)
+    wrong = {name: _column_problem(file.path, file.schema, name) for name in TRIPLE}
+    nulls: dict[str, list[AnyInts]] = {name: [] for name in TRIPLE}
+    triples: AnyInts = np.empty((len(file), len(TRIPLE)), dtype=kind)
+    limits, row = np.iinfo(kind), 0
+    for table in file.batches(_BATCH):
+        for i, name in enumerate(TRIPLE):
+            column = None if wrong[name] else table.column(name)
+            if column is None or column.null_count:
+                nulls[name] += [] if column is None else [np.flatnonzero(column.is_null().to_numpy()) + row]
+                continue
+            ids = _as_signed(column.to_numpy())
+            if len(ids) and (ids.min() < limits.min or ids.max() > limits.max):
+                raise OverflowError
+            triples[row : row + len(ids), i] = ids
+        row += len(table)
+    wrong |= {name: _null_problem(file.path, name, np.concatenate(rows)) for name, rows in nulls.items() if rows}
+    found = [problem for problem in wrong.values() if problem]
+    problems += found
+    return None if found else triples
+
+
 def _columns(path: Path, names: tuple[str, ...], problems: list[str]) -> list[AnyInts] | None:
     table = read_parquet(path, problems)
     return None if table is None else id_columns(path, table, names, problems)
@@ -101,17 +155,29 @@ def _columns(path: Path, names: tuple[str, ...], problems: list[str]) -> list[An
 
 def read_parquet(path: Path, problems: list[str]) -> pa.Table | None:
     """The table in a Parquet file; or None, with the problem added to ``problems``."""
+    with _reading(path, problems):
+        return _open(path).read()
+    return None
+
+
+def _open(path: Path) -> ParquetTable:
+    if not path.stat().st_size:
+        raise DataError(f"{path}: empty file")
+    return open_parquet(path)
+
+
+@contextmanager
+def _reading(path: Path, problems: list[str]) -> Iterator[None]:
+    """A context that ends where a file cannot be read, with the problem added to ``problems``."""
     try:
-        if not path.stat().st_size:
-            problems.append(f"{path.name}: empty file")
-            return None
-        return open_parquet(path).read()
+        yield
+        return
     except DataError as error:
         reason = "; ".join(error.problems) or error.title.removeprefix(f"{path}: ")
     except OSError as error:
         reason = str(error)
-    problems.append(f"{path.name}: not a readable Parquet file ({reason})")
-    return None
+    empty = reason == "empty file"
+    problems.append(f"{path.name}: {reason if empty else f'not a readable Parquet file ({reason})'}")
 
 
 def id_columns(path: Path, table: pa.Table, names: tuple[str, ...], problems: list[str]) -> list[AnyInts] | None:
@@ -122,20 +188,30 @@ def id_columns(path: Path, table: pa.Table, names: tuple[str, ...], problems: li
 
 
 def _integers(path: Path, table: pa.Table, name: str, problems: list[str]) -> AnyInts | None:
-    if table.column_names.count(name) != 1:
-        there = ", ".join(table.column_names) or "none"
-        problems.append(f"{path.name}: no single column {name!r}; columns: {there}")
+    if problem := _column_problem(path, table.schema, name):
+        problems.append(problem)
         return None
     column = table.column(name)
-    if not pa.types.is_integer(column.type):
-        problems.append(f"{path.name}: column {name!r} holds {column.type}, expected whole numbers")
-        return None
     if column.null_count:
-        rows = np.flatnonzero(column.is_null().to_numpy())
-        listed = spans(rows.tolist(), most=10)
-        problems.append(f"{path.name}: {len(rows):,} nulls in column {name!r}, rows {listed} (counted from 0)")
+        problems.append(_null_problem(path, name, np.flatnonzero(column.is_null().to_numpy())))
         return None
-    values: AnyInts = column.to_numpy()
+    return _as_signed(column.to_numpy())
+
+
+def _column_problem(path: Path, schema: pa.Schema, name: str) -> str | None:
+    """Why a table has no column of integers of this name; None if it has."""
+    if schema.names.count(name) != 1:
+        return f"{path.name}: no single column {name!r}; columns: {', '.join(schema.names) or 'none'}"
+    kind = schema.field(name).type
+    return None if pa.types.is_integer(kind) else f"{path.name}: column {name!r} holds {kind}, expected whole numbers"
+
+
+def _null_problem(path: Path, name: str, rows: AnyInts) -> str:
+    listed = spans(rows.tolist(), most=10)
+    return f"{path.name}: {len(rows):,} nulls in column {name!r}, rows {listed} (counted from 0)"
+
+
+def _as_signed(values: AnyInts) -> AnyInts:
     # NumPy turns uint64 and int64 together into floats. Values beyond int64 become negative here and are refused.
     return values.astype(np.int64) if values.dtype == np.uint64 else values
 

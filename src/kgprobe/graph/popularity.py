@@ -7,8 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from kgprobe.arrays import AnyInts, find, id_problems, pair_keys, run_starts
+from kgprobe.arrays import AnyInts, find, id_problems, pair_keys
 from kgprobe.errors import DataError
+from kgprobe.graph.triple_streams import Columns, KeySet, chunks, distinct_rows
 
 
 def entity_degrees(triples: AnyInts, num_entities: int) -> npt.NDArray[np.int64]:
@@ -18,8 +19,10 @@ def entity_degrees(triples: AnyInts, num_entities: int) -> npt.NDArray[np.int64]
         >>> entity_degrees(np.array([[0, 0, 1], [1, 0, 1]]), num_entities=3).tolist()
         [1, 3, 0]
     """
-    degrees: npt.NDArray[np.int64] = np.bincount(triples[:, 0], minlength=num_entities)
-    degrees += np.bincount(triples[:, 2], minlength=num_entities)
+    degrees = np.zeros(num_entities, dtype=np.int64)
+    for some in chunks(triples):
+        for side in (0, 2):
+            np.add.at(degrees, some[:, side], 1)
     return degrees
 
 
@@ -51,21 +54,42 @@ class TrainCounts:
 
     @classmethod
     def from_triples(cls, train: AnyInts, num_entities: int, num_relations: int) -> TrainCounts:
-        """Count all pairs of the training triples, with one sort in place."""
-        n = len(train)
-        keys = np.empty(2 * n, dtype=np.int64)
-        for side, part in ((0, keys[:n]), (2, keys[n:])):
-            np.multiply(train[:, side], num_relations, out=part, dtype=np.int64)
-            part += train[:, 1]
-        keys.sort()
-        starts = run_starts(keys)
-        counts = np.diff(starts, append=2 * n)
+        """Count all pairs of the training triples."""
+        keys, counts = [np.empty(0, dtype=np.int64)], [np.empty(0, dtype=np.int64)]
+        kind = np.int32 if 2 * len(train) < 2**31 else np.int64
+        ends: list[Columns] = [(train[:, side], train[:, 1]) for side in (0, 2)]
+        for (entity, relation), count in distinct_rows(ends, (num_entities, num_relations)):
+            keys.append(pair_keys(entity, relation, num_relations))
+            counts.append(count.astype(kind))
         return cls(
-            num_triples=n,
+            num_triples=len(train),
             num_relations=num_relations,
             degree=entity_degrees(train, num_entities),
-            pair_keys=keys[starts],
-            pair_counts=counts.astype(np.int32) if 2 * n < 2**31 else counts,
+            pair_keys=np.concatenate(keys),
+            pair_counts=np.concatenate(counts, dtype=kind),
+        )
+
+    @classmethod
+    def of_pairs(
+        cls, train: AnyInts, entities: npt.ArrayLike, relations: npt.ArrayLike, num_entities: int, num_relations: int
+    ) -> TrainCounts:
+        """Count some (entity, relation) pairs of the training triples, in one pass.
+
+        Example:
+            >>> counts = TrainCounts.of_pairs(np.array([[0, 1, 2], [2, 1, 2]]), [2, 0], [1, 0], 3, 2)
+            >>> counts.degree.tolist(), counts.pair_keys.tolist(), counts.pair_counts.tolist(), counts.complete
+            ([1, 0, 3], [0, 5], [0, 3], False)
+        """
+        e, r = np.broadcast_arrays(np.asarray(entities, dtype=np.int64), np.asarray(relations, dtype=np.int64))
+        asked = KeySet(pair_keys(e.ravel(), r.ravel(), num_relations))
+        occurring = (pair_keys(some[:, side], some[:, 1], num_relations) for some in chunks(train) for side in (0, 2))
+        return cls(
+            num_triples=len(train),
+            num_relations=num_relations,
+            degree=entity_degrees(train, num_entities),
+            pair_keys=asked.keys,
+            pair_counts=asked.counts(occurring),
+            complete=False,
         )
 
     @classmethod

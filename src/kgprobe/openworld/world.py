@@ -158,8 +158,9 @@ class OpenWorld:
 
 
 def _filter(graph: KnowledgeGraph, more: tuple[str, ...]) -> KnownFilter:
-    known = KnownAnswers.from_triples(graph.triples(), graph.num_entities, graph.num_relations)
-    return KnownFilter(known, (*graph.splits, *more))
+    parts = tuple(graph.splits.values())
+    known = KnownAnswers.build(parts, graph.num_entities, graph.num_relations)
+    return KnownFilter(known, (*graph.splits, *more), parts)
 
 
 def _as_array(rows: ArrayLike, columns: int) -> NDArray[Any]:

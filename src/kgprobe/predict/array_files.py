@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import math
 import os
-import warnings
 import zipfile
 import zlib
 from collections import Counter
@@ -17,13 +15,13 @@ from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
-from numpy.lib import format as npy
 from numpy.typing import NDArray
 
 from kgprobe.errors import DataError, UsageError
 from kgprobe.files import replacing
+from kgprobe.npy_files import NpyHeader
 from kgprobe.predict.safetensors_files import check_seal, list_safetensors, write_safetensors
-from kgprobe.predict.stored_arrays import ArrayFile, StoredArray, open_at, pieces, reading, require_shape
+from kgprobe.predict.stored_arrays import ArrayFile, StoredArray, open_at, pieces, reading
 from kgprobe.resources import require_unpackable
 
 _NPZ_HEADER = "header"
@@ -31,7 +29,6 @@ _LAST_CHARACTER = 0x10FFFF
 """The array of a .npz file that holds the header text."""
 
 _SHOWN = 10
-_NPY_HEADERS = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
 _LOCAL_HEADER_BYTES = 30
 
 _LONGEST_END = 22 + 0xFFFF
@@ -140,8 +137,8 @@ def _not_arrays(path: Path, problems: list[str]) -> DataError:
 def _list_npy(path: Path) -> ArrayFile:
     """The array in a .npy file, which is named after the file."""
     with path.open("rb") as file:
-        header = _NpyHeader.read(path.name, file, path.stat().st_size)
-    array = header.array(path, path.name, partial(open_at, path, header.length), header.length)
+        header = NpyHeader.read(path.name, file, path.stat().st_size)
+    array = _stored(header, path, path.name, partial(open_at, path, header.length), header.length)
     return ArrayFile(path, {array.name: array})
 
 
@@ -185,11 +182,11 @@ def _member(path: Path, archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> St
     name = member.filename.removesuffix(".npy")
     start = _data_offset(path, member)
     with archive.open(member) as file:
-        header = _NpyHeader.read(name, file, member.file_size)
+        header = NpyHeader.read(name, file, member.file_size)
     if start is None:
-        return header.array(path, name, partial(_open_member, path, member.filename, header.length), None)
+        return _stored(header, path, name, partial(_open_member, path, member.filename, header.length), None)
     offset = start + header.length
-    return header.array(path, name, partial(open_at, path, offset), offset)
+    return _stored(header, path, name, partial(open_at, path, offset), offset)
 
 
 def _data_offset(path: Path, member: zipfile.ZipInfo) -> int | None:
@@ -239,34 +236,7 @@ def _open_member(path: Path, member: str, skipped: int) -> IO[bytes]:
     return file
 
 
-@dataclass(frozen=True)
-class _NpyHeader:
-    """The header of a .npy file."""
-
-    shape: tuple[int, ...]
-    by_column: bool
-    dtype: np.dtype[Any]
-    length: int
-
-    @classmethod
-    def read(cls, name: str, file: IO[bytes], size: int) -> _NpyHeader:
-        """Read the header of an array in a file or an archive member of ``size`` bytes."""
-        version = npy.read_magic(file)
-        if version not in _NPY_HEADERS:
-            raise ValueError(f"unknown version {version} of the .npy format")
-        try:
-            with warnings.catch_warnings(action="ignore"):  # about headers that Python 2 wrote
-                shape, by_column, dtype = _NPY_HEADERS[version](file)
-        except Exception as error:  # NumPy parses the header as Python code, which fails in many ways
-            raise ValueError(f"{name}: invalid .npy header ({error})") from None
-        require_shape(name, shape, dtype)
-        header = cls(shape, by_column, dtype, file.tell())
-        expected = header.length + math.prod(shape) * dtype.itemsize
-        if size < expected and not dtype.hasobject:
-            raise ValueError(f"truncated: an array of {expected:,} bytes has only {size:,}")
-        if size > expected and not dtype.hasobject:
-            raise ValueError(f"{name}: {size - expected:,} bytes follow an array of {expected:,} bytes")
-        return header
-
-    def array(self, path: Path, name: str, stream: Callable[[], IO[bytes]], offset: int | None) -> StoredArray:
-        return StoredArray(path, name, self.dtype.name, self.dtype, self.shape, stream, offset, self.by_column)
+def _stored(
+    header: NpyHeader, path: Path, name: str, stream: Callable[[], IO[bytes]], offset: int | None
+) -> StoredArray:
+    return StoredArray(path, name, header.dtype.name, header.dtype, header.shape, stream, offset, header.by_column)

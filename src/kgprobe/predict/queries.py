@@ -13,12 +13,13 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from kgprobe.arrays import AnyInts, EntityRows, Ints, find, pair_keys, run_starts, triple_problems
+from kgprobe.arrays import AnyInts, EntityRows, Ints, pair_keys, run_starts, triple_problems
 from kgprobe.errors import DataError, UsageError, nearest
 from kgprobe.graph import SPLITS, KnowledgeGraph, KnownAnswers
 from kgprobe.graph.parquet_graph import id_columns, read_parquet
 from kgprobe.graph.text_files import KnownNames, Layout, read_text
 from kgprobe.graph.triple_files import read_triple_file
+from kgprobe.graph.triple_streams import distinct_rows
 from kgprobe.predict.scorers import SIDES, Side
 from kgprobe.ranks.schema import side_name
 
@@ -30,7 +31,6 @@ FilterChoice: TypeAlias = str | os.PathLike[str] | Sequence[str | os.PathLike[st
 _HEAD, _RELATION, _TAIL = range(3)
 _SIDES: Mapping[str, tuple[Side, ...]] = {"both": SIDES, "head": ("head",), "tail": ("tail",)}
 _WORDS = ("none", "all")
-_HASH_ROWS = 1 << 18
 
 _FORMATS = (
     "a file of triples has lines of head, relation, tail by the graph's labels, separated by tabs, spaces or commas "
@@ -204,7 +204,7 @@ class Queries:
             return EntityRows(np.zeros(stop - start + 1, dtype=np.int64), np.empty(0, dtype=np.int64))
         groups = answers.tails if self.side == "tail" else answers.heads
         keys = pair_keys(self.given[start:stop], self.relation[start:stop], answers.num_relations)
-        return EntityRows(groups.offsets, groups.values).take(find(groups.keys, keys))
+        return EntityRows(groups.offsets, groups.values).take(answers.places(groups, keys))
 
 
 def _of_split(graph: KnowledgeGraph, split: str) -> npt.NDArray[Any]:
@@ -280,6 +280,7 @@ class KnownFilter:
     Attributes:
         known: The answers of each query; None for no filter.
         names: The splits and files that they come from.
+        parts: The known triples, in several arrays, which may repeat each other's.
 
     Example:
         >>> graph = KnowledgeGraph.from_triples(train=[[0, 0, 1]], valid=[[0, 0, 2]], test=[[1, 0, 2]])
@@ -293,9 +294,16 @@ class KnownFilter:
 
     known: KnownAnswers | None
     names: tuple[str, ...]
+    parts: tuple[AnyInts, ...] = ()
 
     @classmethod
-    def build(cls, graph: KnowledgeGraph, choice: FilterChoice = None, split: str = "test") -> KnownFilter:
+    def build(
+        cls,
+        graph: KnowledgeGraph,
+        choice: FilterChoice = None,
+        split: str = "test",
+        ranked: RankedTriples | None = None,
+    ) -> KnownFilter:
         """Index the triples that are filtered.
 
         Args:
@@ -303,6 +311,8 @@ class KnownFilter:
             choice: Splits and files of extra triples, in a list or joined by "+" or ","; "none"; "all"; None for the
                 default of the split: train for train, train and valid for valid, all three for test.
             split: The split that is ranked.
+            ranked: The triples that are ranked: the answers of other queries are not looked up. Without them, the
+                answers of all queries are indexed, which takes more memory.
 
         Raises:
             DataError: A split is missing, or a file has names that the graph does not know.
@@ -313,31 +323,50 @@ class KnownFilter:
             return cls(None, ())
         splits, files = tuple(name for name in SPLITS if name in names), [n for n in names if n not in SPLITS]
         _require(graph, splits, by_default=choice is None)
-        triples = _union(graph, splits, [Path(file) for file in files])
-        known = KnownAnswers.from_triples(triples, graph.num_entities, graph.num_relations)
-        return cls(known, (*splits, *(Path(file).name for file in files)))
+        parts = _parts(graph, splits, [Path(file) for file in files])
+        return cls(_indexed(parts, graph, ranked), (*splits, *(Path(file).name for file in files)), parts)
+
+    @property
+    def rows(self) -> int:
+        """Number of known triples, those that are repeated included."""
+        return sum(map(len, self.parts))
 
     @property
     def triples(self) -> int:
         """Number of distinct known triples."""
-        return 0 if self.known is None else len(self.known.tails.values)
+        return self._counted_and_hashed[0]
 
-    @cached_property
+    @property
     def hash(self) -> str | None:
         """SHA-256 of the sizes of the graph and of the sorted distinct triples; None for no filter.
 
         Two filters with the same triples have the same hash, whatever their order, repeats and files.
         """
+        return self._counted_and_hashed[1]
+
+    @cached_property
+    def _counted_and_hashed(self) -> tuple[int, str | None]:
         if self.known is None:
-            return None
-        tails = self.known.tails
-        digest = hashlib.sha256(f"{tails.num_values} {self.known.num_relations}\n".encode())
-        for start in range(0, self.triples, _HASH_ROWS):
-            row = np.arange(start, min(start + _HASH_ROWS, self.triples))
-            key = tails.keys[np.searchsorted(tails.offsets, row, side="right") - 1]
-            head, relation = np.divmod(key, self.known.num_relations)
-            digest.update(np.column_stack([head, relation, tails.values[row]]).astype("<i8").tobytes())
-        return digest.hexdigest()
+            return 0, None
+        count, sizes = 0, (self.known.tails.num_values, self.known.num_relations)
+        digest = hashlib.sha256(f"{sizes[0]} {sizes[1]}\n".encode())
+        for columns, _ in distinct_rows([list(part.T) for part in self.parts], (*sizes, sizes[0])):
+            digest.update(np.column_stack(columns).astype("<i8", copy=False).data)
+            count += len(columns[0])
+        return count, digest.hexdigest()
+
+
+def _indexed(parts: Sequence[AnyInts], graph: KnowledgeGraph, ranked: RankedTriples | None) -> KnownAnswers:
+    """The known answers of the queries of the ranked triples, or of all queries."""
+    sizes = graph.num_entities, graph.num_relations
+    if ranked is None:
+        return KnownAnswers.build(parts, *sizes)
+    head, relation, tail = ranked.triples.T
+    heads = pair_keys(tail, relation, graph.num_relations)
+    # The index of tails also tells whether a ranked triple is known.
+    return KnownAnswers.of_queries(
+        parts, *sizes, pair_keys(head, relation, graph.num_relations), heads if "head" in ranked.sides else heads[:0]
+    )
 
 
 def _chosen(graph: KnowledgeGraph, choice: FilterChoice, split: str) -> list[str]:
@@ -393,13 +422,11 @@ def _require(graph: KnowledgeGraph, splits: Sequence[str], *, by_default: bool) 
     raise DataError(f"{graph.name}: {what} cannot be built", problems, remedy)
 
 
-def _union(graph: KnowledgeGraph, splits: Sequence[str], files: Sequence[Path]) -> AnyInts:
+def _parts(graph: KnowledgeGraph, splits: Sequence[str], files: Sequence[Path]) -> tuple[AnyInts, ...]:
     problems: list[str] = []
     extra = [triples for file in files if (triples := read_triples(file, graph, problems)) is not None]
     if problems:
         raise DataError(f"{graph.name}: the extra triples cannot be used", problems, _FORMATS)
-    if not extra:
-        return graph.triples(*splits)
     dtype = np.int32 if max(graph.num_entities, graph.num_relations) <= 2**31 else np.int64
     own = [graph.triples(split) for split in splits]
-    return np.concatenate([part.astype(dtype, copy=False) for part in (*own, *extra)])
+    return tuple(own + [part.astype(dtype, copy=False) for part in extra])

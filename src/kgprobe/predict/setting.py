@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import ArrayLike
 
 from kgprobe.graph import KnowledgeGraph
@@ -62,7 +63,7 @@ class Setting:
     ) -> Setting:
         """The setting of these arguments; see `rank`."""
         ranked = RankedTriples.build(graph, split, sides, triples)
-        known = KnownFilter.build(graph, filter, split)
+        known = KnownFilter.build(graph, filter, split, ranked)
         sets = open_candidates(candidates, graph, ranked) if isinstance(candidates, str | os.PathLike) else candidates
         if sets is not None:
             require_fit(sets, graph, ranked)
@@ -80,7 +81,7 @@ class Setting:
             setting: Setting = graph.derived[key]
             return setting
         setting = cls.build(graph, **choices)
-        if usual and setting.known.triples <= _MOST_KEPT:
+        if usual and setting.known.rows <= _MOST_KEPT:
             graph.derived[key] = setting
         return setting
 
@@ -92,7 +93,8 @@ class Setting:
     def columns(self) -> dict[str, Any]:
         """The query columns of the rank table: all triples for the first side, then for the other."""
         head, relation, tail = np.tile(self.ranked.triples, (len(self.ranked.sides), 1)).T
-        side = np.repeat(np.array(self.ranked.sides), len(self.ranked.triples))
+        code = np.repeat(np.arange(len(self.ranked.sides), dtype=np.int8), len(self.ranked.triples))
+        side = pa.DictionaryArray.from_arrays(code, list(self.ranked.sides))  # texts of NumPy take 16 bytes each
         return {"head": head, "relation": relation, "tail": tail, "side": side}
 
     @cached_property
@@ -144,7 +146,7 @@ class Setting:
 def with_popularity(ranks: Ranks, graph: KnowledgeGraph) -> Ranks:
     """The rank table with the popularity of the targets, if the graph has training triples or their counts."""
     known = graph.train_counts is not None or len(graph.triples("train")) > 0
-    return ranks.with_popularity(graph.popularity) if known else ranks
+    return ranks.with_popularity(graph.popularity_of(ranks.target, ranks.relation)) if known else ranks
 
 
 def _candidates(sets: CandidateSets | None) -> CandidatesInfo:

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from kgprobe.arrays import AnyInts
 from kgprobe.errors import DataError, spans
+from kgprobe.npy_files import require_shape as require_shape  # for readers of other formats
 from kgprobe.resources import TooLarge
 
 Shapes: TypeAlias = Mapping[str, tuple[tuple[int, ...], str]]
@@ -33,8 +34,6 @@ BLOCK_BYTES = 1 << 23
 LARGE_BYTES = 1 << 31
 """Larger tables stay in their files."""
 
-_LARGEST = (1 << 63) - 1
-_MOST_DIMENSIONS = 32
 
 _DAMAGE = (
     OSError,
@@ -226,20 +225,6 @@ class StoredTable:
 def stored_bytes(*tables: Any) -> int:
     """Bytes of the largest of these tables that stays in files, in float32; 0 if all are in memory."""
     return max((4 * math.prod(table.shape) for table in tables if isinstance(table, StoredTable)), default=0)
-
-
-def require_shape(name: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
-    """Raise a ValueError for a shape that no array in memory can have.
-
-    Example:
-        >>> require_shape("entity", (0, 1 << 62), np.dtype("float32"))
-        Traceback (most recent call last):
-        ...
-        ValueError: entity: impossible shape (0, 4611686018427387904)
-    """
-    sizes = [size for size in shape if size] + [dtype.itemsize]
-    if len(shape) > _MOST_DIMENSIONS or min(sizes) < 0 or max(sizes) > _LARGEST or math.prod(sizes) > _LARGEST:
-        raise ValueError(f"{name}: impossible shape {str(shape)[:60]}")
 
 
 def open_at(path: Path, offset: int) -> IO[bytes]:
