@@ -95,6 +95,7 @@ def rank_in(
     setting: Setting, model: Model, resources: Resources, name: str | None = None, progress: Progress | None = None
 ) -> Ranks:
     """Rank a model in a setting; see `rank`."""
+    setting = setting.limited(model.sets)
     info = replace(setting.info(name or model.name, model.settings), training=model.training)
     if isinstance(model.scorer, TopKLists):
         columns = _rank_lists(setting, model.scorer)

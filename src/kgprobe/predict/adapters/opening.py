@@ -25,6 +25,7 @@ from kgprobe.predict.array_files import list_arrays
 from kgprobe.predict.baselines import BASELINES
 from kgprobe.predict.queries import RankedTriples
 from kgprobe.predict.scorers import AnyScorer, EmbeddingScorer, RelationEmbeddingScorer, ScoreFunction, Scorer, Side
+from kgprobe.predict.tasks import RelationCandidates
 from kgprobe.ranks import TrainingInfo
 
 RUN_FILES = ("settings.toml", "environment.json")
@@ -40,12 +41,14 @@ class Model:
         scorer: A scorer, or top-k lists.
         settings: Metadata about the model for the rank file.
         training: How kgprobe trained it, if it did.
+        sets: The entities that it has as candidates on each side of a relation; None if it has all.
     """
 
     name: str
     scorer: AnyScorer | TopKLists
     settings: dict[str, Any] = field(default_factory=dict)
     training: TrainingInfo | None = None
+    sets: RelationCandidates | None = None
 
 
 @dataclass(frozen=True)
