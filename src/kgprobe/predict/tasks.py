@@ -89,7 +89,9 @@ class RelationCandidates:
     def ids(self, side: Side, relation: int) -> Ints:
         """The candidates on a side of a relation: distinct, in ascending order; empty if none are listed."""
         groups = self.groups[side]
-        listed = EntityRows(groups.offsets, groups.values).take(find(groups.keys, self._keys(side, np.array([relation]))))
+        listed = EntityRows(groups.offsets, groups.values).take(
+            find(groups.keys, self._keys(side, np.array([relation])))
+        )
         return listed.entities.astype(np.int64, copy=False)
 
     def contains(self, side: Side, relation: AnyInts, entity: AnyInts) -> Flags:
@@ -196,7 +198,9 @@ def require_fit(sets: CandidateSets, graph: KnowledgeGraph, ranked: RankedTriple
         raise DataError(f"{sets.name}: not candidates for {graph.name}", problems)
 
 
-def limited(sets: CandidateSets | None, own: RelationCandidates, ranked: RankedTriples, num_entities: int) -> CandidateSets:
+def limited(
+    sets: CandidateSets | None, own: RelationCandidates, ranked: RankedTriples, num_entities: int
+) -> CandidateSets:
     """Candidate sets without the entities that a model does not have on a side of a relation.
 
     Args:
@@ -222,16 +226,17 @@ def limited(sets: CandidateSets | None, own: RelationCandidates, ranked: RankedT
         for side in sets.groups.keys() & own.groups.keys():
             relation, entity = _pairs(sets, side)
             kept = own.contains(side, relation, entity)
-            groups[side] = Grouped.build(
-                relation[kept], entity[kept], int(relation.max(initial=0)) + 1, num_entities
-            )
+            groups[side] = Grouped.build(relation[kept], entity[kept], int(relation.max(initial=0)) + 1, num_entities)
         return RelationCandidates(f"{sets.name}, {own.name}", groups, sets.file_hash)
     problems = []
     for side, lists in sets.lists.items():
         relation = np.repeat(ranked.given[:, 1], lists.shape[1])
         rows = np.flatnonzero(~own.contains(side, relation, lists.ravel()).reshape(lists.shape).all(axis=1))
         if len(rows):
-            problems.append(f"{side}: entities that the model does not have there, in {len(rows):,} rows: {spans(rows.tolist(), 10)}")
+            problems.append(
+                f"{side}: entities that the model does not have there, in {len(rows):,} rows: "
+                f"{spans(rows.tolist(), most=10)} (counted from 0)"
+            )
     if problems:
         raise DataError(f"{sets.name}: not candidates for this model", problems, f"list only {own.name}")
     return sets

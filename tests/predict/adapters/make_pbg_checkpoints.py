@@ -14,7 +14,6 @@ import tarfile
 from itertools import product
 from pathlib import Path
 
-
 import numpy as np
 import torch
 from torchbiggraph.checkpoint_manager import CheckpointManager
@@ -23,7 +22,6 @@ from torchbiggraph.converters.export_to_tsv import make_tsv
 from torchbiggraph.converters.import_from_tsv import convert_input_data
 from torchbiggraph.edgelist import EdgeList
 from torchbiggraph.entitylist import EntityList
-from torchbiggraph.graph_storages import ENTITY_STORAGES
 from torchbiggraph.model import make_model
 from torchbiggraph.train import train
 from torchbiggraph.types import Side
@@ -51,7 +49,7 @@ def settings(name, comparator, bias, operators, *, dynamic):
         "comparator": comparator,
         "bias": bias,
         "global_emb": not dynamic,
-        "max_norm": 0.7 if comparator in ("dot", "l2") else None,
+        "max_norm": 0.4 if comparator in ("dot", "l2") else None,
         "init_scale": 0.5,
         "entity_path": f"{name}/graph",
         "edge_paths": [f"{name}/edges"],
@@ -100,7 +98,9 @@ def scores(config):
             model.set_embeddings(kind, torch.nn.Parameter(torch.cat(parts).clone()), side)
     model.num_batch_negs = model.num_uniform_negs = 1
     relation = config.relations[0]
-    sizes = [len(model.get_embeddings(kind, side)) for kind, side in ((relation.lhs, Side.LHS), (relation.rhs, Side.RHS))]
+    sizes = [
+        len(model.get_embeddings(kind, side)) for kind, side in ((relation.lhs, Side.LHS), (relation.rhs, Side.RHS))
+    ]
     head, tail = (torch.tensor(ids) for ids in zip(*product(*map(range, sizes)), strict=True))
     number = model.num_dynamic_rels or len(config.relations)
     found = {"head": [], "tail": []}
@@ -134,7 +134,10 @@ def main():
         name = comparator + ("_bias" if bias else "")
         kinds[f"static_{name}"] = settings(f"static_{name}", comparator, bias, OPERATORS, dynamic=False)
     for number, operator in enumerate(OPERATORS):
-        for comparator, bias in ((COMPARATORS[number % 4], number % 2 == 1), (COMPARATORS[(number + 1) % 4], number % 4 > 1)):
+        for comparator, bias in (
+            (COMPARATORS[number % 4], number % 2 == 1),
+            (COMPARATORS[(number + 1) % 4], number % 4 > 1),
+        ):
             name = f"dynamic_{operator}_{comparator}" + ("_bias" if bias else "")
             kinds[name] = settings(name, comparator, bias, [operator], dynamic=True)
     few = ("none", "diagonal", "translation", "complex_diagonal")

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import io
-import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -33,9 +31,12 @@ if TYPE_CHECKING:
     from kgprobe.graph import KnowledgeGraph
     from kgprobe.graph.names import Labels
 
+T = TypeVar("T")
+
 VERSION = "checkpoint_version.txt"
 RELATION_NAMES, RELATION_COUNT = "dynamic_rel_names.json", "dynamic_rel_count.txt"
 _FORMAT_VERSION = 1
+_ANY = -1
 _MOST_BYTES = 1 << 10
 _SHOWN = 10
 _READABLE = tuple(kind for kind in FLOATS if kind != "bfloat16")
@@ -66,8 +67,9 @@ def open_pbg_checkpoint(
     files = _Checkpoint(place, problems).read()
     if files is None:
         remedy = (
-            f"the folder needs {VERSION}, the .h5 files of that version and {CONFIG}; the names of entities "
-            "(entity_names_TYPE_PART.json, a JSON list in the order of the rows) and of dynamic relations may be there too"
+            f"the folder needs {VERSION}, the .h5 files of that version and {CONFIG}; copy the names of entities "
+            "(entity_names_TYPE_PART.json, a JSON list in the order of the rows) and of dynamic relations "
+            f"({RELATION_NAMES}) there too, if they are not in the entity_path of {CONFIG}"
         )
         raise DataError(f"{place}: not a checkpoint of PyTorch-BigGraph", problems, remedy)
     return open_files(files, graph, triples)
@@ -77,15 +79,12 @@ def _h5py() -> Any:
     try:
         import h5py
     except ModuleNotFoundError:
-        raise UsageError(
-            "checkpoints of PyTorch-BigGraph need h5py", remedy="pip install 'kgprobe[pbg]'"
-        ) from None
+        raise UsageError("checkpoints of PyTorch-BigGraph need h5py", remedy="pip install 'kgprobe[pbg]'") from None
     return h5py
 
 
-@contextmanager
-def _open_h5(path: Path, problems: list[str]) -> Iterator[Any]:
-    """An HDF5 file; what goes wrong with it is appended to ``problems``."""
+def _in_h5(path: Path, problems: list[str], read: Callable[[Any], T]) -> T | None:
+    """What is read from an HDF5 file; or None, with what went wrong appended to ``problems``."""
     h5py = _h5py()
     try:
         if not path.is_file():
@@ -93,10 +92,11 @@ def _open_h5(path: Path, problems: list[str]) -> Iterator[Any]:
         with h5py.File(path, "r") as file:
             version = file.attrs.get("format_version")
             if not np.array_equal(version, _FORMAT_VERSION):
-                problems.append(f"{path.name}: format_version is {version}, expected {_FORMAT_VERSION}")
-            yield file
+                problems.append(f"{path.name}: format_version is {str(version)[:40]}, expected {_FORMAT_VERSION}")
+            return read(file)
     except Exception as error:  # HDF5 fails in many ways on a damaged file
         problems.append(f"{path.name}: {str(error)[:200] or type(error).__name__}")
+        return None
 
 
 @dataclass
@@ -122,7 +122,7 @@ class _Checkpoint:
             arrays[kind] = [part for part in parts if part is not None]
             names[kind] = pa.chunked_array([some for some in lists if some is not None], pa.string()).combine_chunks()
         relations = self._relation_names(names_of, config)
-        count = len(config.relations) if relations is None else len(relations)
+        count = _ANY if relations is None else len(relations)
         parameters, global_embeddings = self._model(config, count)
         if self.problems:
             return None
@@ -142,7 +142,9 @@ class _Checkpoint:
         if not (self.place / self._model_name(version)).exists():
             others = sorted(path.name for path in self.place.glob("model.v*.h5"))
             there = f"; there is {', '.join(others[:_SHOWN])}" if others else ""
-            self.problems.append(f"{self._model_name(version)}: no such file, but {VERSION} has version {version}{there}")
+            self.problems.append(
+                f"{self._model_name(version)}: no such file, but {VERSION} has version {version}{there}"
+            )
             return None
         return version
 
@@ -167,12 +169,11 @@ class _Checkpoint:
         beside = read_config(self.place / CONFIG, self.problems) if (self.place / CONFIG).exists() else None
         if self.version is None:
             return beside
-        name, copy = self._model_name(self.version), None
+        name = self._model_name(self.version)
         found: list[str] = []
-        with _open_h5(self.place / name, found) as file:
-            text = file.attrs.get("config/json")
-            if isinstance(text, str | bytes):
-                copy = parse_config(f"{name}, its copy of {CONFIG}", text, self.problems)
+        text = _in_h5(self.place / name, found, lambda file: file.attrs.get("config/json"))
+        where, given = f"{name}, its copy of {CONFIG}", isinstance(text, str | bytes)
+        copy = parse_config(where, text, self.problems) if given and text is not None else None
         if beside is not None and copy is not None and (wrong := differences(beside, copy)):
             listed = ", ".join(wrong)
             self.problems.append(f"{CONFIG}: differs from the copy with which {name} was written, in: {listed}")
@@ -183,16 +184,18 @@ class _Checkpoint:
     def _partition(self, kind: str, part: int, dimension: int) -> StoredArray | None:
         """The embeddings of a partition, of the right type and width."""
         path = self.place / f"embeddings_{kind}_{part}.v{self.version}.h5"
-        with _open_h5(path, self.problems) as file:
+
+        def read(file: Any) -> StoredArray | None:
             dataset = _dataset(file, "embeddings")
-            array = None if dataset is None else stored_dataset(path, dataset)
-            if array is None:
+            if dataset is None:
                 self.problems.append(f"{path.name}: no dataset 'embeddings' in the file itself")
                 return None
-            wrong = ArraySpec(path.name, "entities", None, (dimension,), _READABLE).problems(array.shape, array.kind)
+            spec = ArraySpec(path.name, "entities", None, (dimension,), _READABLE)
+            wrong = spec.problems(dataset.shape, dataset.dtype.name)
             self.problems += wrong
-            return None if wrong else array
-        return None
+            return None if wrong else stored_dataset(path, dataset)
+
+        return _in_h5(path, self.problems, read)
 
     def _name_folders(self, config: Config) -> Sequence[Path]:
         """Where the names may be: here; in ``entity_path``, relative to where training ran or to this process."""
@@ -220,7 +223,9 @@ class _Checkpoint:
             return None
         self._compare(path.with_name(f"entity_count_{kind}_{part}.txt"), len(names), path.name)
         if array is not None and len(names) != array.shape[0]:
-            self.problems.append(f"{path.name}: {len(names):,} names, but {array.path.name} has {array.shape[0]:,} rows")
+            self.problems.append(
+                f"{path.name}: {len(names):,} names, but {array.path.name} has {array.shape[0]:,} rows"
+            )
         return names
 
     def _name_list(self, path: Path) -> Labels | None:
@@ -250,14 +255,16 @@ class _Checkpoint:
     def _model(self, config: Config, relations: int) -> tuple[dict[End, dict[str, Parameters]], dict[str, Singles]]:
         """The parameters of the operators, and the global embeddings."""
         path = self.place / self._model_name(self.version or 0)
-        slots, found = list(_slots(config, relations)), list[Singles]()
-        with _open_h5(path, self.problems) as file:
+        slots = list(_slots(config, relations))
+
+        def read(file: Any) -> list[Singles]:
             datasets = _datasets(file)
             wrong = _misfits(slots, datasets)
             self.problems += [f"{path.name}: {problem}" for problem in wrong]
-            if not wrong:
-                require_unpackable(sum(4 * math.prod(slot.shape) for slot in slots))
-                found = [slot.read(datasets) for slot in slots]
+            require_unpackable(sum(4 * abs(math.prod(slot.shape)) for slot in slots))
+            return [] if wrong or relations < 0 else [slot.read(datasets) for slot in slots]
+
+        found = _in_h5(path, self.problems, read) or []
         bad = [slot.name for slot, values in zip(slots, found, strict=False) if not np.isfinite(values).all()]
         self.problems += [f"{path.name}: {name} holds NaN, infinity or numbers beyond float32" for name in bad[:_SHOWN]]
         stacks: dict[End, dict[str, dict[str, list[Singles]]]] = {}
@@ -288,7 +295,7 @@ class _Slot:
 
     Attributes:
         name: Its name there.
-        shape: Its shape.
+        shape: Its shape; the first number is -1 if the number of relations is not known.
         owner: The operator, or the entity type of a global embedding.
         end: The side of the operator; None for a global embedding.
         parameter: The parameter of the operator.
@@ -303,10 +310,11 @@ class _Slot:
     old: str | None = None
 
     def read(self, datasets: Mapping[str, Any]) -> Singles:
-        dataset = datasets.get(self.name)
+        """The values, of which there is one form."""
         with np.errstate(over="ignore"):  # values that are not finite are reported by the caller
-            values = (datasets[self.old] if dataset is None else dataset)[...].astype(np.float32)
-        return values if dataset is not None else values.swapaxes(-1, -2)
+            if self.old is not None and self.old in datasets:
+                return np.asarray(datasets[self.old][...], dtype=np.float32).swapaxes(-1, -2)
+            return np.asarray(datasets[self.name][...], dtype=np.float32)
 
 
 def _slots(config: Config, relations: int) -> Iterator[_Slot]:
@@ -334,12 +342,12 @@ def _misfits(slots: Sequence[_Slot], datasets: Mapping[str, Any]) -> list[str]:
     """Parameters that are missing, not expected, or of the wrong shape or type."""
     found, known = [], set[str]()
     for slot in slots:
-        names = [name for name in (slot.name, slot.old) if name in datasets]
+        names = [name for name in (slot.name, slot.old) if name is not None and name in datasets]
         known.update(names)
         if len(names) != 1:
             both = f"both {slot.name!r} and its old form {slot.old!r}"
             found.append(both if names else f"no parameter {slot.name!r}")
-        elif (shape := datasets[names[0]].shape) != slot.shape:
+        elif not _fits(shape := datasets[names[0]].shape, slot.shape):
             found.append(f"{names[0]} has shape {shape}, expected {slot.shape}")
         elif (kind := datasets[names[0]].dtype.name) not in _READABLE:
             found.append(f"{names[0]} holds {kind}, expected {', '.join(_READABLE)}")
@@ -348,6 +356,10 @@ def _misfits(slots: Sequence[_Slot], datasets: Mapping[str, Any]) -> list[str]:
     if others:
         found.append(f"{len(others):,} parameters that {CONFIG} has no use for: {listed}")
     return found
+
+
+def _fits(shape: tuple[int, ...], expected: tuple[int, ...]) -> bool:
+    return len(shape) == len(expected) and all(size in (_ANY, own) for own, size in zip(shape, expected, strict=True))
 
 
 def _dataset(group: Any, name: str) -> Any:
@@ -382,21 +394,19 @@ def stored_dataset(path: Path, dataset: Any) -> StoredArray:
     Datasets in chunks, compressed or not, are read into memory, if they are not too large for it.
     """
     h5d, h5t = _h5py().h5d, _h5py().h5t
-    kind, shape = dataset.dtype, dataset.shape
+    kind, shape = dataset.dtype, dataset.shape  # one of `_READABLE`
     require_shape(path.name, shape, kind)
     size = math.prod(shape) * kind.itemsize
     offset = dataset.id.get_offset()
     contiguous = dataset.id.get_create_plist().get_layout() == h5d.CONTIGUOUS and offset is not None
     # A number type that NumPy does not have is converted to one that it has.
-    if contiguous and kind.name in _READABLE and dataset.id.get_type() == h5t.py_create(kind):
+    if contiguous and dataset.id.get_type() == h5t.py_create(kind):
         if path.stat().st_size < offset + size:
             raise ValueError(f"truncated: {path.stat().st_size:,} bytes, expected {offset + size:,}")
         return StoredArray(path, path.name, kind.name, kind, shape, partial(open_at, path, offset), offset)
-    if kind.name in _READABLE:
-        require_unpackable(size, "the dataset, which is stored in chunks,")
-        numbers = np.ascontiguousarray(dataset[...])
-        return StoredArray(path, path.name, kind.name, kind, shape, lambda: io.BytesIO(numbers.tobytes()), None)
-    return StoredArray(path, path.name, kind.name, kind, shape, io.BytesIO, None)
+    require_unpackable(size, "the dataset, which is stored in chunks,")
+    numbers = np.ascontiguousarray(dataset[...])
+    return StoredArray(path, path.name, kind.name, kind, shape, lambda: io.BytesIO(numbers.tobytes()), None)
 
 
 def read_names(path: Path) -> Labels:

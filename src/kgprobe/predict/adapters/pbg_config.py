@@ -166,7 +166,9 @@ class _Reader:
         given = self.entry("relations", (lambda value: isinstance(value, list) and value != [], "relations"), [])
         comparator = self.entry("comparator", _TEXT)
         if comparator and comparator not in COMPARATORS:
-            self.problems.append(f"{self.where}: no comparator is called {comparator[:60]!r}{nearest(comparator, COMPARATORS)}")
+            self.problems.append(
+                f"{self.where}: no comparator is called {comparator[:60]!r}{nearest(comparator, COMPARATORS)}"
+            )
         config = Config(
             {name: self._partitions(name, about, dimension) for name, about in types.items()},
             tuple(self._relation(number, about, types) for number, about in enumerate(given)),
@@ -174,7 +176,9 @@ class _Reader:
             comparator,
             self.entry("bias", _YES_OR_NO, False),
             self.entry("global_emb", _YES_OR_NO, True),
-            self.entry("max_norm", (lambda v: v is None or (is_number(v) and v > 0), "a positive number or null"), None),
+            self.entry(
+                "max_norm", (lambda v: v is None or (is_number(v) and v > 0), "a positive number or null"), None
+            ),
             self.entry("dynamic_relations", _YES_OR_NO, False),
             self.entry("entity_path", _TEXT, ""),
             self.entry("checkpoint_path", _TEXT, ""),
@@ -192,7 +196,9 @@ class _Reader:
                 f"{one.where}: featurized types are not supported: an entity is the mean of its features, which are "
                 "listed with the edges alone"
             )
-        own = one.entry("dimension", (lambda value: value is None or _is_size(value), "a positive integer or null"), None)
+        own = one.entry(
+            "dimension", (lambda value: value is None or _is_size(value), "a positive integer or null"), None
+        )
         if own not in (None, dimension):
             one.problems.append(f"{one.where}: dimension {own}, but all embeddings have {dimension}")
         size: int = one.entry("num_partitions", _SIZE)
@@ -215,7 +221,9 @@ def _contradictions(config: Config) -> list[str]:
     if config.dynamic and len(config.relations) != 1:
         found.append(f"dynamic relations with {len(config.relations)} entries in 'relations', expected one for all")
     if config.dynamic and config.global_emb:
-        found.append("dynamic relations with global embeddings ('global_emb', true by default), which do not go together")
+        found.append(
+            "dynamic relations with global embeddings ('global_emb', true by default), which do not go together"
+        )
     if config.dimension % 2 and any(relation.operator == "complex_diagonal" for relation in config.relations):
         found.append(f"complex_diagonal needs an even dimension, found {config.dimension}")
     if config.bias and config.dimension < 2:

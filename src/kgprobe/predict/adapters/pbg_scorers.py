@@ -92,9 +92,7 @@ OPERATORS: Mapping[str, Operator] = {
     "diagonal": Operator(lambda d: {"diagonal": (d,)}, _scaled, _scaled),
     "translation": Operator(lambda d: {"translation": (d,)}, _translated, _unchanged),
     "linear": Operator(lambda d: {"linear_transformation": (d, d)}, _transformed, _transformed_back),
-    "affine": Operator(
-        lambda d: {"linear_transformation": (d, d), "translation": (d,)}, _affine, _transformed_back
-    ),
+    "affine": Operator(lambda d: {"linear_transformation": (d, d), "translation": (d,)}, _affine, _transformed_back),
     "complex_diagonal": Operator(lambda d: {"real": (d // 2,), "imag": (d // 2,)}, _complex, _conjugate),
 }
 
@@ -115,6 +113,10 @@ class Operators:
 
     def change(self, rows: Floats, relation: AnyInts, *, transposed: bool = False) -> Floats:
         """Each row as the operator of its relation changes it."""
+        if len(self.parameters) == 1:
+            ((name, parameters),) = self.parameters.items()
+            function = OPERATORS[name].transposed if transposed else OPERATORS[name].apply
+            return function(rows, parameters, self.rows[relation])
         changed = np.array(rows, dtype=np.float64)
         kinds, kind = np.unique(np.array(self.names)[relation], return_inverse=True)
         for number, name in enumerate(kinds.tolist()):
@@ -172,9 +174,9 @@ def in_memory(table: StoredTable) -> Singles:
 class PbgModel:
     """A model of PyTorch-BigGraph: score = comparator(left-hand side, right-hand side).
 
-    With dynamic relations, the given entity is changed by the operator of its side: the tails t' of a query (h, r, ?) are
-    scored by c(op_lhs(h), t'), and the heads h' of (?, r, t) by c(h', op_rhs(t)). Otherwise both are scored by
-    c(h', op_rhs(t')).
+    With dynamic relations, the given entity is changed by the operator of its side: the tails t' of a query (h, r, ?)
+    are scored by c(op_lhs(h), t'), and the heads h' of (?, r, t) by c(h', op_rhs(t)). Otherwise tails are scored by
+    c(h, op_rhs(t')).
 
     Attributes:
         comparator: One of `COMPARATORS`.
@@ -332,7 +334,7 @@ class BiasedDistances:
     @property
     def bytes_per_query(self) -> int:
         """Bytes of memory that a query needs besides its scores."""
-        return 24 * self.model.tables[0].rows.shape[1]
+        return 24 * int(self.model.tables[0].rows.shape[1])
 
     def score(self, side: Side, given: AnyInts, relation: AnyInts) -> Floats:
         """The scores of all entities; -inf for those of other types."""

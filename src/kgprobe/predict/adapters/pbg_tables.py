@@ -17,7 +17,7 @@ from kgprobe.errors import DataError, spans
 from kgprobe.predict.adapters.embedding_files import ids_by_name, listed_names
 from kgprobe.predict.adapters.pbg_config import Config
 from kgprobe.predict.adapters.pbg_scorers import End, Operators, Parameters, PbgModel, TypeTable
-from kgprobe.predict.scorers import AnyScorer, Side, Singles
+from kgprobe.predict.scorers import SIDES, AnyScorer, Side, Singles
 from kgprobe.predict.stored_arrays import StoredArray, StoredTable
 from kgprobe.predict.tasks import RelationCandidates
 
@@ -110,14 +110,17 @@ def _left_out(graph: KnowledgeGraph, ids: Sequence[AnyInts]) -> list[str]:
     missing = np.flatnonzero(~found)
     if not len(missing):
         return []
-    return [f"entities: {listed_names(graph.entity_index().names.take(missing), 'names of the graph that no type has')}"]
+    return [
+        f"entities: {listed_names(graph.entity_index().names.take(missing), 'names of the graph that no type has')}"
+    ]
 
 
 def _types(config: Config, kinds: Sequence[str], relation_ids: AnyInts) -> dict[Side, Ints]:
     """For each side, the place of the type of each relation of the graph in ``kinds``."""
     types: dict[Side, Ints] = {}
-    for side, own in (("head", "lhs"), ("tail", "rhs")):
-        places = np.array([kinds.index(getattr(relation, own)) for relation in config.relations])
+    for side in SIDES:
+        own = [relation.lhs if side == "head" else relation.rhs for relation in config.relations]
+        places = np.array([kinds.index(kind) for kind in own])
         types[side] = np.empty(len(relation_ids), dtype=np.int64)
         types[side][relation_ids] = places[0] if config.dynamic else places
     return types
@@ -137,8 +140,8 @@ def _untyped(
     for row, some in zip(there, ids, strict=True):
         row[some] = True
     found = []
-    for side, column in (("head", 0), ("tail", 2)):
-        rows = np.flatnonzero(~there[types[side][triples[:, 1]], triples[:, column]])
+    for side in SIDES:
+        rows = np.flatnonzero(~there[types[side][triples[:, 1]], triples[:, 0 if side == "head" else 2]])
         if len(rows):
             found.append(
                 f"{len(rows):,} ranked triples have a {side} that is not of the type of their relation: "
@@ -242,10 +245,7 @@ def _operators(files: PbgFiles, relation_ids: AnyInts) -> dict[End, Operators]:
         for name in np.unique(names):  # the parameters of one operator after the other
             own[names == name] = np.arange(np.count_nonzero(names == name))
     back = np.argsort(relation_ids)
-    return {
-        end: Operators(names[back], parameters, own[back])
-        for end, parameters in files.parameters.items()
-    }
+    return {end: Operators(names[back].tolist(), parameters, own[back]) for end, parameters in files.parameters.items()}
 
 
 def _candidates(graph: KnowledgeGraph, tables: Sequence[TypeTable], types: Mapping[Side, Ints]) -> RelationCandidates:
