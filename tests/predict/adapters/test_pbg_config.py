@@ -60,7 +60,9 @@ def test_defaults_are_those_of_the_library() -> None:
             "relation 0: no operator is called 'rotate'; there are: none, diagonal, translation, linear, affine, "
             "complex_diagonal",
         ]),
-        ({"relations": [RELATION, RELATION]}, ["dynamic relations with 2 entries in 'relations', expected one for all"]),
+        ({"relations": [RELATION, RELATION]}, [
+            "dynamic relations with 2 entries in 'relations', expected one for all"
+        ]),
         ({"global_emb": True}, [
             "dynamic relations with global embeddings ('global_emb', true by default), which do not go together"
         ]),
