@@ -7,6 +7,7 @@ from fuzz import (
     list_kinds,
     model_kinds,
     name_kinds,
+    pbg_kinds,
     rank_kinds,
     run_kinds,
     study_kinds,
@@ -14,7 +15,7 @@ from fuzz import (
 
 _MODULES = (
     *(rank_kinds, json_table_kinds, graph_kinds, model_kinds),
-    *(list_kinds, name_kinds, run_kinds, study_kinds, command_kinds),
+    *(pbg_kinds, list_kinds, name_kinds, run_kinds, study_kinds, command_kinds),
 )
 
 KINDS = {kind.name: kind for module in _MODULES for kind in module.KINDS}

@@ -35,6 +35,7 @@ DIMENSION = 4
 
 
 def settings(name, comparator, bias, operators, *, dynamic):
+    limited = comparator in ("dot", "l2")
     relations = [
         {"name": "all" if dynamic else f"r:{operator}", "lhs": "people", "rhs": "people" if dynamic else "things"}
         | {"operator": operator}
@@ -49,13 +50,13 @@ def settings(name, comparator, bias, operators, *, dynamic):
         "comparator": comparator,
         "bias": bias,
         "global_emb": not dynamic,
-        "max_norm": 0.4 if comparator in ("dot", "l2") else None,
+        "max_norm": 0.3 if limited else None,
         "init_scale": 0.5,
         "entity_path": f"{name}/graph",
         "edge_paths": [f"{name}/edges"],
         "checkpoint_path": f"{name}/model",
         "num_epochs": 4,
-        "lr": 0.2,
+        "lr": 1.0 if limited else 0.2,  # so that the last step exceeds the largest norm
         "batch_size": 8,
         "num_batch_negs": 4,
         "num_uniform_negs": 4,

@@ -42,7 +42,7 @@ def test_defaults_are_those_of_the_library() -> None:
         ({"max_norm": 0}, ["'max_norm' is 0, expected a positive number or null"]),
         ({"entities": {}}, ["'entities' is {}, expected entity types"]),
         ({"entities": {"all": {"num_partitions": 0}}}, [
-            "entity type 'all': 'num_partitions' is 0, expected a positive integer"
+            "entity type 'all': 'num_partitions' is 0, expected 1 to 65,536"
         ]),
         ({"entities": {"all": 3}}, ["entity type 'all' is 3, expected an object"]),
         ({"entities": {"all": {"num_partitions": 1, "featurized": True}}}, [
@@ -76,6 +76,16 @@ def test_entries_that_cannot_be_used(changes: dict[str, Any], expected: list[str
     text = json.dumps(configuration("dot") | changes)
     assert parse_config("config.json", text, problems := []) is None
     assert problems == [f"config.json: {problem}" for problem in expected]
+
+
+def test_what_must_be_there_is_named() -> None:
+    assert parse_config("config.json", '{"bias": true}', problems := []) is None
+    assert problems == [
+        "config.json: 'dimension' is missing, expected a positive integer",
+        "config.json: 'entities' is missing, expected entity types",
+        "config.json: 'relations' is missing, expected relations",
+        "config.json: 'comparator' is missing, expected a text",
+    ]
 
 
 def test_what_two_configurations_say_differently() -> None:

@@ -39,8 +39,6 @@ def test_an_export_scores_as_its_checkpoint_but_for_its_decimals(name: str, tmp_
     folder, plain = exported(name, tmp_path)
     graph = plain.graph()
     assert is_pbg_export(folder)
-    for path in (trained() / name / "graph").iterdir():
-        shutil.copy(path, trained() / name / "model")
     own, scorer, settings, sets = open_pbg_export(folder, graph, graph.triples("test"))
     again, exact, _, _ = open_pbg_checkpoint(trained() / name / "model", graph, graph.triples("test"))
     assert (own, type(scorer), sets) == (again, type(exact), None)

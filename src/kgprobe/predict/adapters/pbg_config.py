@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from kgprobe.bounded_files import parse_json, read_bounded
 from kgprobe.errors import DataError, nearest, shown
@@ -17,7 +17,7 @@ from kgprobe.predict.stored_arrays import reading
 CONFIG = "config.json"
 _MOST_BYTES = 1 << 28
 _LARGEST = 1 << 31
-_SHOWN = 10
+_MOST_PARTITIONS = 1 << 16
 
 
 @dataclass(frozen=True)
@@ -129,7 +129,17 @@ def _is_type(value: Any) -> bool:
     return _is_text(value) and not re.search(r"[/\\\x00]", value) and value not in (".", "..")
 
 
-_SIZE, _TEXT, _YES_OR_NO = (_is_size, "a positive integer"), (_is_text, "a text"), (None, "true or false")
+_Rule: TypeAlias = tuple[Callable[[Any], bool], str]
+"""Whether a value is valid, and what is expected."""
+
+_SIZE: _Rule = _is_size, "a positive integer"
+_OWN_SIZE: _Rule = (lambda value: value is None or _is_size(value)), "a positive integer or null"
+_PARTITIONS: _Rule = (lambda value: _is_size(value) and value <= _MOST_PARTITIONS), f"1 to {_MOST_PARTITIONS:,}"
+_TEXT: _Rule = _is_text, "a text"
+_YES_OR_NO: _Rule = (lambda value: isinstance(value, bool)), "true or false"
+_NORM: _Rule = (lambda value: value is None or (is_number(value) and value > 0)), "a positive number or null"
+_TYPES: _Rule = (lambda value: isinstance(value, dict) and bool(value)), "entity types"
+_RELATIONS: _Rule = (lambda value: isinstance(value, list) and bool(value)), "relations"
 
 
 @dataclass(frozen=True)
@@ -140,18 +150,18 @@ class _Reader:
     content: Mapping[str, Any]
     problems: list[str]
 
-    def entry(self, name: str, rule: tuple[Callable[[Any], bool] | None, str], *default: Any) -> Any:
-        """A valid entry; the default, or "", if it is missing or wrong."""
+    def entry(self, name: str, rule: _Rule, *default: Any) -> Any:
+        """A valid entry; the default if it is missing, None if it is wrong or needed."""
         fits, expected = rule
-        fits = fits or (lambda value: isinstance(value, bool))
         if name not in self.content:
-            if not default:
-                self.problems.append(f"{self.where}: {name!r} is missing, expected {expected}")
-        elif fits(self.content[name]):
+            if default:
+                return default[0]
+            self.problems.append(f"{self.where}: {name!r} is missing, expected {expected}")
+            return None
+        if fits(self.content[name]):
             return self.content[name]
-        else:
-            self.problems.append(f"{self.where}: {name!r} is {shown(self.content[name])}, expected {expected}")
-        return default[0] if default else ""
+        self.problems.append(f"{self.where}: {name!r} is {shown(self.content[name])}, expected {expected}")
+        return None
 
     def of(self, name: str, content: Any) -> _Reader:
         """A reader of an object inside."""
@@ -162,10 +172,10 @@ class _Reader:
 
     def config(self) -> Config:
         dimension = self.entry("dimension", _SIZE)
-        types = self.entry("entities", (lambda value: isinstance(value, dict) and value != {}, "entity types"), {})
-        given = self.entry("relations", (lambda value: isinstance(value, list) and value != [], "relations"), [])
+        types = self.entry("entities", _TYPES) or {}
+        given = self.entry("relations", _RELATIONS) or []
         comparator = self.entry("comparator", _TEXT)
-        if comparator and comparator not in COMPARATORS:
+        if comparator is not None and comparator not in COMPARATORS:
             self.problems.append(
                 f"{self.where}: no comparator is called {comparator[:60]!r}{nearest(comparator, COMPARATORS)}"
             )
@@ -176,9 +186,7 @@ class _Reader:
             comparator,
             self.entry("bias", _YES_OR_NO, False),
             self.entry("global_emb", _YES_OR_NO, True),
-            self.entry(
-                "max_norm", (lambda v: v is None or (is_number(v) and v > 0), "a positive number or null"), None
-            ),
+            self.entry("max_norm", _NORM, None),
             self.entry("dynamic_relations", _YES_OR_NO, False),
             self.entry("entity_path", _TEXT, ""),
             self.entry("checkpoint_path", _TEXT, ""),
@@ -196,12 +204,10 @@ class _Reader:
                 f"{one.where}: featurized types are not supported: an entity is the mean of its features, which are "
                 "listed with the edges alone"
             )
-        own = one.entry(
-            "dimension", (lambda value: value is None or _is_size(value), "a positive integer or null"), None
-        )
+        own = one.entry("dimension", _OWN_SIZE, None)
         if own not in (None, dimension):
             one.problems.append(f"{one.where}: dimension {own}, but all embeddings have {dimension}")
-        size: int = one.entry("num_partitions", _SIZE)
+        size: int = one.entry("num_partitions", _PARTITIONS)
         return size
 
     def _relation(self, number: int, about: Any, types: Mapping[str, Any]) -> RelationType:
@@ -210,7 +216,7 @@ class _Reader:
         for kind in dict.fromkeys(kind for kind in (lhs, rhs) if kind and types and kind not in types):
             one.problems.append(f"{one.where}: no entity type is called {shown(kind)}{nearest(kind, types)}")
         operator = one.entry("operator", _TEXT, "none")
-        if operator not in OPERATORS:
+        if operator is not None and operator not in OPERATORS:
             one.problems.append(f"{one.where}: no operator is called {shown(operator)}{nearest(operator, OPERATORS)}")
         return RelationType(name, lhs, rhs, operator)
 
