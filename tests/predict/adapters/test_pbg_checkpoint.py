@@ -14,7 +14,7 @@ from kgprobe.errors import DataError
 from kgprobe.graph import KnowledgeGraph
 from kgprobe.predict import rank, stored_arrays
 from kgprobe.predict.adapters.opening import Opening, open_model
-from kgprobe.predict.adapters.pbg_checkpoint import is_pbg_checkpoint, open_pbg_checkpoint, read_names
+from kgprobe.predict.adapters.pbg_checkpoint import is_pbg_checkpoint, open_pbg_checkpoint
 from kgprobe.predict.adapters.pbg_tables import CANDIDATES
 from kgprobe.predict.queries import RankedTriples
 from kgprobe.predict.scorers import SIDES
@@ -230,28 +230,6 @@ def test_chunks_that_do_not_fit_into_memory(tmp_path: Path, monkeypatch: pytest.
     with pytest.raises(DataError) as caught:
         open_pbg_checkpoint(tmp_path, graph, graph.triples("test"))
     assert any("stored in chunks, unpacks to 16.0 TiB" in problem for problem in caught.value.problems)
-
-
-def test_lists_of_names(tmp_path: Path) -> None:
-    path = tmp_path / "names.json"
-    for names in (["a"], [], ["a,\n", "b", '",\n"', "\U0001f642", "]"], [f"n{i}" for i in range(200_000)]):
-        for indent in (None, 0, 4):
-            path.write_text(json.dumps(names, indent=indent))
-            assert read_names(path).to_pylist() == names
-    for text in (
-        '["a",\n]',
-        '[,\n"a"]',
-        '["a",\n"b"',
-        '{"a": 1}',
-        '["a",\n["b"]]',
-        "[1]",
-        '["a",\n1]',
-        "",
-        '["\\ud800"]',
-    ):
-        path.write_text(text)
-        with pytest.raises(ValueError, match=r"."):
-            read_names(path)
 
 
 def test_other_folders_are_no_checkpoints(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from kgprobe.errors import DataError
 from kgprobe.graph import KnowledgeGraph
-from kgprobe.predict import rank
+from kgprobe.predict import rank, stored_arrays
 from kgprobe.predict.adapters.pbg_checkpoint import open_pbg_checkpoint
 from kgprobe.predict.adapters.pbg_export import is_pbg_export, open_pbg_export
 from kgprobe.predict.scorers import SIDES
@@ -71,6 +71,38 @@ def write_old(path: Path, config: dict[str, Any], seed: int = 0) -> Plain:
     path.write_bytes(gzip.compress(content) if path.suffix == ".gz" else content)
     shutil.copy(folder / "config.json", path.parent)
     return plain
+
+
+def write_array(folder: Path, plain: Plain) -> Path:
+    """The older layout as the array and the list of names that are published with the text."""
+    found = [plain.found[f"relations/0/operator/{end}/translations"] for end in ("rhs", "lhs")]
+    path = folder / "wikidata_translation_v1_vectors.npy"
+    np.save(path, np.concatenate([plain.rows["all"], *found]).astype(np.float32))
+    names = [*plain.names["all"], *RELATIONS, *(f"{name}_reverse_relation" for name in RELATIONS)]
+    (folder / "wikidata_translation_v1_names.json.gz").write_bytes(gzip.compress(json.dumps(names).encode()))
+    return path
+
+
+def test_the_published_array_is_mapped_if_it_is_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = tmp_path / "wikidata_translation_v1.tsv"
+    plain = write_old(text, configuration("dot"))
+    path, graph = write_array(tmp_path, plain), plain.graph()
+    expected = plain.ranks(graph)
+    assert rows_of(rank(path, graph)) == expected
+    monkeypatch.setattr(stored_arrays, "LARGE_BYTES", 0)
+    _, scorer, _, _ = open_pbg_export(path, graph, graph.triples("test"))
+    assert scorer.stored_bytes == 4 * 4 * len(NAMES)  # type: ignore[union-attr]
+    assert rows_of(rank(path, graph)) == expected
+    np.save(path, np.load(path)[:-1])
+    assert problems(path, graph) == [f"{path.name}: 10 rows, but there are 11 names"]
+    (tmp_path / "wikidata_translation_v1_names.json.gz").write_bytes(gzip.compress(json.dumps(["a"] * 10).encode()))
+    assert problems(path, graph) == [
+        "wikidata_translation_v1_names.json.gz: 10 rows, of which 10 are entities; expected pairs of relations after "
+        "them"
+    ]
+    (tmp_path / "wikidata_translation_v1_names.json.gz").write_bytes(b"no gzip")
+    (found,) = problems(path, graph)
+    assert "wikidata_translation_v1_names.json.gz: " in found
 
 
 @pytest.mark.parametrize("operator", ["translation", "diagonal"])
@@ -195,7 +227,7 @@ def test_the_older_layout_must_have_pairs_of_relations(tmp_path: Path) -> None:
     lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
     path.write_text("".join(lines[:-1]), encoding="utf-8")
     assert problems(path, graph) == [
-        f"{path.name}: 10 lines after the first, of which 7 are entities and the rest come in pairs"
+        f"{path.name}: 10 rows, of which 7 are entities; expected pairs of relations after them"
     ]
     path.write_text("".join([*lines[:-2], lines[-1], lines[-2]]), encoding="utf-8")
     assert problems(path, graph) == [

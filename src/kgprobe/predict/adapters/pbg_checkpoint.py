@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 import pyarrow as pa
 
-from kgprobe.bounded_files import BLOCK, open_bytes, parse_json, read_bounded
+from kgprobe.bounded_files import read_bounded
 from kgprobe.errors import DataError, UsageError
 from kgprobe.graph.names import as_labels
 from kgprobe.graph.text_files import whole_number
 from kgprobe.predict.adapters.pbg_config import CONFIG, Config, differences, parse_config, read_config
 from kgprobe.predict.adapters.pbg_scorers import OPERATORS, End, Parameters
-from kgprobe.predict.adapters.pbg_tables import PbgFiles, open_files
+from kgprobe.predict.adapters.pbg_tables import PbgFiles, open_files, read_names
 from kgprobe.predict.adapters.score_files import FLOATS, ArraySpec
 from kgprobe.predict.scorers import AnyScorer, Singles
 from kgprobe.predict.stored_arrays import StoredArray, open_at, reading, require_shape
@@ -407,38 +407,3 @@ def stored_dataset(path: Path, dataset: Any) -> StoredArray:
     require_unpackable(size, "the dataset, which is stored in chunks,")
     numbers = np.ascontiguousarray(dataset[...])
     return StoredArray(path, path.name, kind.name, kind, shape, lambda: io.BytesIO(numbers.tobytes()), None)
-
-
-def read_names(path: Path) -> Labels:
-    """The names in a JSON list. A file as the library writes it, with a name on each line, is read in blocks.
-
-    Raises:
-        ValueError: It is not a JSON list of texts.
-
-    Example:
-        >>> import tempfile
-        >>> path = Path(tempfile.mkdtemp()) / "entity_names_all_0.json"
-        >>> _ = path.write_text(json.dumps(["Ada", "Bob, Cy"], indent=4))
-        >>> read_names(path).to_pylist()
-        ['Ada', 'Bob, Cy']
-    """
-    chunks: list[Labels] = []
-    rest, first = b"", b""
-    with open_bytes(path) as file:
-        while block := file.read(BLOCK):
-            # A line break within a text is written as an escape: this one is between two texts.
-            piece, cut, after = (rest + block).rpartition(b",\n")
-            rest = after
-            if cut:
-                chunks.append(_texts(first + piece + b"]", some=True))
-                first = b"["
-            require_unpackable(len(rest), "a list that is not written line by line")
-    chunks.append(_texts(first + rest, some=bool(first)))
-    return pa.chunked_array(chunks, pa.string()).combine_chunks()
-
-
-def _texts(text: bytes, *, some: bool) -> Labels:
-    names = parse_json(text)
-    if not isinstance(names, list) or not all(isinstance(name, str) for name in names) or (some and not names):
-        raise ValueError("expected a JSON list of names")
-    return pa.array(names, pa.string())

@@ -6,13 +6,14 @@ import io
 import math
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from kgprobe.bounded_files import BLOCK, UNREADABLE, bounded_lines, open_bytes
 from kgprobe.errors import DataError
@@ -20,9 +21,11 @@ from kgprobe.graph.names import as_labels
 from kgprobe.graph.text_files import Complaints, is_text_file, whole_number
 from kgprobe.predict.adapters.pbg_config import CONFIG, Config, read_config
 from kgprobe.predict.adapters.pbg_scorers import OPERATORS, End, Parameters
-from kgprobe.predict.adapters.pbg_tables import PbgFiles, open_files
+from kgprobe.predict.adapters.pbg_tables import PbgFiles, open_files, read_names
+from kgprobe.predict.adapters.score_files import ArraySpec
+from kgprobe.predict.array_files import open_arrays
 from kgprobe.predict.scorers import AnyScorer, Singles
-from kgprobe.predict.stored_arrays import StoredArray
+from kgprobe.predict.stored_arrays import StoredArray, reading
 from kgprobe.predict.tasks import RelationCandidates
 from kgprobe.resources import require_unpackable
 
@@ -36,6 +39,7 @@ _Relations: TypeAlias = "tuple[Labels | None, Mapping[End, Mapping[str, Paramete
 """The names of the relations in the order of their parameters, and the parameters."""
 
 _ENDINGS = (".tsv", ".tsv.gz")
+_VECTORS = "_vectors.npy"
 _ENDS: tuple[End, End] = ("lhs", "rhs")
 _TEXTS = 5
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
@@ -50,7 +54,9 @@ _REMEDY = (
 def is_pbg_export(path: str | PathLike[str]) -> bool:
     """Whether a path is a folder with a file of entities that was exported, or such a file."""
     place = Path(path)
-    return _entity_file(place) is not None if place.is_dir() else place.name.endswith(_ENDINGS)
+    if place.is_dir():
+        return _entity_file(place) is not None
+    return place.name.endswith(_ENDINGS) or (place.name.endswith(_VECTORS) and _names_file(place) is not None)
 
 
 def _entity_file(folder: Path) -> Path | None:
@@ -64,7 +70,8 @@ def open_pbg_export(
 
     A file whose first line has three numbers is of the older layout, as the published Wikidata embeddings: the numbers
     of entities and relations and the dimension, then the entities, then the relations on the right-hand side, then
-    those on the left-hand side, which are called NAME_reverse_relation.
+    those on the left-hand side, which are called NAME_reverse_relation. The same rows may be in NAME_vectors.npy, with
+    their names in NAME_names.json; this array is memory-mapped if it is large.
 
     Returns:
         The name of the model, its scorer, its metadata, and None, because there is a single entity type.
@@ -101,27 +108,68 @@ def _unusable(config: Config) -> list[str]:
     return found
 
 
+def _names_file(vectors: Path) -> Path | None:
+    """The file with the names of the rows of an array."""
+    stem = vectors.name.removesuffix(_VECTORS)
+    paths = [vectors.with_name(f"{stem}_names.json{end}") for end in ("", ".gz")]
+    return next((path for path in paths if path.is_file()), None)
+
+
 def _read(place: Path, entities: Path, config: Config, problems: list[str]) -> PbgFiles | None:
+    if entities.name.endswith(_VECTORS):
+        return _read_array(place, entities, config, problems)
     if not is_text_file(entities, "name<TAB>numbers", problems):
         return None
     sizes = _sizes(entities)
-    if sizes is None:
-        names, rows = _rows(entities, config.dimension, 0, problems)
-        relations = None if names is None else _relations(entities.parent, config, problems)
-    else:
-        names, rows = _rows(entities, config.dimension, 1, problems)
-        relations = None if names is None else _appended(entities.name, config, sizes, names, rows, problems)
-        names, rows = (None, rows) if names is None else (names[: sizes[0]], rows[: sizes[0]])
-    if names is None or relations is None or problems:
+    names, rows = _rows(entities, config.dimension, 0 if sizes is None else 1, problems)
+    if names is None:
         return None
-    (kind,) = config.partitions
+    if sizes is None:
+        relations = _relations(entities.parent, config, problems)
+    else:
+        if sizes[2] != config.dimension:
+            problems.append(f"{entities.name}: dimension {sizes[2]} in line 1, but {config.dimension} in {CONFIG}")
+        relations = _appended(entities.name, config, names, sizes[0], rows[sizes[0] :], problems)
+        names, rows = names[: sizes[0]], rows[: sizes[0]]
+    if relations is None or problems:
+        return None
     array = StoredArray(
         entities, entities.name, "float32", rows.dtype, rows.shape, lambda: io.BytesIO(rows.tobytes()), None
     )
+    return _files(place, config, array, names, relations, {"notes": [_NOTE]})
+
+
+def _files(
+    place: Path, config: Config, array: StoredArray, names: Labels, relations: _Relations, settings: dict[str, Any]
+) -> PbgFiles:
+    (kind,) = config.partitions
     labels = as_labels(names)
     assert labels is not None
-    settings = {"notes": [_NOTE], "matched by name": ["entities", "relations"]}
+    settings |= {"matched by name": ["entities", "relations"]}
     return PbgFiles(place, config, {kind: [array]}, {kind: labels}, *relations, {}, settings)
+
+
+def _read_array(place: Path, vectors: Path, config: Config, problems: list[str]) -> PbgFiles | None:
+    """The older layout as an array, whose entities are all rows before those of the relations."""
+    path = _names_file(vectors)
+    assert path is not None
+    try:
+        array = open_arrays(vectors).arrays[vectors.name]
+        with reading(path):
+            names = read_names(path)
+    except DataError as error:
+        problems += [f"{error.title.split(':')[0]}: {problem}" for problem in error.problems]
+        return None
+    problems += ArraySpec(vectors.name, "names", len(names), (config.dimension,)).problems(array.shape, array.kind)
+    if problems:
+        return None
+    suffixed = pc.ends_with(names, REVERSE).to_numpy(zero_copy_only=False)
+    entities = len(names) - 2 * (len(names) - int(np.flatnonzero(~suffixed).max(initial=-1)) - 1)
+    values = array.rows(slice(max(entities, 0), len(names))).astype(np.float32)
+    relations = _appended(path.name, config, names, entities, values, problems)
+    if relations is None:
+        return None
+    return _files(place, config, replace(array, shape=(entities, config.dimension)), names[:entities], relations, {})
 
 
 def _sizes(path: Path) -> list[int] | None:
@@ -137,7 +185,6 @@ def _sizes(path: Path) -> list[int] | None:
 
 def _rows(path: Path, dimension: int, skip: int, problems: list[str]) -> tuple[Labels | None, Singles]:
     """The names and the numbers of all lines; no names if some lines are wrong, which are appended to ``problems``."""
-    import pyarrow.compute as pc
     from pyarrow import csv
 
     columns = {"name": pa.string(), **{str(i): pa.float32() for i in range(dimension)}}
@@ -290,31 +337,25 @@ class _Lines:
 
 
 def _appended(
-    where: str, config: Config, sizes: list[int], names: Labels, rows: Singles, problems: list[str]
+    where: str, config: Config, names: Labels, entities: int, values: Singles, problems: list[str]
 ) -> _Relations | None:
-    """The relations that follow the entities in a file of the older layout."""
-    entities, _, dimension = sizes
+    """The relations that follow the entities in a file of the older layout; ``values`` are their rows."""
     operator = config.relations[0].operator
     shapes = OPERATORS[operator].shapes(config.dimension)
     count, odd = divmod(len(names) - entities, 2)
     found = []
-    if dimension != config.dimension:
-        found.append(f"dimension {dimension} in line 1, but {config.dimension} in {CONFIG}")
     if not config.dynamic or [*shapes.values()] != [(config.dimension,)]:
         found.append(
             "this layout has one vector for each relation and side: dynamic relations with translation or diagonal"
         )
     if odd or count < 1:
-        found.append(
-            f"{len(names):,} lines after the first, of which {entities:,} are entities and the rest come in pairs"
-        )
+        found.append(f"{len(names):,} rows, of which {entities:,} are entities; expected pairs of relations after them")
     elif not names[entities + count :].equals(_reversed(names[entities : entities + count])):
         found.append(f"the last {count:,} names are not those of the {count:,} relations before, with {REVERSE!r}")
     problems += [f"{where}: {problem}" for problem in found]
     if found:
         return None
     (kind,) = shapes
-    values = rows[entities:]
     if not np.isfinite(values).all():
         problems.append(f"{where}: relations hold NaN, infinity or numbers beyond float32")
         return None
@@ -323,6 +364,4 @@ def _appended(
 
 
 def _reversed(names: Labels) -> Labels:
-    import pyarrow.compute as pc
-
     return pc.binary_join_element_wise(names, pa.scalar(REVERSE, names.type), pa.scalar("", names.type))

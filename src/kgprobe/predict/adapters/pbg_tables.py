@@ -10,9 +10,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from kgprobe.arrays import AnyInts, Flags, Floats, Grouped, Ints
+from kgprobe.bounded_files import BLOCK, open_bytes, parse_json
 from kgprobe.errors import DataError, spans
 from kgprobe.predict.adapters.embedding_files import ids_by_name, listed_names
 from kgprobe.predict.adapters.pbg_config import Config
@@ -20,6 +22,7 @@ from kgprobe.predict.adapters.pbg_scorers import End, Operators, Parameters, Pbg
 from kgprobe.predict.scorers import SIDES, AnyScorer, Side, Singles
 from kgprobe.predict.stored_arrays import StoredArray, StoredTable
 from kgprobe.predict.tasks import RelationCandidates
+from kgprobe.resources import require_unpackable
 
 if TYPE_CHECKING:
     from kgprobe.graph import KnowledgeGraph
@@ -260,3 +263,38 @@ def _candidates(graph: KnowledgeGraph, tables: Sequence[TypeTable], types: Mappi
     for array in (groups.offsets, groups.values, types["head"], types["tail"]):
         digest.update(np.ascontiguousarray(array, dtype="<i8").tobytes() + b"|")
     return RelationCandidates(CANDIDATES, {"head": groups, "tail": groups}, digest.hexdigest(), types)
+
+
+def read_names(path: Path) -> Labels:
+    """The names in a JSON list. A file as the library writes it, with a name on each line, is read in blocks.
+
+    Raises:
+        ValueError: It is not a JSON list of texts.
+
+    Example:
+        >>> import json, tempfile
+        >>> path = Path(tempfile.mkdtemp()) / "entity_names_all_0.json"
+        >>> _ = path.write_text(json.dumps(["Ada", "Bob, Cy"], indent=4))
+        >>> read_names(path).to_pylist()
+        ['Ada', 'Bob, Cy']
+    """
+    chunks: list[Labels] = []
+    rest, first = b"", b""
+    with open_bytes(path) as file:
+        while block := file.read(BLOCK):
+            # A line break within a text is written as an escape: this one is between two texts.
+            piece, cut, after = (rest + block).rpartition(b",\n")
+            rest = after
+            if cut:
+                chunks.append(_texts(first + piece + b"]", some=True))
+                first = b"["
+            require_unpackable(len(rest), "a list that is not written line by line")
+    chunks.append(_texts(first + rest, some=bool(first)))
+    return pa.chunked_array(chunks, pa.string()).combine_chunks()
+
+
+def _texts(text: bytes, *, some: bool) -> Labels:
+    names = parse_json(text)
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names) or (some and not names):
+        raise ValueError("expected a JSON list of names")
+    return pa.array(names, pa.string())
