@@ -15,6 +15,7 @@ from kgprobe.graph import KnowledgeGraph
 from kgprobe.predict import rank, stored_arrays
 from kgprobe.predict.adapters.opening import Opening, open_model
 from kgprobe.predict.adapters.pbg_checkpoint import is_pbg_checkpoint, open_pbg_checkpoint
+from kgprobe.predict.adapters.pbg_scorers import BiasedDistances, PbgByRelation, PbgEmbeddings
 from kgprobe.predict.adapters.pbg_tables import CANDIDATES
 from kgprobe.predict.queries import RankedTriples
 from kgprobe.predict.scorers import SIDES
@@ -50,7 +51,8 @@ def test_the_formula_is_that_of_the_library(name: str) -> None:
 
 
 def test_trained_checkpoints_exercise_the_largest_norm() -> None:
-    plain = Plain(trained() / "static_dot" / "model", trained() / "static_dot" / "graph")
+    place = trained() / "static_dot_bias"
+    plain = Plain(place / "model", place / "graph")
     norms = np.linalg.norm(np.concatenate(list(plain.rows.values())), axis=1)
     assert (norms > plain.config["max_norm"] * 1.01).any()
 
@@ -95,6 +97,45 @@ def test_ranks_are_those_of_the_formula(
     found = rows_of(rank(tmp_path, graph, resources=Resources(threads=1, shards=2)))
     assert found == plain.ranks(graph)
     assert any(ties for _, ties, _ in found.values())  # some rows are the same
+
+
+MIXED = {
+    "one type": [("all", "none", "all"), ("all", "translation", "all"), ("all", "translation", "all")],
+    "all pairs of types": [
+        ("people", "translation", "things"),
+        ("things", "translation", "people"),
+        ("people", "diagonal", "people"),
+        ("things", "translation", "things"),
+    ],
+    "pairs without parameters": [("people", "none", "things"), ("things", "none", "people")],
+}
+
+
+@pytest.mark.parametrize("kinds", MIXED)
+@pytest.mark.parametrize("bias", [False, True])
+@pytest.mark.parametrize("comparator", COMPARATORS)
+def test_relations_between_different_types(tmp_path: Path, comparator: str, bias: bool, kinds: str) -> None:
+    config = configuration(comparator, dynamic=False, bias=bias)
+    config["relations"] = [
+        {"name": f"r{i}", "lhs": lhs, "rhs": rhs, "operator": operator}
+        for i, (lhs, operator, rhs) in enumerate(MIXED[kinds])
+    ]
+    if kinds == "one type":
+        config["entities"] = {"all": {"num_partitions": 2}}
+    plain = written(tmp_path, config)
+    graph = plain.graph()
+    assert rows_of(rank(tmp_path, graph)) == plain.ranks(graph)
+    _, scorer, _, _ = open_pbg_checkpoint(tmp_path, graph, graph.triples("test"))
+    if bias and "l2" in comparator:
+        assert isinstance(scorer, BiasedDistances)
+        label = np.array(graph.entity_label(range(graph.num_entities)))
+        given = np.array([graph.triples("test")[0][0]])
+        absent = ~np.isin(label, plain.names[plain.kind(plain.relations.index("r0"), "rhs")])
+        scores = scorer.score("tail", given, np.array([graph.relation_label(range(len(MIXED[kinds]))).index("r0")]))
+        assert np.array_equal(np.isneginf(scores[0]), absent)
+    else:
+        expected = PbgEmbeddings if kinds == "one type" and comparator != "cos" else PbgByRelation
+        assert isinstance(scorer, expected)
 
 
 def test_rows_in_files_are_those_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ import h5py
 import numpy as np
 import pytest
 
-from kgprobe.errors import DataError
+from kgprobe.errors import DataError, UsageError
 from kgprobe.graph import KnowledgeGraph
 from kgprobe.predict import rank, stored_arrays
 from kgprobe.predict.adapters.pbg_checkpoint import open_pbg_checkpoint
@@ -261,6 +262,14 @@ def test_pickles_in_the_files_are_never_loaded(folder: Path) -> None:
             file.create_dataset("optimizer/state_dict", data=np.frombuffer(pickle.dumps(Evil()), dtype="V1"))
     rank(folder, graph)
     assert not (folder / "touched").exists()
+
+
+def test_without_h5py_there_is_a_command_to_install_it(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    graph = graph_of(folder)
+    monkeypatch.setitem(sys.modules, "h5py", None)
+    with pytest.raises(UsageError) as caught:
+        rank(folder, graph)
+    assert caught.value.remedy == "pip install 'kgprobe[pbg]'"
 
 
 def test_what_is_no_file(folder: Path) -> None:

@@ -219,8 +219,6 @@ class PbgModel:
         distance.
         """
         moves = {"dot": set(OPERATORS), "cos": {"none"}}.get(self.comparator, {"none", "translation"})
-        if self.bias and not self.by_product:
-            moves = {"none"}  # the translation of the bias would be lost
         return not self.dynamic and not set(self.operators["rhs"].names) <= moves
 
     def given(self, side: Side, given: AnyInts, relation: AnyInts) -> Floats:
@@ -244,7 +242,8 @@ class PbgModel:
             return rows
         if self.by_product:
             return self.operators["rhs"].change(rows, relation, transposed=True)
-        return 2 * rows - self.operators["rhs"].change(rows, relation)  # h - p, for a translation by p
+        # For a translation by p, h - p. That of the bias is subtracted too, which changes no order.
+        return 2 * rows - self.operators["rhs"].change(rows, relation)
 
     def prepared(self, rows: Floats) -> Floats:
         """Rows as they are compared: for "cos" of length 1, without their bias."""
