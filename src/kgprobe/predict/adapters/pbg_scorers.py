@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -152,10 +152,12 @@ class TypeTable:
         table = StoredTable(self.path, what, self.rows.shape, lambda index: self._changed(change, index))
         return table if isinstance(self.rows, StoredTable) else in_memory(table)
 
-    def _changed(self, change: _Change, index: slice | AnyInts) -> Floats:
-        # The change of zeros, which other types have here, may not be defined.
-        with np.errstate(all="ignore"):
-            rows = change(self.rows[index].astype(np.float64))
+    def _changed(self, change: _Change, index: slice | AnyInts) -> Singles:
+        rows = np.array(self.rows[index], dtype=np.float32)
+        for block in blocks_of(rows):
+            # The change of zeros, which other types have here, may not be defined.
+            with np.errstate(all="ignore"):
+                rows[block] = change(rows[block].astype(np.float64))
         if self.absent is not None:
             rows[self.absent[index]] = 0
         return rows
@@ -164,10 +166,15 @@ class TypeTable:
 def in_memory(table: StoredTable) -> Singles:
     """All rows of a table, read in blocks."""
     rows = np.empty(table.shape, dtype=np.float32)
-    step = max(1, _BLOCK_NUMBERS // max(table.shape[1], 1))
-    for start in range(0, len(table), step):
-        rows[start : start + step] = table[start : start + step]
+    for block in blocks_of(rows):
+        rows[block] = table[block]
     return rows
+
+
+def blocks_of(rows: Singles) -> Iterator[slice]:
+    """Blocks of rows, whose numbers in float64 take little memory."""
+    step = max(1, _BLOCK_NUMBERS // max(rows.shape[1], 1))
+    return (slice(start, min(start + step, len(rows))) for start in range(0, len(rows), step))
 
 
 @dataclass(frozen=True, eq=False)
@@ -299,9 +306,7 @@ class _Comparing:
 
     def encode_queries(self, side: Side, given: AnyInts, relation: AnyInts) -> Singles:
         queries = np.empty((len(given), self.model.tables[0].rows.shape[1]), dtype=np.float32)
-        step = max(1, _BLOCK_NUMBERS // max(queries.shape[1], 1))
-        for start in range(0, len(given), step):
-            block = slice(start, start + step)
+        for block in blocks_of(queries):
             with np.errstate(over="ignore"):  # infinite scores are allowed, and NaN is found later
                 queries[block] = self.model.query(side, given[block], relation[block])
         return queries

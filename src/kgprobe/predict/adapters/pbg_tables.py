@@ -18,7 +18,7 @@ from kgprobe.bounded_files import BLOCK, open_bytes, parse_json
 from kgprobe.errors import DataError, spans
 from kgprobe.predict.adapters.embedding_files import ids_by_name, listed_names
 from kgprobe.predict.adapters.pbg_config import Config
-from kgprobe.predict.adapters.pbg_scorers import End, Operators, Parameters, PbgModel, TypeTable
+from kgprobe.predict.adapters.pbg_scorers import End, Operators, Parameters, PbgModel, TypeTable, blocks_of
 from kgprobe.predict.scorers import SIDES, AnyScorer, Side, Singles
 from kgprobe.predict.stored_arrays import StoredArray, StoredTable
 from kgprobe.predict.tasks import RelationCandidates
@@ -181,17 +181,17 @@ class _Rows:
             wide = np.where(norms > self.max_norm, wide * (self.max_norm / (norms + _EPSILON)), wide)
         return wide if self.added is None else wide + self.added
 
-    def read(self, index: slice | AnyInts, stored: Ints) -> NDArray[Any]:
+    def read(self, index: slice | AnyInts, stored: Ints) -> Singles:
         """The rows at an index of the graph's entities; ``stored`` has the row of each entity, -1 for none."""
         wanted = stored[index]
         order = np.argsort(wanted, kind="stable")  # files are read from their beginning to their end
         ordered = wanted[order]
         ends = np.searchsorted(ordered, self.starts)
-        rows = np.zeros((len(wanted), self.parts[0].shape[1]))
+        rows = np.zeros((len(wanted), self.parts[0].shape[1]), dtype=np.float32)
         for number, part in enumerate(self.parts):
-            some = slice(ends[number], ends[number + 1])
-            if some.start < some.stop:
-                rows[order[some]] = self.adjusted(part.rows(ordered[some] - self.starts[number]))
+            own, places = ordered[ends[number] : ends[number + 1]], order[ends[number] : ends[number + 1]]
+            for block in blocks_of(rows[: len(own)]):
+                rows[places[block]] = self.adjusted(part.rows(own[block] - self.starts[number]))
         return rows
 
 
