@@ -28,6 +28,7 @@ EXTRAS = (
     "polars",
     "scipy",
     "typer",
+    "h5py",
 )
 
 

@@ -284,10 +284,41 @@ def sealed(content: bytes) -> bytes:
     return content
 
 
+def change_hdf5(content: bytes, random: Random, _other: bytes) -> bytes:
+    """Change a value, the type, the shape, the storage, the name or an attribute of a dataset in an HDF5 file."""
+    import h5py
+
+    sink = io.BytesIO(content)
+    with h5py.File(sink, "a") as file:
+        names: list[str] = []
+        file.visit(names.append)
+        own = [name for name in names if isinstance(file[name], h5py.Dataset) and file[name].dtype.kind == "f"]
+        name, step = random.choice(own), random.randrange(8)
+        values = file[name][...]
+        if step < 3 and values.size:
+            with np.errstate(over="ignore"):
+                values.flat[random.randrange(values.size)] = random.choice(FLOATS)
+            file[name][...] = values
+        elif step == 3:
+            file.attrs["format_version"] = random.choice((0, 1, 2, "1", 1.0, [1], [1, 2]))
+        elif step == 4:
+            file[random.choice(TEXTS) or "model/other"] = file.pop(name)
+        else:
+            del file[name]
+            changed = (values.T, values[:-1], values[..., :1], values[None], np.concatenate([values, values[:1]]))
+            kind = random.choice(("<f4", "<f8", ">f4", "<f2", "<i4", "<f4"))
+            options = random.choice(({}, {"chunks": True}, {"chunks": True, "compression": "gzip"}))
+            values = random.choice((values, values, *changed))
+            with np.errstate(all="ignore"):
+                file.create_dataset(name, data=values.astype(kind), **(options if values.size else {}))
+    return sink.getvalue()
+
+
 CONTAINERS: Mapping[str, Sequence[Mutator]] = {
     ".parquet": (change_table,),
     ".json": (change_json, change_json, change_json, *LINES),
     ".jsonl": (change_json_line, change_json_line, change_json_line, *LINES),
+    ".h5": (change_hdf5,),
     ".npy": (change_array,),
     ".npz": (change_archive,),
     ".pt": (change_archive,),

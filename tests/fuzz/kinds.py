@@ -8,6 +8,7 @@ from fuzz import (
     list_kinds,
     model_kinds,
     name_kinds,
+    pbg_kinds,
     rank_kinds,
     run_kinds,
     study_kinds,
@@ -15,7 +16,7 @@ from fuzz import (
 
 _MODULES = (
     *(rank_kinds, json_table_kinds, graph_kinds, model_kinds),
-    *(list_kinds, name_kinds, run_kinds, study_kinds, command_kinds, block_kinds),
+    *(pbg_kinds, list_kinds, name_kinds, run_kinds, study_kinds, command_kinds, block_kinds),
 )
 
 KINDS = {kind.name: kind for module in _MODULES for kind in module.KINDS}

@@ -113,6 +113,7 @@ def rank_in(
     setting: Setting, model: Model, resources: Resources, name: str | None = None, progress: Progress | None = None
 ) -> Ranks:
     """Rank a model in a setting; see `rank`."""
+    setting = setting.limited(model.sets)
     info = info_of(setting, model, name)
     if isinstance(model.scorer, TopKLists):
         columns = _rank_lists(setting, model.scorer)
@@ -136,6 +137,7 @@ def count_blocks(
     progress: Progress | None = None,
 ) -> RankingDirectory:
     """Count the missing blocks of a ranking; `RankingDirectory.merged` is its rank table."""
+    setting = setting.limited(model.sets)
     return blocks.count(setting, model, info_of(setting, model, name), resources, progress or (lambda queries: None))
 
 

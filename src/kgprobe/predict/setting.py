@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 from kgprobe.graph import KnowledgeGraph
 from kgprobe.predict.queries import FilterChoice, KnownFilter, Queries, RankedTriples
 from kgprobe.predict.scorers import AnyScorer, EmbeddingScorer
-from kgprobe.predict.tasks import CandidateSets, Task, open_candidates, require_fit
+from kgprobe.predict.tasks import CandidateSets, RelationCandidates, Task, limited, open_candidates, require_fit
 from kgprobe.ranks import Basis, CandidatesInfo, Ranks, RanksInfo
 from kgprobe.resources import Resources
 
@@ -84,6 +84,12 @@ class Setting:
         if usual and setting.known.rows <= _MOST_KEPT:
             graph.derived[key] = setting
         return setting
+
+    def limited(self, own: RelationCandidates | None) -> Setting:
+        """The same setting with only those candidates that a model has; None for all entities."""
+        if own is None:
+            return self
+        return replace(self, sets=limited(self.sets, own, self.ranked, self.graph.num_entities))
 
     @property
     def queries(self) -> int:

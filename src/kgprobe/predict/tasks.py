@@ -13,8 +13,8 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from kgprobe.arrays import AnyInts, EntityRows, Grouped, Ints, find, pair_keys, run_starts
-from kgprobe.errors import DataError, UsageError, nearest
+from kgprobe.arrays import AnyInts, EntityRows, Flags, Grouped, Ints, find, pair_keys, run_starts
+from kgprobe.errors import DataError, UsageError, nearest, spans
 from kgprobe.graph import KnowledgeGraph
 from kgprobe.predict.candidate_files import (
     Listed,
@@ -49,6 +49,7 @@ class RelationCandidates:
         name: Where they come from.
         groups: For each side, the entities by relation.
         file_hash: SHA-256 of the file that they come from, if any.
+        shared: For each side, the key of the group of each relation, if relations share groups.
 
     Example:
         >>> graph = KnowledgeGraph.from_triples(train=[[0, 0, 1], [0, 0, 2], [2, 1, 0]])
@@ -60,6 +61,7 @@ class RelationCandidates:
     name: str
     groups: Mapping[Side, Grouped]
     file_hash: str | None = None
+    shared: Mapping[Side, AnyInts] | None = None
 
     @classmethod
     def from_pairs(
@@ -87,8 +89,17 @@ class RelationCandidates:
     def ids(self, side: Side, relation: int) -> Ints:
         """The candidates on a side of a relation: distinct, in ascending order; empty if none are listed."""
         groups = self.groups[side]
-        listed = EntityRows(groups.offsets, groups.values).take(find(groups.keys, np.array([relation])))
+        listed = EntityRows(groups.offsets, groups.values).take(
+            find(groups.keys, self._keys(side, np.array([relation])))
+        )
         return listed.entities.astype(np.int64, copy=False)
+
+    def contains(self, side: Side, relation: AnyInts, entity: AnyInts) -> Flags:
+        """Whether each entity is listed on a side of each relation."""
+        return self.groups[side].contains(self._keys(side, relation), entity)
+
+    def _keys(self, side: Side, relation: AnyInts) -> AnyInts:
+        return relation if self.shared is None else self.shared[side][relation]
 
 
 @dataclass(frozen=True, eq=False)
@@ -185,6 +196,59 @@ def require_fit(sets: CandidateSets, graph: KnowledgeGraph, ranked: RankedTriple
     problems += [f"none for the {side}" for side in ranked.sides if side not in sides]
     if problems:
         raise DataError(f"{sets.name}: not candidates for {graph.name}", problems)
+
+
+def limited(
+    sets: CandidateSets | None, own: RelationCandidates, ranked: RankedTriples, num_entities: int
+) -> CandidateSets:
+    """Candidate sets without the entities that a model does not have on a side of a relation.
+
+    Args:
+        sets: The candidate sets; None for all entities.
+        own: The entities that the model has.
+        ranked: The ranked triples.
+        num_entities: Number of entities of the graph.
+
+    Raises:
+        DataError: Negatives of some triples are entities that the model does not have there.
+
+    Example:
+        >>> graph = KnowledgeGraph.from_triples(train=[[0, 0, 1], [0, 0, 2], [2, 1, 0]])
+        >>> own = RelationCandidates.from_pairs("own", graph, {"tail": (np.array([0]), np.array([1]))})
+        >>> seen = limited(RelationCandidates.from_train(graph), own, RankedTriples.build(graph, "train"), 3)
+        >>> seen.name, seen.ids("tail", 0).tolist()
+        ('train, own', [1])
+    """
+    if sets is None:
+        return own
+    if isinstance(sets, RelationCandidates):
+        groups = {}
+        for side in sets.groups.keys() & own.groups.keys():
+            relation, entity = _pairs(sets, side)
+            kept = own.contains(side, relation, entity)
+            groups[side] = Grouped.build(relation[kept], entity[kept], int(relation.max(initial=0)) + 1, num_entities)
+        return RelationCandidates(f"{sets.name}, {own.name}", groups, sets.file_hash)
+    problems = []
+    for side, lists in sets.lists.items():
+        relation = np.repeat(ranked.given[:, 1], lists.shape[1])
+        rows = np.flatnonzero(~own.contains(side, relation, lists.ravel()).reshape(lists.shape).all(axis=1))
+        if len(rows):
+            problems.append(
+                f"{side}: entities that the model does not have there, in {len(rows):,} rows: "
+                f"{spans(rows.tolist(), most=10)} (counted from 0)"
+            )
+    if problems:
+        raise DataError(f"{sets.name}: not candidates for this model", problems, f"list only {own.name}")
+    return sets
+
+
+def _pairs(sets: RelationCandidates, side: Side) -> tuple[AnyInts, AnyInts]:
+    """All pairs of a relation and a candidate."""
+    if sets.shared is None:
+        return sets.groups[side].pairs()
+    relations = np.arange(len(sets.shared[side]))
+    each = [sets.ids(side, relation) for relation in relations.tolist()]
+    return np.repeat(relations, [len(ids) for ids in each]), np.concatenate(each) if each else relations
 
 
 @dataclass(frozen=True, eq=False)

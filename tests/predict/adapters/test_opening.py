@@ -26,6 +26,7 @@ from kgprobe.predict.adapters.top_k import TopKLists
 from kgprobe.predict.baselines import BASELINES, RandomScores
 from kgprobe.predict.queries import RankedTriples
 from kgprobe.predict.scorers import EmbeddingScorer, Scorer
+from pbg_models import configuration, write_checkpoint
 from ranking import Matrix, RelationVectors, Vectors, vectors
 
 GRAPH = KnowledgeGraph.from_triples(train=[[0, 0, 1], [1, 0, 2]], test=[[0, 0, 2]])
@@ -202,9 +203,26 @@ def _lists(path: Path) -> Path:
     return path
 
 
+def _pbg(folder: Path) -> Path:
+    write_checkpoint(folder, configuration("dot"), {"all": ["0", "1", "2"]}, ["0", "1"])
+    return folder
+
+
+def _pbg_export(folder: Path) -> Path:
+    config = configuration("dot")
+    config["relations"][0]["operator"] = "none"
+    folder.mkdir()
+    (folder / "config.json").write_text(json.dumps(config))
+    (folder / "entity_embeddings.tsv").write_text("".join(f"{i}\t1\t2\t3\t{i}\n" for i in range(3)))
+    (folder / "relation_types_parameters.tsv").touch()
+    return folder
+
+
 KINDS: dict[str, tuple[Callable[[Path], Path], str, type, str]] = {
     "RotatE": (_rotate, "checkpoint", EmbeddingScorer, "DistMult"),
     "PyKEEN": (_pykeen, "saved", EmbeddingScorer, "TransE"),
+    "PyTorch-BigGraph": (_pbg, "model", EmbeddingScorer, "PBG(translation, dot)"),
+    "export of PyTorch-BigGraph": (_pbg_export, "exported", EmbeddingScorer, "PBG(none, dot)"),
     "embeddings": (_embeddings, "mine.npz", EmbeddingScorer, "DistMult"),
     "embeddings, safetensors": (_embeddings, "mine.safetensors", EmbeddingScorer, "DistMult"),
     "scores": (_scores, "mine.npz", Scorer, "mine"),

@@ -267,7 +267,9 @@ def stored_table(array: StoredArray, arrange: Arrange = unchanged, ids: AnyInts 
     )
 
 
-def ids_by_name(what: str, given: Labels, names: Names, problems: list[str]) -> AnyInts | None:
+def ids_by_name(
+    what: str, given: Labels, names: Names, problems: list[str], *, complete: bool = True
+) -> AnyInts | None:
     """The id of each given name; or None, with all problems appended to ``problems``.
 
     Args:
@@ -275,6 +277,7 @@ def ids_by_name(what: str, given: Labels, names: Names, problems: list[str]) -> 
         given: Names in the order of the rows.
         names: The names of the graph, each of which must be given once.
         problems: The list to append to.
+        complete: Whether all names of the graph must be given.
     """
     import pyarrow.compute as pc
 
@@ -283,14 +286,17 @@ def ids_by_name(what: str, given: Labels, names: Names, problems: list[str]) -> 
     complaints = {
         "names that the graph does not have, or has more than once": own.filter(ids < 0).unique(),
         "names given more than once": counts.field("values").filter(pc.greater(counts.field("counts"), 1)),
-        "names of the graph that are not given": names.names.filter(pc.invert(pc.is_in(names.names, value_set=own))),
     }
-    wrong = [f"{what}: {_listed(some, kind)}" for kind, some in complaints.items() if len(some)]
+    if complete:
+        absent = pc.invert(pc.is_in(names.names, value_set=own))
+        complaints["names of the graph that are not given"] = names.names.filter(absent)
+    wrong = [f"{what}: {listed_names(some, kind)}" for kind, some in complaints.items() if len(some)]
     problems += wrong
     return None if wrong else ids.astype(np.int64)
 
 
-def _listed(names: Labels, kind: str) -> str:
+def listed_names(names: Labels, kind: str) -> str:
+    """The number of names of a kind, and the first ones."""
     shown = ", ".join(repr(name)[:_WIDEST] for name in names.slice(0, _SHOWN).to_pylist())
     more = f" and {len(names) - _SHOWN:,} more" if len(names) > _SHOWN else ""
     return f"{len(names):,} {kind}: {shown}{more}"

@@ -15,6 +15,8 @@ from kgprobe.errors import DataError, UsageError, nearest
 from kgprobe.graph import KnowledgeGraph
 from kgprobe.predict.adapters.embedding_files import is_embeddings, open_embeddings
 from kgprobe.predict.adapters.list_matching import ListOptions
+from kgprobe.predict.adapters.pbg_checkpoint import is_pbg_checkpoint, open_pbg_checkpoint
+from kgprobe.predict.adapters.pbg_export import is_pbg_export, open_pbg_export
 from kgprobe.predict.adapters.pykeen_folder import is_saved_pykeen, open_pykeen
 from kgprobe.predict.adapters.pykeen_scorer import is_pykeen
 from kgprobe.predict.adapters.rotate_checkpoint import is_rotate_checkpoint, open_rotate_checkpoint
@@ -25,6 +27,7 @@ from kgprobe.predict.array_files import list_arrays
 from kgprobe.predict.baselines import BASELINES
 from kgprobe.predict.queries import RankedTriples
 from kgprobe.predict.scorers import AnyScorer, EmbeddingScorer, RelationEmbeddingScorer, ScoreFunction, Scorer, Side
+from kgprobe.predict.tasks import RelationCandidates
 from kgprobe.ranks import TrainingInfo
 
 RUN_FILES = ("settings.toml", "environment.json")
@@ -42,6 +45,7 @@ class Model:
         training: How kgprobe trained it, if it did.
         files: The files that it was read from; they decide its ranks.
         baseline: The name and the seed of a baseline.
+        sets: The entities that it has as candidates on each side of a relation; None if it has all.
     """
 
     name: str
@@ -50,6 +54,7 @@ class Model:
     training: TrainingInfo | None = None
     files: tuple[Path, ...] = ()
     baseline: str = ""
+    sets: RelationCandidates | None = None
 
 
 @dataclass(frozen=True)
@@ -167,12 +172,27 @@ def _open_trained(path: Path, opening: Opening) -> Model:
     return model
 
 
+def _of_pbg(opened: Callable[..., Any], path: Path, opening: Opening) -> Model:
+    name, scorer, settings, sets = opened(path, opening.graph, opening.ranked.given)
+    return Model(name, scorer, settings, sets=sets)
+
+
 ADAPTERS = (
     Adapter("a run of 'kgprobe train', or a checkpoint in its folder 'best' or 'snapshots'", is_trained, _open_trained),
     Adapter(
         "a folder of the RotatE code base (entity_embedding.npy, relation_embedding.npy, config.json)",
         is_rotate_checkpoint,
         lambda path, opening: Model(*open_rotate_checkpoint(path, opening.graph)),
+    ),
+    Adapter(
+        "a checkpoint folder of PyTorch-BigGraph (checkpoint_version.txt, config.json, .h5 files)",
+        is_pbg_checkpoint,
+        lambda path, opening: _of_pbg(open_pbg_checkpoint, path, opening),
+    ),
+    Adapter(
+        "an export of PyTorch-BigGraph (entity_embeddings.tsv, relation_types_parameters.tsv, config.json)",
+        is_pbg_export,
+        lambda path, opening: _of_pbg(open_pbg_export, path, opening),
     ),
     Adapter(
         "a folder that PyKEEN saved",

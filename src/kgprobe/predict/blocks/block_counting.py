@@ -58,7 +58,8 @@ class Recipe:
             raise DataError(f"{self.folder}: there is no such folder here", remedy="give absolute paths, or share it")
         with chdir(self.folder):
             setting = Setting.build(as_graph(self.graph), **self.choices)
-            return setting, open_model(self.model, Opening(setting.graph, setting.ranked, **self.options))
+            model = open_model(self.model, Opening(setting.graph, setting.ranked, **self.options))
+            return setting.limited(model.sets), model
 
 
 @dataclass(frozen=True, eq=False)
