@@ -13,6 +13,7 @@ from kgprobe.arrays import AnyInts
 from kgprobe.bounded_files import parse_json
 from kgprobe.errors import DataError, UsageError, nearest
 from kgprobe.graph import KnowledgeGraph
+from kgprobe.predict.adapters.dgl_ke_folder import is_dgl_ke, open_dgl_ke
 from kgprobe.predict.adapters.embedding_files import is_embeddings, open_embeddings
 from kgprobe.predict.adapters.list_matching import ListOptions
 from kgprobe.predict.adapters.pykeen_folder import is_saved_pykeen, open_pykeen
@@ -166,9 +167,14 @@ def _open_trained(path: Path, opening: Opening) -> Model:
 ADAPTERS = (
     Adapter("a run of 'kgprobe train', or a checkpoint in its folder 'best' or 'snapshots'", is_trained, _open_trained),
     Adapter(
-        "a folder of the RotatE code base (entity_embedding.npy, relation_embedding.npy, config.json)",
+        "a folder of the RotatE code base, or of OGB's (entity_embedding.npy, relation_embedding.npy, config.json)",
         is_rotate_checkpoint,
         lambda path, opening: Model(*open_rotate_checkpoint(path, opening.graph)),
+    ),
+    Adapter(
+        "a folder that DGL-KE saved (DATASET_MODEL_entity.npy, DATASET_MODEL_relation.npy, config.json)",
+        is_dgl_ke,
+        lambda path, opening: Model(*open_dgl_ke(path, opening.graph)),
     ),
     Adapter(
         "a folder that PyKEEN saved",
