@@ -103,7 +103,7 @@ def open_dgl_ke(folder: str | PathLike[str], graph: KnowledgeGraph) -> tuple[str
     if config is not None:
         arrays = open_files({name: place / file for name, file in config.files.items()}, problems)
         names = {what: config.names(place, what, problems) for what in _MAPS}
-        problems += width_problems(arrays[ENTITY], config.hidden, config.double_ent) if ENTITY in arrays else []
+        problems += config.width_problems(arrays[ENTITY]) if ENTITY in arrays else []
     if config is None or problems:
         remedy = f"the folder needs the files that DGL-KE saved for one model: DATASET_MODEL{ENDING}, ..., and {CONFIG}"
         raise DataError(f"{place}: not a checkpoint of DGL-KE", problems, remedy)
@@ -185,6 +185,13 @@ class _Config:
         described = "id<TAB>label" if delimiter == "\t" else f"id{delimiter}label"
         return Layout({"id": True, "label": False}, described, delimiter, lambda line: line.split(delimiter))
 
+    def width_problems(self, entities: StoredArray) -> list[str]:
+        """Why the entities were not trained with these options."""
+        problems = width_problems(entities, self.hidden, self.double_ent)
+        if not problems and self.model == "SimplE" and entities.shape[1] % 2:
+            problems.append(f"{entities.name}: {entities.shape[1]} coordinates, but SimplE has two halves")
+        return problems
+
     @property
     def settings(self) -> dict[str, Any]:
         """Metadata of the model."""
@@ -260,7 +267,7 @@ def _clamped(_settings: Mapping[str, Any]) -> Similarity:
     return ClampedDot(_LIMIT)
 
 
-_SIMPLE = Interaction("SimplE", row_by_row(_simple), _clamped, complex_numbers=True)
+_SIMPLE = Interaction("SimplE", row_by_row(_simple), _clamped)
 
 MODELS: dict[str, Callable[[_Config], Interaction]] = {
     "TransE": _translated,
