@@ -16,6 +16,7 @@ from kgprobe.graph import KnowledgeGraph
 from kgprobe.predict.adapters.dgl_ke_folder import is_dgl_ke, open_dgl_ke
 from kgprobe.predict.adapters.embedding_files import is_embeddings, open_embeddings
 from kgprobe.predict.adapters.list_matching import ListOptions
+from kgprobe.predict.adapters.marius_folder import is_marius, open_marius
 from kgprobe.predict.adapters.pykeen_folder import is_saved_pykeen, open_pykeen
 from kgprobe.predict.adapters.pykeen_scorer import is_pykeen
 from kgprobe.predict.adapters.rotate_checkpoint import is_rotate_checkpoint, open_rotate_checkpoint
@@ -175,6 +176,11 @@ ADAPTERS = (
         "a folder that DGL-KE saved (DATASET_MODEL_entity.npy, DATASET_MODEL_relation.npy, config.json)",
         is_dgl_ke,
         lambda path, opening: Model(*open_dgl_ke(path, opening.graph)),
+    ),
+    Adapter(
+        "a folder that Marius saved (embeddings.bin, model.pt, full_config.yaml)",
+        is_marius,
+        lambda path, opening: Model(*open_marius(path, opening.graph, opening.ranked.sides)),
     ),
     Adapter(
         "a folder that PyKEEN saved",
