@@ -4,6 +4,7 @@ from fuzz import (
     command_kinds,
     graph_kinds,
     json_table_kinds,
+    library_kinds,
     list_kinds,
     model_kinds,
     name_kinds,
@@ -13,7 +14,7 @@ from fuzz import (
 )
 
 _MODULES = (
-    *(rank_kinds, json_table_kinds, graph_kinds, model_kinds),
+    *(rank_kinds, json_table_kinds, graph_kinds, model_kinds, library_kinds),
     *(list_kinds, name_kinds, run_kinds, study_kinds, command_kinds),
 )
 

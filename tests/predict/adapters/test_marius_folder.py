@@ -209,7 +209,9 @@ def test_decoders_and_encoders_that_are_not_supported(tiny: KnowledgeGraph, tmp_
 def test_complex_numbers_need_an_even_dimension(tiny: KnowledgeGraph, tmp_path: Path) -> None:
     tables = {name: table[:, :5] for name, table in drawn("COMPLEX", tiny).items()}
     folder = write(tmp_path / "m", "COMPLEX", tables, tiny)
-    assert problems(folder, tiny) == ["full_config.yaml: 5 coordinates, but ComplEx has as many imaginary as real parts"]
+    assert problems(folder, tiny) == [
+        "full_config.yaml: 5 coordinates, but ComplEx has as many imaginary as real parts"
+    ]
 
 
 def test_missing_and_damaged_files_are_all_named(tiny: KnowledgeGraph, tmp_path: Path) -> None:

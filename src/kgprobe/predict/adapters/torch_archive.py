@@ -49,7 +49,7 @@ def open_torch_archive(path: Path) -> ArrayFile:
         arrays = {}
         for name, tensor in module.state.items():
             if isinstance(tensor, _Made) and tensor.by == _TENSOR:
-                arrays[str(name)] = _array(path, members, place, str(name), tensor, order)
+                arrays[str(name)] = _array(archive, members, place, str(name), tensor, order)
     return ArrayFile(path, arrays)
 
 
@@ -163,7 +163,7 @@ _VALUES: dict[str, Callable[[Any], Any]] = {
 
 
 def _array(
-    path: Path, members: dict[str, zipfile.ZipInfo], place: str, name: str, tensor: _Made, order: bytes
+    archive: zipfile.ZipFile, members: dict[str, zipfile.ZipInfo], place: str, name: str, tensor: _Made, order: bytes
 ) -> StoredArray:
     """The array of a tensor, whose bytes are a member of the archive.
 
@@ -189,6 +189,8 @@ def _array(
         raise ValueError(f"{name}: its numbers are not stored by rows")
     if (first + math.prod(shape)) * dtype.itemsize > member.file_size:
         raise ValueError(f"{name}: the archive has too few of its bytes")
+    archive.open(member).close()  # compares the header in front of the bytes
+    path = Path(archive.filename or "")
     start = data_offset(path, member)
     if start is None:
         raise ValueError(f"{name}: its bytes are compressed")
