@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import math
+import os
 import pickle
 import warnings
 import zipfile
@@ -113,7 +114,7 @@ def plain_dgl_ke(folder: Path) -> Any:
     header: dict[str, Any] = {"model": model}
     for kind, given in (("entities", first("emp_file", "emap_file")), ("relations", config.get("rmap_file"))):
         named = [Path(given).name] if isinstance(given, str) else [f"{kind}.tsv", f"{kind}.dict"]
-        for path in [folder / file for file in named if (folder / file).is_file()][:1]:
+        for path in [folder / file for file in named if os.path.isfile(folder / file)][:1]:
             header[kind] = _labels([tuple(line.split(delimiter or "\t")) for _, line in text_lines(path)])
     size = arrays["entity"][1].shape[1]
     if model == "rotate":
@@ -158,7 +159,8 @@ def _other_model(model: str, arrays: dict[str, Any], header: dict[str, Any]) -> 
             given, (x, y) = entity[e].tolist(), (relation[r, :half].tolist(), relation[r, half:].tolist())
             parts = (y, x) if side == "tail" else (x, y)  # what multiplies the second half of the given, and the first
             rows.append([a * b / 2 for a, b in zip(given[half:] + given[:half], parts[0] + parts[1], strict=True)])
-        answer[side] = {"candidates": moved if model == "transr" else entity.tolist(), "queries": rows}
+        candidates = np.array(moved if model == "transr" else entity, np.float32)
+        answer[side] = {"candidates": candidates.tolist(), "queries": np.array(rows, np.float32).tolist()}
     return answer
 
 
@@ -216,14 +218,16 @@ class _Described(pickle.Unpickler):
 
 def _parameters(path: Path) -> dict[str, Any]:
     with zipfile.ZipFile(path) as members:
-        (place,) = {name.split("/")[0] for name in members.namelist()}
+        (place,) = (name.split("/")[0] for name in members.namelist() if name.endswith("/data.pkl"))
         module = _Described(io.BytesIO(members.read(f"{place}/data.pkl"))).load()
         found = {}
         for name, tensor in module.state.items():
             if type(tensor).__name__ == "torch._utils _rebuild_tensor_v2":
-                (_, kind, key, *_), first, shape, strides, *_ = tensor.arguments
+                (_, kind, key, _, count), first, shape, strides, *_ = tensor.arguments
                 require(kind.__name__ == "torch FloatStorage" and strides == (shape[1], 1), "other numbers")
-                numbers = np.frombuffer(members.read(f"{place}/data/{key}"), "<f4")[first:]
+                numbers = np.frombuffer(members.read(f"{place}/data/{key}"), "<f4")
+                require(len(numbers) == count, "other numbers")
+                numbers = numbers[first:]
                 found[name] = ("float32", numbers[: math.prod(shape)].reshape(shape))
         return found
 

@@ -230,6 +230,14 @@ def test_missing_and_damaged_files_are_all_named(tiny: KnowledgeGraph, tmp_path:
         assert any("full_config.yaml" in line for line in problems(folder, tiny))
 
 
+@pytest.mark.parametrize("text", ["-0", "+0", "0x0", " 0.0", ""])
+def test_ids_are_plain_digits(text: str, tiny: KnowledgeGraph, tmp_path: Path) -> None:
+    folder = write(tmp_path / "m", "DISTMULT", drawn("DISTMULT", tiny), tiny)
+    (folder / "relation_mapping.txt").write_text(f"knows,1\nlives in,{text}\nis,a,2\n", encoding="utf-8")
+    (said,) = problems(folder, tiny)
+    assert said.startswith("relation_mapping.txt, line 2: ")
+
+
 def test_another_graph(tiny: KnowledgeGraph, tmp_path: Path) -> None:
     folder = write(tmp_path / "m", "DISTMULT", drawn("DISTMULT", tiny))
     other = KnowledgeGraph.from_triples(train=[[0, 3, 8]])

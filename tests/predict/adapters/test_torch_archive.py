@@ -145,7 +145,12 @@ def test_numbers_that_are_not_there(tmp_path: Path) -> None:
         numbers = archive.read("model/data/0")
         text = archive.read("model/data.pkl")
     rewritten(path, {"data/0": numbers[:-1]})
-    assert problem(path) == "table: the archive has too few of its bytes"
+    assert problem(path) == "table: 23 bytes, expected 6 numbers of float32"
+    rewritten(path, {"data/0": numbers + b"\0" * 4})
+    assert problem(path) == "table: 28 bytes, expected 6 numbers of float32"
+    rewritten(path, {"data/0": numbers, "data.pkl": text.replace(b"K\x02K\x03t", b"K\x04K\x03t")})
+    assert problem(path) == "table: 6 numbers are too few for the shape (4, 3) from number 0 on"
+    rewritten(path, {"data.pkl": text})
     rewritten(path, {"data/0": None})
     assert problem(path) == "table: its numbers are not described as expected"
     rewritten(path, {"data/0": numbers}, zipfile.ZIP_DEFLATED)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -30,7 +31,13 @@ NAMES = {"entities": "node_mapping.txt", "relations": "relation_mapping.txt"}
 _PARAMETERS = ("relation_embeddings", "inverse_relation_embeddings")
 _MOST_BYTES = 1 << 17
 _NUMBER = np.dtype("<f4")
-_LAYOUT = Layout({"label": False, "id": True}, "name,id", ",", lambda line: line.rsplit(",", 1))
+_LAYOUT = Layout(
+    {"label": False, "id": True},
+    "name,id",
+    ",",
+    lambda line: line.rsplit(",", 1),
+    careful=re.compile(rb",(?:[+-]|0[xX])"),  # what pyarrow reads as ids
+)
 
 DECODERS: dict[str, tuple[str, Similarity]] = {
     "DISTMULT": ("DistMult", Dot()),

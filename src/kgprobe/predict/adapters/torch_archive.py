@@ -172,10 +172,10 @@ def _array(
     """
     try:
         storage, first, shape, strides, *_ = tensor.arguments
-        _, kind, key, *_ = storage.arguments
+        _, kind, key, _, count = storage.arguments
         dtype = np.dtype(("<" if order.strip() == b"little" else ">") + _NUMBERS[kind.name])
         member = members[f"{place}data/{key}"]
-        whole = [first, *shape, *strides]
+        whole = [count, first, *shape, *strides]
     except (KeyError, AttributeError, TypeError, ValueError):
         raise ValueError(f"{name}: its numbers are not described as expected") from None
     if any(type(number) is not int or number < 0 for number in whole):
@@ -187,8 +187,10 @@ def _array(
     )
     if math.prod(shape) and not by_row:
         raise ValueError(f"{name}: its numbers are not stored by rows")
-    if (first + math.prod(shape)) * dtype.itemsize > member.file_size:
-        raise ValueError(f"{name}: the archive has too few of its bytes")
+    if count * dtype.itemsize != member.file_size:
+        raise ValueError(f"{name}: {member.file_size:,} bytes, expected {count:,} numbers of {dtype.name}")
+    if first + math.prod(shape) > count:
+        raise ValueError(f"{name}: {count:,} numbers are too few for the shape {tuple(shape)} from number {first:,} on")
     archive.open(member).close()  # compares the header in front of the bytes
     path = Path(archive.filename or "")
     start = data_offset(path, member)
