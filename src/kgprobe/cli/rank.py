@@ -82,8 +82,8 @@ def rank(
 
     MODEL is a baseline (random, entity-frequency, relation-frequency), a run of kgprobe train or one of its
     checkpoints, an embedding file (.npz or .safetensors with a header), a checkpoint folder of the RotatE code base, a
-    folder saved by PyKEEN, a score file (one matrix per side) or top-k lists (.jsonl). Device, threads, memory, batch
-    and shards change the run time, never the ranks.
+    folder saved by PyKEEN, DGL-KE or Marius, a score file (one matrix per side) or top-k lists (.jsonl). Device,
+    threads, memory, batch and shards change the run time, never the ranks.
     """
     from kgprobe.predict import Opening, Setting, open_model, rank_in
     from kgprobe.predict.adapters.list_matching import ListOptions
