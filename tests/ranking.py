@@ -19,7 +19,17 @@ from kgprobe.predict.backends.numba_backend import NumbaBackend
 from kgprobe.predict.backends.torch_backend import TorchBackend
 from kgprobe.predict.engine import count_embedding, count_matrix
 from kgprobe.predict.queries import FilterChoice, KnownFilter, RankedTriples
-from kgprobe.predict.scorers import SIDES, Dot, EmbeddingScorer, GroupNorm, RelationEmbeddingScorer, Side, Similarity
+from kgprobe.predict.scorers import (
+    SIDES,
+    ClampedDot,
+    Dot,
+    EmbeddingScorer,
+    FarthestNorm,
+    GroupNorm,
+    RelationEmbeddingScorer,
+    Side,
+    Similarity,
+)
 from kgprobe.predict.tasks import CandidateSets, Counts, QueryCandidates, RelationCandidates, Task
 from kgprobe.ranks import Ranks
 from kgprobe.resources import Resources
@@ -159,7 +169,7 @@ def query_sets(ranked: RankedTriples, entities: int, seed: int) -> tuple[QueryCa
 
 
 def score(similarity: Similarity, query: Sequence[float], candidate: Sequence[float]) -> float:
-    """The canonical score, from its definition: float64 in the order of the coordinates, rounded to float32."""
+    """The compared score, from its definition: float64 in the order of the coordinates, rounded to float32."""
     pairs = [(float(q), float(e)) for q, e in zip(query, candidate, strict=True)]
     total = 0.0
     if isinstance(similarity, Dot):
@@ -175,7 +185,10 @@ def score(similarity: Similarity, query: Sequence[float], candidate: Sequence[fl
             total += math.sqrt(squared)
         total = similarity.gamma - total
     with np.errstate(over="ignore"):
-        return float(np.float32(total))
+        rounded = float(np.float32(total))
+    if isinstance(similarity, ClampedDot):
+        return min(max(rounded, -similarity.limit), similarity.limit)
+    return -rounded if isinstance(similarity, FarthestNorm) else rounded
 
 
 def all_scores(model: AnyModel, side: Side, given: int, relation: int) -> list[float]:

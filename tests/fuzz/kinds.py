@@ -5,6 +5,7 @@ from fuzz import (
     command_kinds,
     graph_kinds,
     json_table_kinds,
+    library_kinds,
     list_kinds,
     model_kinds,
     name_kinds,
@@ -15,7 +16,7 @@ from fuzz import (
 )
 
 _MODULES = (
-    *(rank_kinds, json_table_kinds, graph_kinds, model_kinds),
+    *(rank_kinds, json_table_kinds, graph_kinds, model_kinds, library_kinds),
     *(pbg_kinds, list_kinds, name_kinds, run_kinds, study_kinds, command_kinds, block_kinds),
 )
 

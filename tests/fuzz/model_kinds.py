@@ -71,7 +71,7 @@ def _tensor(entry: Any, data: bytes) -> tuple[str, Any]:
     return array.dtype.name, array
 
 
-def _table(arrays: Arrays, name: str, *shape: int, exact: bool = False) -> Any:
+def finite_table(arrays: Arrays, name: str, *shape: int, exact: bool = False) -> Any:
     """An array of finite numbers of this shape (-1: any), rounded to float32 unless ``exact``."""
     kind, array = arrays.pop(name)
     require(kind in FLOATS and array.ndim == len(shape), f"{name} is no table of numbers")
@@ -82,22 +82,22 @@ def _table(arrays: Arrays, name: str, *shape: int, exact: bool = False) -> Any:
     return array.astype(np.float64) if exact else singles
 
 
-def _normal(*shape: int, seed: int = 0) -> Any:
+def normal(*shape: int, seed: int = 0) -> Any:
     return np.random.default_rng((seed, *shape)).normal(size=shape).astype(np.float32)
 
 
 @cache
 def embedding_files() -> list[Files]:
     """Every model and both similarities, stored and compressed, in several number types, with names and biases."""
-    entity, relation = _normal(SIZE, 4), _normal(RELATION_COUNT, 4)
+    entity, relation = normal(SIZE, 4), normal(RELATION_COUNT, 4)
     named = {"entities": ENTITIES[::-1], "relations": RELATIONS[::-1]}
-    queries = {"tail_query": _normal(3, 4)[[0, 0, 1]], "head_query": _normal(3, 4, seed=1), "triples": np.array(TEST)}
+    queries = {"tail_query": normal(3, 4)[[0, 0, 1]], "head_query": normal(3, 4, seed=1), "triples": np.array(TEST)}
     models: list[tuple[dict[str, Any], dict[str, Any]]] = [
-        ({"model": "DistMult"}, {"entity": entity, "relation": relation, "entity_bias": _normal(SIZE)}),
+        ({"model": "DistMult"}, {"entity": entity, "relation": relation, "entity_bias": normal(SIZE)}),
         ({"model": "TransE", "p": 1, "gamma": 9.0}, {"entity": entity.astype(np.float64), "relation": relation}),
         ({"model": "complex", "name": "é", **named}, {"entity": entity, "relation": relation.astype(np.float16)}),
-        ({"model": "RotatE", "gamma": 6}, {"entity": entity, "relation": _normal(RELATION_COUNT, 2)}),
-        ({"model": "RESCAL"}, {"entity": entity, "relation": _normal(RELATION_COUNT, 4, 4)}),
+        ({"model": "RotatE", "gamma": 6}, {"entity": entity, "relation": normal(RELATION_COUNT, 2)}),
+        ({"model": "RESCAL"}, {"entity": entity, "relation": normal(RELATION_COUNT, 4, 4)}),
         ({"model": "CP"}, {"head_entity": entity, "tail_entity": -entity, "relation": relation}),
         ({"similarity": "dot"}, {"entity": entity, **queries}),
         ({"similarity": "group_norm", "group_size": 2}, {"entity": entity, **queries}),
@@ -129,14 +129,14 @@ def tables(scorer: Any, pairs: Mapping[str, Sequence[tuple[int, int]]]) -> dict[
     return read
 
 
-_EVERY_QUERY = {side: list(product(range(SIZE), range(RELATION_COUNT))) for side in SIDES}
+EVERY_QUERY = {side: list(product(range(SIZE), range(RELATION_COUNT))) for side in SIDES}
 _TEST_QUERIES = {"tail": [(h, r) for h, r, _ in TEST], "head": [(t, r) for _, r, t in TEST]}
 
 
 def read_embeddings(folder: Path) -> Any:
     graph = small_graph()
     _, scorer, settings = open_embeddings(only_file(folder), graph, graph.triples("test"))
-    return tables(scorer, _EVERY_QUERY if "model" in settings else _queried(scorer))
+    return tables(scorer, EVERY_QUERY if "model" in settings else _queried(scorer))
 
 
 def _queried(scorer: Any) -> dict[str, Any]:
@@ -149,10 +149,10 @@ def plain_embeddings(folder: Path) -> Any:
     header.pop("sha256", None)
     if "model" in header:
         return plain_model(arrays, header)
-    entity = _table(arrays, "entity", SIZE, -1)
+    entity = finite_table(arrays, "entity", SIZE, -1)
     candidates = _biased(entity, arrays.pop("entity_bias", None), header)
     names = {f"{side}_query": side for side in SIDES if f"{side}_query" in arrays}
-    queries = {side: _table(arrays, name, 3, entity.shape[1]) for name, side in names.items()}
+    queries = {side: finite_table(arrays, name, 3, entity.shape[1]) for name, side in names.items()}
     if "triples" in arrays:
         require(arrays.pop("triples")[1].tolist() == TEST, "other triples")
     require(not arrays and queries, "other arrays")
@@ -173,11 +173,11 @@ def _ones(rows: Any, candidates: Any) -> list[list[float]]:
 def _biased(table: Any, bias: Any, header: Mapping[str, Any]) -> Any:
     """The candidates in the order of the graph's ids, with their bias as a last column if they have one."""
     if bias is not None:
-        table = np.column_stack([table, _table({"entity_bias": bias}, "entity_bias", SIZE)])
-    return _reordered(table, header.get("entities"), ENTITIES)
+        table = np.column_stack([table, finite_table({"entity_bias": bias}, "entity_bias", SIZE)])
+    return reordered(table, header.get("entities"), ENTITIES)
 
 
-def _reordered(table: Any, given: Sequence[str] | None, labels: Sequence[str]) -> Any:
+def reordered(table: Any, given: Sequence[str] | None, labels: Sequence[str]) -> Any:
     """Rows in the order of the graph's ids, if the file names them in another order."""
     if given is None:
         return table
@@ -189,12 +189,12 @@ def plain_model(arrays: Arrays, header: dict[str, Any]) -> Any:
     """The candidates and every query of a model, by the formula of its paper."""
     model = header["model"].lower()
     names = ("head_entity", "tail_entity") if model == "cp" else ("entity", "entity")
-    read = {name: _table(arrays, name, SIZE, -1) for name in dict.fromkeys(names)}
+    read = {name: finite_table(arrays, name, SIZE, -1) for name in dict.fromkeys(names)}
     size = read[names[0]].shape[1]
     shape = {"rotate": (size // 2,), "rescal": (size, size)}.get(model, (size,))
     require(all(table.shape[1] == size for table in read.values()), "tables of different widths")
-    stored = _table(arrays, "relation", RELATION_COUNT, *shape, exact=model == "rotate")  # angles are not rounded
-    relation = _reordered(stored, header.get("relations"), RELATIONS)
+    stored = finite_table(arrays, "relation", RELATION_COUNT, *shape, exact=model == "rotate")  # angles are not rounded
+    relation = reordered(stored, header.get("relations"), RELATIONS)
     paired = model in ("complex", "rotate")
     require(not (paired and size % 2), "an odd number of coordinates")
     bias = arrays.pop("entity_bias", None)
@@ -204,7 +204,7 @@ def plain_model(arrays: Arrays, header: dict[str, Any]) -> Any:
     for side in SIDES:
         table, candidates = (heads, tails) if side == "tail" else (tails, heads)
         rows = np.array(
-            [_composed(model, side, table[e, :size].tolist(), relation[r].tolist()) for e, r in _EVERY_QUERY[side]]
+            [_composed(model, side, table[e, :size].tolist(), relation[r].tolist()) for e, r in EVERY_QUERY[side]]
         )
         with np.errstate(over="ignore"):
             queries = rows.astype(np.float32)
@@ -237,7 +237,7 @@ def _composed(model: str, side: str, entity: list[float], relation: list[Any]) -
 
 
 def score_files() -> list[Files]:
-    tail, head = _normal(3, SIZE)[[0, 0, 1]], _normal(3, SIZE, seed=1)
+    tail, head = normal(3, SIZE)[[0, 0, 1]], normal(3, SIZE, seed=1)
     tail[2, 1:4] = np.inf, -np.inf, 0.5
     head[:, 2:] = np.round(head[:, 2:])
     arrays: dict[str, Any] = {"tail": tail, "head": head.astype(np.float64), "triples": np.array(TEST)}
@@ -325,17 +325,17 @@ def rotate_folders() -> list[Files]:
         "init_checkpoint": None,
     }
     return [
-        folder(config, _normal(SIZE, 4), _normal(2, 2), named=True),
+        folder(config, normal(SIZE, 4), normal(2, 2), named=True),
         folder(
             config | {"model": "TransE", "hidden_dim": 4, "double_entity_embedding": False},
-            _normal(SIZE, 4),
-            _normal(2, 4),
+            normal(SIZE, 4),
+            normal(2, 4),
             named=False,
         ),
         folder(
             config | {"model": "ComplEx", "double_relation_embedding": True},
-            _normal(SIZE, 4),
-            _normal(2, 4),
+            normal(SIZE, 4),
+            normal(2, 4),
             named=False,
         ),
     ]
@@ -343,7 +343,7 @@ def rotate_folders() -> list[Files]:
 
 def read_rotate(folder: Path) -> Any:
     _, scorer, _ = open_rotate_checkpoint(folder, small_graph())
-    return tables(scorer, _EVERY_QUERY)
+    return tables(scorer, EVERY_QUERY)
 
 
 def plain_rotate(folder: Path) -> Any:
@@ -365,7 +365,7 @@ def plain_rotate(folder: Path) -> Any:
             require([number for number, _ in pairs] == list(range(len(pairs))), "ids are not 0, 1, 2, ...")
             header[kind] = [label for _, label in pairs]
     if config["model"] == "RotatE":
-        _table(dict(arrays), "relation", RELATION_COUNT, hidden)
+        finite_table(dict(arrays), "relation", RELATION_COUNT, hidden)
         reach = np.float32((float(np.float32(gamma)) + 2.0) / hidden)
         # The code base stores the range in float32 and divides by this pi.
         arrays["relation"] = (
@@ -431,7 +431,7 @@ def plain_pykeen(folder: Path) -> Any:
     if not path.exists():
         return {"candidates": table.astype(np.float32).tolist()}
     pairs = sorted((decimal_id(n), label) for n, label in (line.split("\t") for _, line in text_lines(path)[1:]))
-    return {"candidates": _reordered(table, [label for _, label in pairs], ENTITIES).astype(np.float32).tolist()}
+    return {"candidates": reordered(table, [label for _, label in pairs], ENTITIES).astype(np.float32).tolist()}
 
 
 KINDS = (

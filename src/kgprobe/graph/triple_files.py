@@ -314,7 +314,7 @@ _OPENKE_TRIPLES = Layout(
 )
 
 _LABEL_FIRST = Layout({"label": False, "id": True}, "label<TAB>id", "\t", _at_last_gap)
-_OPENKE_DICTIONARY = replace(_LABEL_FIRST, counted=True)
+OPENKE_DICTIONARY = replace(_LABEL_FIRST, counted=True)
 
 
 def is_openke(directory: Path) -> bool:
@@ -327,7 +327,7 @@ def read_openke(directory: Path, name: str) -> KnowledgeGraph:
     needed = ("train2id.txt", "entity2id.txt", "relation2id.txt")
     problems = [f"no {file}" for file in needed if not (directory / file).exists()]
     entities, relations = (
-        read_dictionary(path, _OPENKE_DICTIONARY, problems) if path.exists() else None
+        read_dictionary(path, OPENKE_DICTIONARY, problems) if path.exists() else None
         for path in (directory / "entity2id.txt", directory / "relation2id.txt")
     )
     known = {"head": entities, "tail": entities, "relation": relations}
@@ -343,7 +343,7 @@ def read_openke(directory: Path, name: str) -> KnowledgeGraph:
             f"{directory}: not a graph in OpenKE's format",
             problems,
             f"each file starts with its number of lines; triples are {_OPENKE_TRIPLES.described}, "
-            f"dictionaries {_OPENKE_DICTIONARY.described}",
+            f"dictionaries {OPENKE_DICTIONARY.described}",
         )
     return KnowledgeGraph(
         name=name,

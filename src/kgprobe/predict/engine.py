@@ -15,14 +15,16 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from kgprobe.arrays import Floats, Ints
+from kgprobe.arrays import Flags, Floats, Ints
 from kgprobe.graph import KnowledgeGraph
 from kgprobe.predict.backends.backend import Backend, Bounds, backend_for, is_fused
 from kgprobe.predict.encoding import AnyEmbeddingScorer, SharedCandidates, encoded, on_host, shared_candidates
 from kgprobe.predict.scorers import (
     AnyScorer,
+    ClampedDot,
     Dot,
     EmbeddingScorer,
+    FarthestNorm,
     RelationEmbeddingScorer,
     Scorer,
     Similarity,
@@ -70,11 +72,21 @@ def count(scorer: AnyScorer, task: Task, resources: Resources, progress: Progres
 def count_embedding(
     scorer: AnyEmbeddingScorer, task: Task, backend: Backend, resources: Resources, progress: Progress
 ) -> Counts:
-    """The counts of all targets by an embedding model, in blocks of queries on all threads."""
-    if is_fused(backend) and not isinstance(task.sets, QueryCandidates):
+    """The counts of all targets by an embedding model."""
+    by_tiles = isinstance(task.sets, QueryCandidates) or isinstance(scorer.similarity, ClampedDot)
+    if is_fused(backend) and not by_tiles:
         from kgprobe.predict.fused_engine import count_fused
 
-        return count_fused(scorer, task, backend, resources, progress)
+        counts = count_fused(scorer, task, backend, resources, progress)
+    else:
+        counts = _count_tiles(scorer, task, backend, resources, progress)
+    return counts.reversed if isinstance(scorer.similarity, FarthestNorm) else counts
+
+
+def _count_tiles(
+    scorer: AnyEmbeddingScorer, task: Task, backend: Backend, resources: Resources, progress: Progress
+) -> Counts:
+    """The counts of all targets, in blocks of queries on all threads."""
     counts = Counts.zeros(len(task.queries.query))
     workers = resources.workers if resources.device == "cpu" else 1
     pending: deque[tuple[QueryBlock, Future[Counted]]] = deque()
@@ -193,11 +205,11 @@ class _Sweep:
         if isinstance(self.task.sets, QueryCandidates):
             which, column = block.listed(self.task.sets)
             tally.decide(which, column)
-            return tally.greater, tally.equal, np.bincount(which, minlength=len(block.row))
+            return tally.counted(np.bincount(which, minlength=len(block.row)), itself=0)
         magnitude = self.similarity.magnitude(queries)
         for start in range(0, len(block.columns), self.shape.tile):
             self._count_tile(block, tally, magnitude, start, min(start + self.shape.tile, len(block.columns)))
-        return tally.greater, tally.equal, block.others
+        return tally.counted(block.others, itself=block.counts_itself >= 0)
 
     def _count_tile(self, block: QueryBlock, tally: _Tally, magnitude: Floats, start: int, stop: int) -> None:
         scores = self.backend.scores(self.similarity, tally.queries, self.table.candidates[start:stop])
@@ -205,7 +217,7 @@ class _Sweep:
         self.backend.mask(scores, *block.filtered(start, stop))
         above, within = self.backend.count(scores, bounds)
         np.add(tally.greater, above, out=tally.greater)
-        itself = block.counts_itself - start
+        itself = tally.itself - start
         undecided = np.flatnonzero(within > ((itself >= 0) & (itself < stop - start)))
         for some in _portions(undecided, within[undecided], self.shape.pairs):
             position, column = self.backend.within(scores, bounds.part(some), int(within[some].sum()))
@@ -226,12 +238,21 @@ class _Sweep:
 
 @dataclass(frozen=True, eq=False)
 class _Tally:
-    """The counts of the targets of a block so far; ``own`` are the canonical scores of the targets."""
+    """The counts of the targets of a block so far.
+
+    Attributes:
+        own: The canonical scores of the targets, clamped if the similarity is.
+        beyond: 1 for targets whose score is at the upper limit of clamped scores or beyond it, -1 at the lower, else 0.
+        itself: The columns of targets that tie with themselves; -1 for all others. A target beyond a limit is counted
+            as any candidate.
+    """
 
     sweep: _Sweep
     block: QueryBlock
     queries: Any
     own: Singles
+    beyond: Ints
+    itself: Ints
     greater: Ints
     equal: Ints
 
@@ -241,7 +262,26 @@ class _Tally:
         targets = sweep.backend.to_device(sweep.table.entities[block.target])
         own = sweep.backend.canonical(sweep.similarity, queries, block.row, targets, np.arange(len(block.target)))
         _refuse_nan(block, block.row, own)
-        return cls(sweep, block, queries, own, np.zeros(len(own), np.int64), np.zeros(len(own), np.int64))
+        beyond = np.zeros(len(own), np.int64)
+        if isinstance(sweep.similarity, ClampedDot):
+            limit = np.float32(sweep.similarity.limit)
+            beyond += (own >= limit).astype(np.int64) - (own <= -limit)
+            own = np.clip(own, -limit, limit)
+        itself = np.where(beyond == 0, block.counts_itself, -1)
+        return cls(sweep, block, queries, own, beyond, itself, *np.zeros((2, len(own)), np.int64))
+
+    def counted(self, others: Ints, itself: Ints | Flags | int) -> Counted:
+        """The counts of the targets, for these numbers of other candidates.
+
+        Candidates beyond a limit tie with the targets there, whether their scores are greater or equal.
+
+        Args:
+            others: The number of candidates of each target besides itself.
+            itself: Whether a target beyond a limit has been counted as a candidate.
+        """
+        high, low = self.beyond > 0, self.beyond < 0
+        equal = np.where(high, self.greater + self.equal - itself, np.where(low, others - self.greater, self.equal))
+        return np.where(high, 0, self.greater), equal, others
 
     def decide(self, which: Ints, column: Ints) -> None:
         """Count pairs of a target and a candidate by their canonical scores."""

@@ -206,6 +206,27 @@ class GroupNorm:
             return _outward(-far, -near)
 
 
+@dataclass(frozen=True)
+class ClampedDot(Dot):
+    """score = q . e, but at most ``limit`` and at least ``-limit``: scores beyond them tie.
+
+    The canonical score is that of `Dot`. It is clamped when it is compared.
+
+    Attributes:
+        limit: The largest score.
+    """
+
+    limit: float = math.inf
+
+
+@dataclass(frozen=True)
+class FarthestNorm(GroupNorm):
+    """score = the sum of norms of `GroupNorm`, without its minus: the farthest candidate is the best.
+
+    The canonical score is that of `GroupNorm`; the smaller one wins.
+    """
+
+
 Similarity: TypeAlias = Dot | GroupNorm
 
 

@@ -289,6 +289,16 @@ class Counts:
         return Counts(self.greater + more.greater, self.equal + more.equal, self.others + more.others)
 
     @property
+    def reversed(self) -> Counts:
+        """The counts if smaller scores are better.
+
+        Example:
+            >>> Counts(greater=np.array([3]), equal=np.array([1]), others=np.array([50])).reversed.greater.tolist()
+            [46]
+        """
+        return Counts(self.others - self.greater - self.equal, self.equal, self.others)
+
+    @property
     def rank(self) -> NDArray[np.float64]:
         """Mean rank of the target over its tie group."""
         return 1 + self.greater + self.equal / 2

@@ -119,6 +119,19 @@ def test_scores_are_those_of_the_code_base(tmp_path: Path, model: str) -> None:
     _assert_scores(scorer, definition, *tables)
 
 
+def test_phases_of_ogb_have_the_right_pi(tmp_path: Path) -> None:
+    """OGB's copy of the code has a digit of pi that the RotatE code base has not, and its options name the dataset."""
+    places = {"here": {}, "ogb": {"dataset": "ogbl-wikikg2", "print_on_screen": False}}
+    for (name, options), pi in zip(places.items(), (3.14159262358979323846, math.pi), strict=True):
+        _, relation = _save(tmp_path / name, "RotatE", double_entity=True, double_relation=False, **options)
+        relation *= 2.0**23  # so that the digit matters
+        np.save(tmp_path / name / "relation_embedding", relation.astype(np.float32))
+        reach = float(np.float32((float(np.float32(GAMMA)) + 2.0) / HIDDEN))
+        _, scorer, _ = open_rotate_checkpoint(tmp_path / name, graph)
+        found = scorer.relations[:, 0::2]  # type: ignore[union-attr]
+        np.testing.assert_allclose(found, np.cos(relation / (reach / pi)), atol=1e-6)
+
+
 def test_rows_are_matched_by_the_dictionaries_of_the_data(tmp_path: Path) -> None:
     entity, relation = _save(tmp_path, "RotatE", double_entity=True, double_relation=False)
     rows, relations = np.array([4, 0, 3, 1, 2]), np.array([1, 0])

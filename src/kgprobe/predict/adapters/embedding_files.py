@@ -114,46 +114,59 @@ def read_model(
 ) -> tuple[str, AnyScorer, dict[str, Any]]:
     """Read the arrays that a header describes; see `open_embeddings`."""
     problems = fit_problems(header, file.shapes, FileSizes(graph.num_entities, graph.num_relations, len(triples)))
-    entities, relations = (
-        None if given is None else ids_by_name(what, given, index(), problems)
-        for what, given, index in (
-            ("entities", header.entities, graph.entity_index),
-            ("relations", header.relations, graph.relation_index),
-        )
-    )
-    _refuse(file, graph, problems)
+    ids = RowIds.of(header.entities, header.relations, graph, problems)
+    refuse_misfit(file.path, graph, problems)
     scorer: AnyScorer = (
-        _composed(file, header.interaction, header.similarity, entities, relations, problems)
+        _composed(file, header.interaction, header.similarity, ids, problems)
         if header.interaction
-        else _compared(file, header.similarity, entities, graph, triples, problems)
+        else _compared(file, header.similarity, ids.entities, graph, triples, problems)
     )
-    _refuse(file, graph, problems)
-    named = [what for what, ids in (("entities", entities), ("relations", relations)) if ids is not None]
-    settings = {"source": file.path.name, **header.settings} | ({"matched by name": named} if named else {})
+    refuse_misfit(file.path, graph, problems)
+    settings = {"source": file.path.name, **header.settings, **ids.settings}
     return header.name or (header.interaction.name if header.interaction else file.path.stem), scorer, settings
 
 
-def _refuse(file: ArrayFile, graph: KnowledgeGraph, problems: list[str]) -> None:
+@dataclass(frozen=True, eq=False)
+class RowIds:
+    """The id of each row of a model's tables; None where rows are in the order of the ids."""
+
+    entities: AnyInts | None = None
+    relations: AnyInts | None = None
+
+    @classmethod
+    def of(
+        cls, entities: Labels | None, relations: Labels | None, graph: KnowledgeGraph, problems: list[str]
+    ) -> RowIds:
+        """By the names of the rows, if they are given; all problems are appended to ``problems``."""
+        return cls(
+            None if entities is None else ids_by_name("entities", entities, graph.entity_index(), problems),
+            None if relations is None else ids_by_name("relations", relations, graph.relation_index(), problems),
+        )
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """Metadata: which rows were matched by name."""
+        named = [what for what in ("entities", "relations") if getattr(self, what) is not None]
+        return {"matched by name": named} if named else {}
+
+
+def refuse_misfit(path: Path, graph: KnowledgeGraph, problems: list[str]) -> None:
+    """Raise a DataError if there are problems."""
     if problems:
-        title = f"{file.path}: cannot be ranked with {graph.name}"
+        title = f"{path}: cannot be ranked with {graph.name}"
         raise DataError(title, problems, "use the graph and the triples that the file was made for")
 
 
 def _composed(
-    file: ArrayFile,
-    interaction: Interaction,
-    similarity: Similarity,
-    entities: AnyInts | None,
-    relations: AnyInts | None,
-    problems: list[str],
+    file: ArrayFile, interaction: Interaction, similarity: Similarity, ids: RowIds, problems: list[str]
 ) -> ComposedScorer:
-    bias = _bias(file, entities, problems)
+    bias = _bias(file, ids.entities, problems)
     tables = {
-        name: _candidates(file.arrays[name], bias, interaction.arrange_entity, entities, problems)
+        name: _candidates(file.arrays[name], bias, interaction.arrange_entity, ids.entities, problems)
         for name in dict.fromkeys(interaction.tables)
     }
     heads, tails = (tables[name] for name in interaction.tables)
-    table = read_table(file.arrays[RELATION], problems, ids=relations, arrange=interaction.arrange_relation)
+    table = read_table(file.arrays[RELATION], problems, ids=ids.relations, arrange=interaction.arrange_relation)
     return ComposedScorer(interaction, similarity, file.arrays[interaction.tables[0]].shape[1], heads, tails, table)
 
 
@@ -208,11 +221,20 @@ def _bias(file: ArrayFile, ids: AnyInts | None, problems: list[str]) -> Singles:
 def _candidates(
     array: StoredArray, bias: Singles, arrange: Arrange, ids: AnyInts | None, problems: list[str]
 ) -> Singles | StoredTable:
-    if array.is_large and not bias.shape[1]:
-        return stored_table(array, arrange, ids)
+    if not bias.shape[1]:
+        return candidate_table(array, problems, ids=ids, arrange=arrange)
     table = read_table(array, problems, ids=ids, arrange=arrange, spare=bias.shape[1])
     table[:, table.shape[1] - bias.shape[1] :] = bias
     return table
+
+
+def candidate_table(
+    array: StoredArray, problems: list[str], *, ids: AnyInts | None = None, arrange: Arrange = unchanged
+) -> Singles | StoredTable:
+    """A table in float32, see `read_table`; one that is large stays in its file."""
+    if array.is_large:
+        return stored_table(array, arrange, ids)
+    return read_table(array, problems, ids=ids, arrange=arrange)
 
 
 def read_table(

@@ -124,7 +124,7 @@ def unit_circle(phases: NDArray[Any]) -> Floats:
     return np.stack([np.cos(exact), np.sin(exact)], axis=2).reshape(len(phases), 2 * phases.shape[1])
 
 
-def _row_by_row(compose: Callable[[Side, Floats, Floats], Floats]) -> Compose:
+def row_by_row(compose: Callable[[Side, Floats, Floats], Floats]) -> Compose:
     """Compose every query from its own entity and relation embedding."""
     return lambda side, given, relations, ids: compose(side, given, relations[ids].astype(np.float64))
 
@@ -182,12 +182,12 @@ def _moduli(settings: Settings) -> Similarity:
 INTERACTIONS: dict[str, Interaction] = {
     interaction.name: interaction
     for interaction in (
-        Interaction("TransE", _row_by_row(_translated), _distance, needs=("p",), takes=("gamma",)),
-        Interaction("DistMult", _row_by_row(_multiplied), _dot),
-        Interaction("CP", _row_by_row(_multiplied), _dot, tables=("head_entity", "tail_entity")),
+        Interaction("TransE", row_by_row(_translated), _distance, needs=("p",), takes=("gamma",)),
+        Interaction("DistMult", row_by_row(_multiplied), _dot),
+        Interaction("CP", row_by_row(_multiplied), _dot, tables=("head_entity", "tail_entity")),
         Interaction(
             "ComplEx",
-            _row_by_row(_complex_multiplied),
+            row_by_row(_complex_multiplied),
             _dot,
             complex_numbers=True,
             arrange_entity=neighbours,
@@ -195,7 +195,7 @@ INTERACTIONS: dict[str, Interaction] = {
         ),
         Interaction(
             "RotatE",
-            _row_by_row(_complex_multiplied),
+            row_by_row(_complex_multiplied),
             _moduli,
             takes=("gamma",),
             complex_numbers=True,

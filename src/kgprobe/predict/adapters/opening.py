@@ -13,8 +13,10 @@ from kgprobe.arrays import AnyInts
 from kgprobe.bounded_files import parse_json
 from kgprobe.errors import DataError, UsageError, nearest
 from kgprobe.graph import KnowledgeGraph
+from kgprobe.predict.adapters.dgl_ke_folder import is_dgl_ke, open_dgl_ke
 from kgprobe.predict.adapters.embedding_files import is_embeddings, open_embeddings
 from kgprobe.predict.adapters.list_matching import ListOptions
+from kgprobe.predict.adapters.marius_folder import is_marius, open_marius
 from kgprobe.predict.adapters.pbg_checkpoint import is_pbg_checkpoint, open_pbg_checkpoint
 from kgprobe.predict.adapters.pbg_export import is_pbg_export, open_pbg_export
 from kgprobe.predict.adapters.pykeen_folder import is_saved_pykeen, open_pykeen
@@ -180,9 +182,19 @@ def _of_pbg(opened: Callable[..., Any], path: Path, opening: Opening) -> Model:
 ADAPTERS = (
     Adapter("a run of 'kgprobe train', or a checkpoint in its folder 'best' or 'snapshots'", is_trained, _open_trained),
     Adapter(
-        "a folder of the RotatE code base (entity_embedding.npy, relation_embedding.npy, config.json)",
+        "a folder of the RotatE code base, or of OGB's (entity_embedding.npy, relation_embedding.npy, config.json)",
         is_rotate_checkpoint,
         lambda path, opening: Model(*open_rotate_checkpoint(path, opening.graph)),
+    ),
+    Adapter(
+        "a folder that DGL-KE saved (DATASET_MODEL_entity.npy, DATASET_MODEL_relation.npy, config.json)",
+        is_dgl_ke,
+        lambda path, opening: Model(*open_dgl_ke(path, opening.graph)),
+    ),
+    Adapter(
+        "a folder that Marius saved (embeddings.bin, model.pt, full_config.yaml)",
+        is_marius,
+        lambda path, opening: Model(*open_marius(path, opening.graph, opening.ranked.sides)),
     ),
     Adapter(
         "a checkpoint folder of PyTorch-BigGraph (checkpoint_version.txt, config.json, .h5 files)",

@@ -1,7 +1,8 @@
-"""Checkpoint folders of the RotatE code base (DeepGraphLearning/KnowledgeGraphEmbedding)."""
+"""Checkpoint folders of the RotatE code base (DeepGraphLearning/KnowledgeGraphEmbedding), and of OGB's examples."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
@@ -30,7 +31,7 @@ CONFIG = "config.json"
 FILES = {ENTITY: "entity_embedding.npy", RELATION: "relation_embedding.npy"}
 MODELS = ("TransE", "DistMult", "ComplEx", "RotatE")
 _MOST_BYTES = 1 << 20
-_EPSILON = 2.0
+EPSILON = 2.0
 _PI = 3.14159262358979323846  # the code base has this wrong digit, and its models were trained with it
 _DICTIONARY = Layout({"id": True, "label": False}, "id<TAB>label", "\t", lambda line: line.split("\t"))
 
@@ -45,6 +46,7 @@ def open_rotate_checkpoint(folder: str | PathLike[str], graph: KnowledgeGraph) -
 
     Their rows are in the order of the entities.dict and relations.dict of the training data. A graph that was read from
     there has the same ids; for any other graph, copy these two files into the folder, and rows are matched by name.
+    The example models of OGB (examples/linkproppred/wikikg2) are saved in the same way, in the order of OGB's ids.
 
     Returns:
         The name of the model, its scorer, and its metadata.
@@ -66,14 +68,14 @@ def open_rotate_checkpoint(folder: str | PathLike[str], graph: KnowledgeGraph) -
     """
     place = Path(folder)
     problems: list[str] = []
-    arrays = {name: array for name, file in FILES.items() if (array := _open(place / file, problems)) is not None}
+    arrays = open_files({name: place / file for name, file in FILES.items()}, problems)
     config = _read_config(place / CONFIG, problems)
     entities, relations = (
         read_dictionary(path, _DICTIONARY, problems) if path.exists() else None
         for path in (place / "entities.dict", place / "relations.dict")
     )
     if config is not None and ENTITY in arrays:
-        problems += _width_problems(arrays[ENTITY], config)
+        problems += width_problems(arrays[ENTITY], config["hidden_dim"], config.get("double_entity_embedding"))
     if config is None or problems:
         remedy = f"the folder needs {', '.join(FILES.values())} and {CONFIG}, all of one model"
         raise DataError(f"{place}: not a checkpoint of the RotatE code base", problems, remedy)
@@ -81,28 +83,41 @@ def open_rotate_checkpoint(folder: str | PathLike[str], graph: KnowledgeGraph) -
     return read_model(ArrayFile(place, arrays), header, graph, np.empty((0, 3), dtype=np.int64))
 
 
-def _open(path: Path, problems: list[str]) -> StoredArray | None:
+def open_files(paths: Mapping[str, Path], problems: list[str]) -> dict[str, StoredArray]:
+    """The arrays of .npy files by name, without those that cannot be opened, whose problems are appended."""
+    arrays = {}
+    for name, path in paths.items():
+        try:
+            arrays[name] = open_arrays(path).arrays[path.name]
+        except KeyError:
+            problems.append(f"{path.name}: not a .npy file")
+        except DataError as error:
+            problems += [f"{path.name}: {problem}" for problem in error.problems]
+    return arrays
+
+
+def read_options(path: Path, problems: list[str]) -> Mapping[str, Any] | None:
+    """The training options in a JSON file; or None, with the problem appended to ``problems``."""
     try:
-        return open_arrays(path).arrays.get(path.name)
+        with reading(path):
+            options = parse_json(read_bounded(path, _MOST_BYTES))
     except DataError as error:
         problems += [f"{path.name}: {problem}" for problem in error.problems]
         return None
+    if not isinstance(options, dict):
+        problems.append(f"{path.name}: JSON of type {type(options).__name__}, expected an object")
+        return None
+    return options
 
 
 def _read_config(path: Path, problems: list[str]) -> Mapping[str, Any] | None:
     """The training options of the model; or None, with all problems appended to ``problems``."""
-    try:
-        with reading(path):
-            config = parse_json(read_bounded(path, _MOST_BYTES))
-    except DataError as error:
-        problems += [f"{path.name}: {problem}" for problem in error.problems]
-        return None
-    if not isinstance(config, dict):
-        problems.append(f"{path.name}: JSON of type {type(config).__name__}, expected an object")
+    config = read_options(path, problems)
+    if config is None:
         return None
     wrong = [
         f"{path.name}: {option!r} is {repr(config.get(option))[:60]}, expected {expected}"
-        for option, (fits, expected) in _OPTIONS.items()
+        for option, (fits, expected) in OPTIONS.items()
         if not fits(config.get(option))
     ]
     if config.get("model") == "pRotatE":
@@ -116,15 +131,15 @@ def _read_config(path: Path, problems: list[str]) -> Mapping[str, Any] | None:
     return None if wrong else config
 
 
-_OPTIONS: dict[str, tuple[Callable[[Any], bool], str]] = {
-    "gamma": (lambda value: is_number(value) and value > -_EPSILON, f"a number above {-_EPSILON:g}"),
+OPTIONS: dict[str, tuple[Callable[[Any], bool], str]] = {
+    "gamma": (lambda value: is_number(value) and value > -EPSILON, f"a number above {-EPSILON:g}"),
     "hidden_dim": (lambda value: type(value) is int and value > 0, "a positive integer"),
 }
 
 
-def _width_problems(entities: StoredArray, config: Mapping[str, Any]) -> list[str]:
+def width_problems(entities: StoredArray, hidden: int, doubled: Any) -> list[str]:
     """The array must have been trained with these options, because phases depend on the hidden dimension."""
-    width = config["hidden_dim"] * (2 if config.get("double_entity_embedding") else 1)
+    width = hidden * (2 if doubled else 1)
     if entities.shape[1:] == (width,):
         return []
     return [f"{entities.name}: one row has shape {entities.shape[1:]}, expected {(width,)} by {CONFIG}"]
@@ -135,8 +150,11 @@ def _header(config: Mapping[str, Any]) -> Header:
     gamma, hidden = float(config["gamma"]), config["hidden_dim"]
     if interaction.name == "RotatE":
         # The code base stores both numbers in float32.
-        reach = float(np.float32((float(np.float32(gamma)) + _EPSILON) / hidden))
-        interaction = replace(interaction, arrange_relation=partial(_rotations, unit=reach / _PI))
+        reach = float(np.float32((float(np.float32(gamma)) + EPSILON) / hidden))
+        pi = (
+            math.pi if "dataset" in config else _PI
+        )  # OGB's copy of the code names the dataset, and has the right digit
+        interaction = replace(interaction, arrange_relation=partial(rotations, unit=reach / pi))
     settings = {"model": interaction.name, "gamma": gamma, "hidden_dim": hidden}
     settings |= {"p": 1} if "p" in interaction.needs else {}
     if config.get("init_checkpoint"):
@@ -144,6 +162,6 @@ def _header(config: Mapping[str, Any]) -> Header:
     return Header(interaction, interaction.similarity(settings), settings)
 
 
-def _rotations(rows: NDArray[Any], unit: float) -> Floats:
+def rotations(rows: NDArray[Any], unit: float) -> Floats:
     """Stored relation parameters as complex numbers of modulus 1."""
     return unit_circle(rows.astype(np.float64) / unit)
