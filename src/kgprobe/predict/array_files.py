@@ -183,7 +183,7 @@ def _announced_members(path: Path) -> int:
 
 def _member(path: Path, archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> StoredArray:
     name = member.filename.removesuffix(".npy")
-    start = _data_offset(path, member)
+    start = data_offset(path, member)
     with archive.open(member) as file:
         header = _NpyHeader.read(name, file, member.file_size)
     if start is None:
@@ -192,7 +192,7 @@ def _member(path: Path, archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> St
     return header.array(path, name, partial(open_at, path, offset), offset)
 
 
-def _data_offset(path: Path, member: zipfile.ZipInfo) -> int | None:
+def data_offset(path: Path, member: zipfile.ZipInfo) -> int | None:
     """The position of a member's bytes in an archive; None if they are compressed.
 
     Raises:
@@ -213,11 +213,11 @@ def _verify_npz(path: Path) -> None:
     """Compare the arrays that are not compressed with their checksums; reading the others does so."""
     with zipfile.ZipFile(path) as archive:
         for member in archive.infolist():
-            if (start := _data_offset(path, member)) is not None:
-                _verify_member(path, member, start)
+            if (start := data_offset(path, member)) is not None:
+                verify_member(path, member, start)
 
 
-def _verify_member(path: Path, member: zipfile.ZipInfo, start: int) -> None:
+def verify_member(path: Path, member: zipfile.ZipInfo, start: int) -> None:
     """Compare the bytes of a member that starts at this position with its checksum.
 
     Raises:

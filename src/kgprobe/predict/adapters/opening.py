@@ -14,6 +14,7 @@ from kgprobe.bounded_files import parse_json
 from kgprobe.errors import DataError, UsageError, nearest
 from kgprobe.graph import KnowledgeGraph
 from kgprobe.predict.adapters.embedding_files import is_embeddings, open_embeddings
+from kgprobe.predict.adapters.libkge import is_libkge, open_libkge
 from kgprobe.predict.adapters.list_matching import ListOptions
 from kgprobe.predict.adapters.pykeen_folder import is_saved_pykeen, open_pykeen
 from kgprobe.predict.adapters.pykeen_scorer import is_pykeen
@@ -174,6 +175,11 @@ ADAPTERS = (
         "a folder that PyKEEN saved",
         is_saved_pykeen,
         lambda path, opening: Model(*open_pykeen(path, opening.graph, trust_pickle=opening.trust_pickle)),
+    ),
+    Adapter(
+        "a checkpoint or package of LibKGE (.pt)",
+        is_libkge,
+        lambda path, opening: Model(*open_libkge(path, opening.graph, trust_pickle=opening.trust_pickle)),
     ),
     Adapter(
         "an embedding file (.npz or .safetensors with a header)",
