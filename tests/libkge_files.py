@@ -2,7 +2,7 @@
 
 The weights are the state of torch modules that are nested and named as in LibKGE; the configuration is an object of a
 class that is pickled as ``kge.config.Config``. Its module exists only while a file is written, so that reading cannot
-import it. The formulas are those of the classes in ``kge/model``, written for one triple, in float64.
+import it. The formulas are those of the classes in ``kge/model``, in float64.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ import torch
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
-Score = Callable[[Floats, Floats, Floats], float]
+Score = Callable[[Floats, Floats, Floats], Floats]
 
 
-def _halves(row: Floats) -> tuple[Floats, Floats]:
-    return row[: len(row) // 2], row[len(row) // 2 :]
+def _halves(rows: Floats) -> tuple[Floats, Floats]:
+    return rows[..., : rows.shape[-1] // 2], rows[..., rows.shape[-1] // 2 :]
 
 
-def _norm(row: Floats, p: float) -> float:
-    return float(np.abs(row).sum() if p == 1 else np.sqrt((row**2).sum()))
+def _norm(rows: Floats, p: float) -> Floats:
+    return np.abs(rows).sum(-1) if p == 1 else np.sqrt((rows**2).sum(-1))
 
 
-def _complex(h: Floats, r: Floats, t: Floats) -> float:
+def _complex(h: Floats, r: Floats, t: Floats) -> Floats:
     (a, b), (c, d), (e, f) = _halves(h), _halves(r), _halves(t)
-    return float((a * c * e + b * c * f + a * d * f - b * d * e).sum())
+    return (a * c * e + b * c * f + a * d * f - b * d * e).sum(-1)
 
 
 def _transe(p: float) -> Score:
@@ -41,7 +41,7 @@ def _transe(p: float) -> Score:
 
 
 def _rotate(p: float) -> Score:
-    def score(h: Floats, r: Floats, t: Floats) -> float:
+    def score(h: Floats, r: Floats, t: Floats) -> Floats:
         (a, b), (c, d) = _halves(h), _halves(t)
         real, imaginary = a * np.cos(r) - b * np.sin(r) - c, a * np.sin(r) + b * np.cos(r) - d
         return -_norm(np.sqrt(real**2 + imaginary**2), p)
@@ -49,35 +49,44 @@ def _rotate(p: float) -> Score:
     return score
 
 
-def _transh(h: Floats, r: Floats, t: Floats) -> float:
+def _transh(h: Floats, r: Floats, t: Floats) -> Floats:
     translation, normal = _halves(r)
-    normal = normal / np.sqrt((normal**2).sum())
-    return -_norm(h - (h @ normal) * normal + translation - (t - (t @ normal) * normal), 2)
+    unit = normal / np.sqrt((normal**2).sum(-1, keepdims=True))
+
+    def on_plane(rows: Floats) -> Floats:
+        return rows - (rows * unit).sum(-1, keepdims=True) * unit
+
+    return -_norm(on_plane(h) + translation - on_plane(t), 2)
 
 
-def _simple(h: Floats, r: Floats, t: Floats) -> float:
+def _cp(h: Floats, r: Floats, t: Floats) -> Floats:
+    return (_halves(h)[0] * r * _halves(t)[1]).sum(-1)
+
+
+def _simple(h: Floats, r: Floats, t: Floats) -> Floats:
     (a, b), (c, d), (e, f) = _halves(h), _halves(r), _halves(t)
-    return float(((a * c * f).sum() + (b * d * e).sum()) / 2)
+    return ((a * c * f).sum(-1) + (b * d * e).sum(-1)) / 2
 
 
-def _rescal(h: Floats, r: Floats, t: Floats) -> float:
-    return float(h @ r.reshape(len(h), len(h)) @ t)
+def _rescal(h: Floats, r: Floats, t: Floats) -> Floats:
+    matrices = r.reshape(*r.shape[:-1], h.shape[-1], h.shape[-1])
+    return (h[..., :, None] * matrices * t[..., None, :]).sum((-1, -2))
 
 
 FORMULAS: dict[str, Score] = {
     "complex": _complex,
-    "distmult": lambda h, r, t: float((h * r * t).sum()),
+    "distmult": lambda h, r, t: (h * r * t).sum(-1),
     "transe": _transe(1),
     "transe l_norm 2": _transe(2),
     "rotate": _rotate(1),
     "rotate l_norm 2": _rotate(2),
     "transh": _transh,
-    "cp": lambda h, r, t: float((_halves(h)[0] * r * _halves(t)[1]).sum()),
+    "cp": _cp,
     "simple": _simple,
     "rescal": _rescal,
     "relational_tucker3": _rescal,
 }
-"""The score of a triple by each model: (head, relation, tail) as embeddings."""
+"""The scores of triples by each model: embeddings of heads, relations and tails, along the last axis."""
 
 CLASSES = {
     "complex": "ComplEx",
@@ -163,17 +172,12 @@ class SavedModel:
 
     def scores(self) -> Floats:
         """The scores of the queries for all heads (0) and all tails (1): [2, given, relation, answer]."""
-        score, entities = FORMULAS[self.name], self.entities
-        inverse = self.num_relations if self.reciprocal else 0
-
-        def tail(h: int, r: int, t: int) -> float:
-            return score(entities[h], self.relations[r], entities[t])
-
-        def head(t: int, r: int, h: int) -> float:
-            return tail(t, r + inverse, h) if inverse else tail(h, r, t)
-
-        shape = (len(entities), self.num_relations, len(entities))
-        return np.array([[one(*triple) for triple in np.ndindex(*shape)] for one in (head, tail)]).reshape(2, *shape)
+        score, rows = FORMULAS[self.name], self.entities
+        forward, inverse = self.relations[: self.num_relations], self.relations[-self.num_relations :]
+        tails = score(rows[:, None, None], forward[None, :, None], rows[None, None, :])
+        if self.reciprocal:
+            return np.stack([score(rows[:, None, None], inverse[None, :, None], rows[None, None, :]), tails])
+        return np.stack([tails.transpose(2, 1, 0), tails])
 
 
 def _options(kind: str, dimension: int, second: bool, reciprocal: bool, projected: bool) -> dict[str, Any]:
