@@ -128,6 +128,13 @@ def _projection(rows: Floats, matrix: Floats) -> torch.nn.Module:
     return _Module(base_embedder=_lookup(rows), projection=linear)
 
 
+def _drawn(draw: np.random.Generator, kind: str, *shapes: tuple[int, int]) -> Iterator[Floats]:
+    """Multiples of 1/4, so that sums are exact, and some scores tie; roots and angles would break such ties at random."""
+    for shape in shapes:
+        exact = kind not in ("rotate", "transh")
+        yield draw.integers(-8, 9, shape) / 4 if exact else draw.normal(size=shape).astype(np.float32).astype(float)
+
+
 class SavedModel:
     """A model with random embeddings: its files, and the scores of its formula.
 
@@ -155,9 +162,7 @@ class SavedModel:
         draw = np.random.default_rng(seed)
         rows = 2 * relations if reciprocal else relations
         width = _WIDTHS.get(kind, lambda d: d)(dimension)
-        # Multiples of 1/4, so that products and sums are exact, and some scores tie.
-        self.entities = draw.integers(-8, 9, (entities, dimension)) / 4
-        self.relations = draw.integers(-8, 9, (rows, width)) / 4
+        self.entities, self.relations = _drawn(draw, kind, (entities, dimension), (rows, width))
         entity, relation = _lookup(self.entities, table), _lookup(self.relations, table)
         if kind == "relational_tucker3":
             core = draw.integers(-4, 5, (dimension * dimension, dimension - 1)) / 4
