@@ -129,7 +129,7 @@ def _projection(rows: Floats, matrix: Floats) -> torch.nn.Module:
 
 
 def _drawn(draw: np.random.Generator, kind: str, *shapes: tuple[int, int]) -> Iterator[Floats]:
-    """Multiples of 1/4, so that sums are exact, and some scores tie; roots and angles would break such ties at random."""
+    """Multiples of 1/4, so that sums are exact, and some scores tie; roots and angles would break ties at random."""
     for shape in shapes:
         exact = kind not in ("rotate", "transh")
         yield draw.integers(-8, 9, shape) / 4 if exact else draw.normal(size=shape).astype(np.float32).astype(float)

@@ -117,7 +117,7 @@ def shown(value: Any) -> str:
         return repr(value)
     if isinstance(value, Named | Made):
         return value.name[:60] or "a reference"
-    return f"a {type(value).__name__}"
+    return "a large integer" if isinstance(value, int) else f"a {type(value).__name__}"
 
 
 def pickled_array(path: Path, name: str, value: Any) -> StoredArray | None:
@@ -228,6 +228,8 @@ class _Reader:
     def skip_bytes(self, length_bytes: int) -> None:
         """Step over bytes that follow their number."""
         length = int.from_bytes(self.memory.read(length_bytes), "little")
+        if length > self.end - self.memory.tell():
+            raise ValueError(f"{length:,} bytes beyond its end")
         self.stack.append(Bytes(self.memory.tell(), length))
         self.memory.seek(length, 1)
 

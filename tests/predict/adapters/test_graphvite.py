@@ -115,7 +115,7 @@ FORMULAS: dict[str, Callable[[Floats, Floats, Floats], Floats]] = {
 
 
 def _drawn(entities: int, relations: int, model: str = "") -> tuple[Floats, Floats]:
-    """Multiples of 1/4, so that sums are exact, and some scores tie; roots and angles would break such ties at random."""
+    """Multiples of 1/4, so that sums are exact, and some scores tie; roots and angles would break ties at random."""
     draw = np.random.default_rng(5)
     if model in ("RotatE", "QuatE"):
         entity, relation = (draw.normal(size=(rows, WIDTH)).astype(np.float32) for rows in (entities, relations))
