@@ -7,13 +7,14 @@ from fuzz import (
     list_kinds,
     model_kinds,
     name_kinds,
+    pickle_kinds,
     rank_kinds,
     run_kinds,
     study_kinds,
 )
 
 _MODULES = (
-    *(rank_kinds, json_table_kinds, graph_kinds, model_kinds),
+    *(rank_kinds, json_table_kinds, graph_kinds, model_kinds, pickle_kinds),
     *(list_kinds, name_kinds, run_kinds, study_kinds, command_kinds),
 )
 

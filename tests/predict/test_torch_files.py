@@ -131,7 +131,10 @@ def test_numbers_outside_their_storage(tmp_path: Path) -> None:
     with zipfile.ZipFile(buffer) as archive:
         members = [(name, archive.read(name)) for name in archive.namelist()]
     for change, said in [
-        (lambda name, raw: raw[:-4] if name.endswith("data/0") else raw, "56 bytes, too few for FloatStorage"),
+        (
+            lambda name, raw: raw[:-4] if name.endswith("data/0") else raw,
+            "a: 56 bytes, which are not 15 numbers of FloatStorage",
+        ),
         (lambda name, raw: None if name.endswith("data/0") else raw, "its numbers are not in the file"),
     ]:
         changed = [(name, new) for name, raw in members if (new := change(name, raw)) is not None]

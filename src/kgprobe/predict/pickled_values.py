@@ -25,6 +25,7 @@ MAPPINGS = ("collections.OrderedDict", "collections.defaultdict", "easydict.Easy
 """Classes whose items are those of a dictionary."""
 
 _LARGEST = 1 << 63
+_NEWEST_PROTOCOL = 5
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,20 +127,20 @@ def pickled_array(path: Path, name: str, value: Any) -> StoredArray | None:
     Raises:
         ValueError: It has an impossible shape, or not as many bytes as its shape.
     """
-    if not isinstance(value, Made):
+    if not isinstance(value, Made) or value.items or value.members:
         return None
     function = value.name.replace("numpy._core.", "numpy.core.")
     if function == "numpy.core.multiarray._reconstruct" and isinstance(value.state, tuple) and len(value.state) == 5:
         _, shape, kind, by_column, content = value.state
-    elif function == "numpy.core.numeric._frombuffer" and len(value.arguments) == 4:
+    elif function == "numpy.core.numeric._frombuffer" and len(value.arguments) == 4 and value.state is None:
         content, kind, shape, order = value.arguments
-        by_column = order == "F"
+        by_column = {"C": False, "F": True}.get(order) if isinstance(order, str) else None
     else:
         return None
     dtype = _dtype(kind)
-    if dtype is None or not is_shape(shape) or not isinstance(content, Bytes):
+    if dtype is None or not is_shape(shape) or not isinstance(content, Bytes) or not isinstance(by_column, bool):
         return None
-    return stored_array(path, name, dtype, shape, content, by_column=by_column is True)
+    return stored_array(path, name, dtype, shape, content, by_column=by_column)
 
 
 def stored_array(
@@ -174,6 +175,11 @@ def _dtype(value: Any) -> np.dtype[Any] | None:
         return None
     dtype: np.dtype[Any] = np.dtype(value.arguments[0]).newbyteorder(order)
     return dtype
+
+
+def _require_protocol(_reader: _Reader, protocol: int) -> None:
+    if protocol > _NEWEST_PROTOCOL:
+        raise ValueError(f"protocol {protocol}, which is not known")
 
 
 class _Reader:
@@ -388,7 +394,8 @@ _PLAIN: Mapping[str, _Action] = {
 }
 _ARGUED: Mapping[str, Callable[[_Reader, Any], Any]] = {
     **{name: lambda reader, value: reader.stack.append(value) for name in _NUMBERS_AND_TEXTS},
-    **dict.fromkeys(("PROTO", "FRAME"), lambda reader, value: None),
+    "PROTO": _require_protocol,
+    "FRAME": lambda reader, size: None,  # how much to read at once
     **dict.fromkeys(("PUT", "BINPUT", "LONG_BINPUT"), _Reader.remember),
     **dict.fromkeys(("GET", "BINGET", "LONG_BINGET"), _Reader.recall),
     "GLOBAL": _Reader.named,

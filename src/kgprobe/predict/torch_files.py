@@ -41,6 +41,7 @@ TORCH_NAMES = frozenset(
 
 _MAGIC, _PROTOCOL = 0x1950A86A20F9469CFC6C, 1001
 _COUNT_BYTES = 8
+_ORDERS: Mapping[bytes, Literal["<", ">"]] = {b"little": "<", b"big": ">"}
 
 
 @dataclass(frozen=True)
@@ -73,10 +74,10 @@ class TorchFile:
         """
         if isinstance(value, Made) and value.name == _PARAMETER and value.arguments:
             value = value.arguments[0]
-        if not isinstance(value, Made) or value.name not in _TENSORS or len(value.arguments) < 4:
+        if not _is_tensor(value):
             raise ValueError(f"{name}: {shown(value)}, expected a dense tensor")
         storage, first, shape, strides = value.arguments[:4]
-        kind, key = _storage(storage)
+        kind, key, count = _storage(storage)
         if kind not in _TYPES or not is_shape(shape) or not is_shape(strides):
             raise ValueError(f"{name}: a tensor of {kind[:60]}, expected floating-point numbers")
         if type(first) is not int or first < 0 or not _in_row_order(shape, strides):
@@ -85,6 +86,8 @@ class TorchFile:
             raise ValueError(f"{name}: its numbers are not in the file")
         dtype = np.dtype(_TYPES[kind]).newbyteorder(self.order)
         place, start = self.storages[key], first * dtype.itemsize
+        if place.length != count * dtype.itemsize:
+            raise ValueError(f"{name}: {place.length:,} bytes, which are not {shown(count)} numbers of {kind[6:]}")
         size = int(np.prod(shape, dtype=object)) * dtype.itemsize
         if start + size > place.length:
             raise ValueError(f"{name}: {place.length:,} bytes, too few for {kind[6:]} of shape {shape}")
@@ -117,8 +120,13 @@ def open_torch_file(path: Path) -> TorchFile:
         raise ValueError(f"not a file of torch.save: it begins with {start!r}")
 
 
-def _storage(value: Any) -> tuple[str, str]:
-    """The class of a storage and its key in the file."""
+def _is_tensor(value: Any) -> bool:
+    made = isinstance(value, Made) and value.name in _TENSORS and len(value.arguments) >= 4
+    return made and not value.items and not value.members and value.state is None
+
+
+def _storage(value: Any) -> tuple[str, str, int]:
+    """The class of a storage, its key in the file, and how many numbers it has."""
     parts = value.arguments if isinstance(value, Made) and not value.name else ()
     # The last of six parts, which older files have, is for a storage that is a view of another.
     if (
@@ -151,14 +159,16 @@ def _open_archive(path: Path) -> TorchFile:
         folder = pickles[0].filename.removesuffix("data.pkl")
         members = {entry.filename.removeprefix(folder): entry for entry in entries if entry.filename.startswith(folder)}
         with archive.open(members["byteorder"]) if "byteorder" in members else BytesIO() as file:
-            order = file.read(3)
+            order = file.read(_COUNT_BYTES) or b"little"
+        if order not in _ORDERS:
+            raise ValueError(f"not a file of torch.save: the byte order is {order!r}")
     places = {name: Bytes(_start(path, entry), entry.file_size) for name, entry in members.items() if _is_read(name)}
     verify_member(path, members["data.pkl"], places["data.pkl"].offset)
     pickle = places.pop("data.pkl")
     content = read_pickle(path, pickle.offset, pickle.offset + pickle.length)
     storages = {name.removeprefix("data/"): place for name, place in places.items()}
     checked = {name.removeprefix("data/"): members[name] for name in places}
-    return TorchFile(path, content.value, content.names, storages, checked, ">" if order == b"big" else "<")
+    return TorchFile(path, content.value, content.names, storages, checked, _ORDERS[order])
 
 
 def _is_read(name: str) -> bool:
@@ -181,7 +191,7 @@ def _open_sequence(path: Path) -> TorchFile:
     content = read_pickle(path, system.end)
     keys = read_pickle(path, content.end)
     little = system.value.get("little_endian", True) if isinstance(system.value, dict) else True
-    kinds = {key: kind for kind, key in map(_storage, content.references)}
+    kinds = {key: kind for kind, key, _ in map(_storage, content.references)}
     storages: dict[str, Bytes] = {}
     position, end = keys.end, path.stat().st_size
     for key in keys.value if isinstance(keys.value, list) else []:

@@ -1,20 +1,15 @@
-"""GraphVite needs CUDA and is not on PyPI: files are written as its ``save_model`` does, with a class like EasyDict."""
-
 import json
 import math
 import os
-import pickle
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from graphvite_files import save_graphvite
 from kgprobe.errors import DataError, UsageError
 from kgprobe.graph import KnowledgeGraph, load_graph
 from kgprobe.predict import rank
@@ -32,50 +27,6 @@ graph = KnowledgeGraph.from_triples(
     entity_labels=["é", "0", "'", "a b", *(f"Q{i}" for i in range(ENTITIES - 4))],
     relation_labels=["P 1", "", "知"],
 )
-
-
-@contextmanager
-def easydict() -> Iterator[Any]:
-    """The class EasyDict, importable as in the package: a dictionary whose items are attributes too."""
-
-    class EasyDict(dict[str, Any]):
-        def __setattr__(self, name: str, value: Any) -> None:
-            super().__setattr__(name, value)
-            super().__setitem__(name, value)
-
-        __setitem__ = __setattr__
-
-    EasyDict.__module__, EasyDict.__qualname__ = "easydict", "EasyDict"
-    module = ModuleType("easydict")
-    module.EasyDict = EasyDict  # type: ignore[attr-defined]
-    kept, sys.modules["easydict"] = sys.modules.get("easydict"), module
-    try:
-        yield EasyDict
-    finally:
-        del sys.modules["easydict"]
-        sys.modules |= {"easydict": kept} if kept else {}
-
-
-def save(
-    path: Path,
-    entities: Any,
-    relations: Any,
-    names: tuple[list[str], list[str]],
-    protocol: int = pickle.HIGHEST_PROTOCOL,
-    *,
-    change: Callable[[Any], Any] = lambda model: None,
-) -> Path:
-    """A file as save_model writes it. ``change`` edits what is saved."""
-    with easydict() as EasyDict:
-        model = EasyDict()
-        model.graph, model.solver = EasyDict(), EasyDict()
-        for kind, listed, table in zip(("entity", "relation"), names, (entities, relations), strict=True):
-            setattr(model.graph, f"{kind}2id", {name: index for index, name in enumerate(listed)})
-            setattr(model.graph, f"id2{kind}", listed)
-            setattr(model.solver, f"{kind}_embeddings", np.asarray(table, dtype=np.float32))
-        change(model)
-        path.write_bytes(pickle.dumps(model, protocol=protocol))
-    return path
 
 
 def _pairs(rows: Floats) -> NDArray[np.complex128]:
@@ -136,7 +87,7 @@ def test_ranks_are_those_of_the_formula(tmp_path: Path, model: str, protocol: in
     entities, relations = _drawn(ENTITIES, RELATIONS, model)
     rows, kinds = np.random.default_rng(1).permutation(ENTITIES), np.array([2, 0, 1])
     names = graph.entity_label(rows), graph.relation_label(kinds)
-    path = save(tmp_path / "model.pkl", entities, relations, names, protocol)
+    path = save_graphvite(tmp_path / "model.pkl", entities, relations, names, protocol)
     output = tmp_path / ("model.npz" if protocol == 4 else "model.safetensors")
     convert_graphvite(path, output, model=model.lower(), margin=MARGIN)
     _assert_ranks(output, graph, model, entities[np.argsort(rows)], relations[np.argsort(kinds)])
@@ -148,7 +99,7 @@ def test_ranks_on_a_real_graph(data: Path, tmp_path: Path) -> None:
     names = real.entity_label(range(real.num_entities)), real.relation_label(range(real.num_relations))
     for model in ("SimplE", "RotatE", "QuatE"):
         entities, relations = _drawn(real.num_entities, real.num_relations, model)
-        path = save(tmp_path / "model.pkl", entities, relations, names)
+        path = save_graphvite(tmp_path / "model.pkl", entities, relations, names)
         convert_graphvite(path, tmp_path / f"{model}.npz", model=model, margin=MARGIN)
         _assert_ranks(tmp_path / f"{model}.npz", real, model, entities, relations)
 
@@ -158,7 +109,7 @@ def _names() -> tuple[list[str], list[str]]:
 
 
 def _saved(folder: Path, change: Callable[[Any], Any] = lambda model: None) -> Path:
-    return save(folder / "model.pkl", *_drawn(ENTITIES, RELATIONS), _names(), change=change)
+    return save_graphvite(folder / "model.pkl", *_drawn(ENTITIES, RELATIONS), _names(), change=change)
 
 
 def test_saved_hyperparameters_are_used(tmp_path: Path) -> None:
@@ -258,7 +209,7 @@ def test_contradictions_are_all_named(tmp_path: Path, change: Callable[[Any], An
 
 @pytest.mark.parametrize(("model", "width"), [("ComplEx", 7), ("QuatE", 6), ("TransE", None)])
 def test_coordinates_that_do_not_fit(tmp_path: Path, model: str, width: int | None) -> None:
-    path = save(tmp_path / "model.pkl", np.ones((19, width or 8)), np.ones((3, width or 5)), _names())
+    path = save_graphvite(tmp_path / "model.pkl", np.ones((19, width or 8)), np.ones((3, width or 5)), _names())
     with pytest.raises(DataError, match="coordinates of an entity and"):
         convert_graphvite(path, tmp_path / "a.npz", model=model)
 
