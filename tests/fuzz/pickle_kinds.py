@@ -258,14 +258,15 @@ def read_graphvite(folder: Path) -> Any:
 def plain_graphvite(folder: Path) -> Any:
     saved = _unpickled(io.BytesIO((folder / "model.pkl").read_bytes()))
     solver, graph = saved["solver"], saved["graph"]
+    model = {"complex": "ComplEx", "rotate": "RotatE", "quate": "QuatE"}.get(solver["model"].lower(), solver["model"])
     entity, relation = (_array(solver[f"{kind}_embeddings"]) for kind in ("entity", "relation"))
-    parts = {"ComplEx": 2, "RotatE": 2, "QuatE": 4}.get(solver["model"], 1)
+    parts = {"ComplEx": 2, "RotatE": 2, "QuatE": 4}.get(model, 1)
     require(entity.shape[1] == relation.shape[1], "other widths")
 
     def arranged(rows: Any) -> Any:
         return np.concatenate([rows[:, part::parts] for part in range(parts)], axis=1)
 
-    relation = relation[:, : relation.shape[1] // 2] if solver["model"] == "RotatE" else arranged(relation)
+    relation = relation[:, : relation.shape[1] // 2] if model == "RotatE" else arranged(relation)
     arrays = {"entity": ("float32", arranged(entity)), "relation": ("float32", relation)}
     names = {
         plural: graph[f"id2{kind}"]
@@ -273,7 +274,7 @@ def plain_graphvite(folder: Path) -> Any:
         else sorted(graph[f"{kind}2id"], key=graph[f"{kind}2id"].get)
         for kind, plural in (("entity", "entities"), ("relation", "relations"))
     }
-    return plain_model(arrays, {"model": solver["model"], **names})
+    return plain_model(arrays, {"model": model, **names})
 
 
 def _array(value: Any) -> Any:

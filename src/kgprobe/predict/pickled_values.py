@@ -170,8 +170,8 @@ def _dtype(value: Any) -> np.dtype[Any] | None:
     """The type of floating-point numbers that a pickle would make; None for any other."""
     if not isinstance(value, Made) or value.name != "numpy.dtype" or not value.arguments:
         return None
-    order = value.state[1] if isinstance(value.state, tuple) and len(value.state) > 1 else "<"
-    if value.arguments[0] not in _FLOATS or order not in ("<", ">", "=", "|"):
+    order = value.state[1] if isinstance(value.state, tuple) and len(value.state) > 1 else None
+    if value.arguments[0] not in _FLOATS or order not in ("<", ">", "="):
         return None
     dtype: np.dtype[Any] = np.dtype(value.arguments[0]).newbyteorder(order)
     return dtype
@@ -304,22 +304,25 @@ class _Reader:
 
     def call(self) -> None:
         arguments, function = self.stack.pop(), self.stack.pop()
-        if not isinstance(arguments, tuple):
-            raise TypeError("a call without arguments")
-        self.stack.append(Made(function.name, arguments))
+        self._make(function, arguments)
 
     def call_with_keywords(self) -> None:
         keywords, arguments, function = self.stack.pop(), self.stack.pop(), self.stack.pop()
-        self.stack.append(Made(function.name, (*arguments, keywords)))
+        self._make(function, (*arguments, keywords))
 
     def marked_call(self) -> None:
         function, *arguments = self.since_mark()
-        self.stack.append(Made(function.name, tuple(arguments)))
+        self._make(function, tuple(arguments))
 
     def named_call(self, text: str) -> None:
         arguments = self.since_mark()
         self.named(text)
-        self.stack.append(Made(self.stack.pop().name, tuple(arguments)))
+        self._make(self.stack.pop(), tuple(arguments))
+
+    def _make(self, function: Any, arguments: Any) -> None:
+        if not isinstance(function, Named) or not isinstance(arguments, tuple):
+            raise TypeError(f"a call of {shown(function)}")
+        self.stack.append(Made(function.name, arguments))
 
     def refer(self) -> None:
         value = self.stack.pop()

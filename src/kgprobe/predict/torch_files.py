@@ -129,14 +129,11 @@ def _storage(value: Any) -> tuple[str, str, int]:
     """The class of a storage, its key in the file, and how many numbers it has."""
     parts = value.arguments if isinstance(value, Made) and not value.name else ()
     # The last of six parts, which older files have, is for a storage that is a view of another.
-    if (
-        len(parts) in (5, 6)
-        and isinstance(parts[1], Named)
-        and isinstance(parts[2], str)
-        and parts[5:] in ((), (None,))
-    ):
-        return parts[1].name, parts[2]
-    return "unknown numbers", ""
+    if len(parts) in (5, 6) and parts[5:] in ((), (None,)):
+        kind, key, _, count = parts[1:5]
+        if isinstance(kind, Named) and isinstance(key, str) and type(count) is int:
+            return kind.name, key, count
+    return "unknown numbers", "", 0
 
 
 def _in_row_order(shape: tuple[int, ...], strides: tuple[int, ...]) -> bool:

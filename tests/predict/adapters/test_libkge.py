@@ -210,7 +210,8 @@ def test_the_class_of_configurations_is_not_run(tmp_path: Path) -> None:
         if b"posix" in pickled:
             assert _problems(path) == ["it names 'posix.system', which LibKGE does not save"]
         problems = _problems(path, trust_pickle=True)
-        assert problems[-1] == "'model' is None, expected the weights and the metadata of a model"
+        damaged = "the pickle is damaged: a call of kge.config.Config"
+        assert problems[-1].startswith(("'model' is None, expected the weights", damaged))
     assert not harm.exists()
 
 
