@@ -8,9 +8,11 @@ from __future__ import annotations
 import io
 import pickle
 import pickletools
+import struct
 import zipfile
+import zlib
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -203,16 +205,24 @@ def _default(options: Any, key: str) -> Any:
     raise KeyError(key)
 
 
+def _member(raw: bytes, info: zipfile.ZipInfo) -> bytes:
+    """The bytes of a member, whose name is that in the directory of the archive."""
+    start = info.header_offset + 30 + sum(struct.unpack_from("<HH", raw, info.header_offset + 26))
+    content = raw[start : start + info.file_size]
+    require(zlib.crc32(content) == info.CRC, "a wrong checksum")
+    return content
+
+
 def _torch_file(raw: bytes) -> tuple[Any, Callable[[Any], Any]]:
     """The content of a file of torch.save, and a function that makes an array of a tensor."""
     sizes = {"FloatStorage": "<f4", "DoubleStorage": "<f8", "HalfStorage": "<f2", "LongStorage": "<i8"}
-    storages: dict[str, bytes] = {}
+    storages: dict[str, Callable[[], bytes]] = {}
     if raw.startswith(b"PK"):
         with zipfile.ZipFile(io.BytesIO(raw)) as archive:
             (name,) = (name for name in archive.namelist() if name.endswith("/data.pkl"))
             folder = name.removesuffix("data.pkl") + "data/"
             saved = _unpickled(io.BytesIO(archive.read(name)))
-            storages = {n.removeprefix(folder): archive.read(n) for n in archive.namelist() if n.startswith(folder)}
+            storages = {i.filename.removeprefix(folder): partial(_member, raw, i) for i in archive.infolist()}
             order = [archive.read(n) for n in archive.namelist() if n.endswith("/byteorder")]
             require(order in ([], [b"little"]), "another byte order")
     else:
@@ -225,13 +235,13 @@ def _torch_file(raw: bytes) -> tuple[Any, Callable[[Any], Any]]:
         saved = reader.load()
         for key in _unpickled(stream):
             count = int.from_bytes(stream.read(8), "little")
-            storages[key] = stream.read(count * np.dtype(sizes[kinds[key][1].__name__]).itemsize)
+            storages[key] = stream.read(count * np.dtype(sizes[kinds[key][1].__name__]).itemsize).__bytes__
 
     def tensor(value: Any) -> Any:
         if type(value).__name__ == "_rebuild_parameter":
             value = value.arguments[0]
         (_, kind, key, *_), first, shape, *_ = value.arguments
-        flat = np.frombuffer(storages[key], sizes[kind.__name__])
+        flat = np.frombuffer(storages[key](), sizes[kind.__name__])
         return flat[first : first + int(np.prod(shape))].reshape(shape)
 
     return saved, tensor
