@@ -53,6 +53,11 @@ def test_shared_values_are_shared(tmp_path: Path) -> None:
         assert found[2] is found
 
 
+def test_values_are_recalled_by_any_index(tmp_path: Path) -> None:
+    raw = b"\x80\x02(K\x01q\x07K\x02r\x03\x00\x01\x00h\x07j\x03\x00\x01\x00K\x05q\x07h\x07t."
+    assert read_pickle(_write(tmp_path, raw)).value == (1, 2, 1, 2, 5, 5) == pickle.loads(raw)
+
+
 @pytest.mark.parametrize("protocol", [2, 3, 4, 5])
 def test_containers_of_classes(tmp_path: Path, protocol: int) -> None:
     ordered = collections.OrderedDict(a=1, b=[2])

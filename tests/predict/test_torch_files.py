@@ -143,6 +143,15 @@ def test_numbers_outside_their_storage(tmp_path: Path) -> None:
             file.tensor("a", file.value["a"])
 
 
+def test_a_tensor_beyond_its_storage(tmp_path: Path) -> None:
+    file = open_torch_file(_save(tmp_path / "a.pt", {"a": torch.ones(5, 3)}))
+    made = file.value["a"]
+    for first, rows in ((1, 5), (0, 6), (-3, 5), (2**62, 1)):
+        made.arguments = (made.arguments[0], first, (rows, 3), (3, 1), *made.arguments[4:])
+        with pytest.raises(ValueError, match="too few for FloatStorage|order of its rows"):
+            file.tensor("a", made)
+
+
 def test_other_pickles(tmp_path: Path) -> None:
     for raw in (pickle.dumps([1], protocol=2), b"\x80\x02", b"text", b"", pickle.dumps(1, protocol=2) * 5):
         (tmp_path / "a.pt").write_bytes(raw)
