@@ -223,7 +223,7 @@ def _torch_file(raw: bytes) -> tuple[Any, Callable[[Any], Any]]:
             folder = name.removesuffix("data.pkl") + "data/"
             saved = _unpickled(io.BytesIO(archive.read(name)))
             storages = {i.filename.removeprefix(folder): partial(_member, raw, i) for i in archive.infolist()}
-            order = [archive.read(n) for n in archive.namelist() if n.endswith("/byteorder")]
+            order = [_member(raw, i) for i in archive.infolist() if i.filename == name.replace("data.pkl", "byteorder")]
             require(order in ([], [b"little"]), "another byte order")
     else:
         stream = io.BytesIO(raw)

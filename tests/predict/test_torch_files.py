@@ -148,7 +148,7 @@ def test_a_tensor_beyond_its_storage(tmp_path: Path) -> None:
     made = file.value["a"]
     for first, rows in ((1, 5), (0, 6), (-3, 5), (2**62, 1)):
         made.arguments = (made.arguments[0], first, (rows, 3), (3, 1), *made.arguments[4:])
-        with pytest.raises(ValueError, match="too few for FloatStorage|order of its rows"):
+        with pytest.raises(ValueError, match=r"too few for FloatStorage|order of its rows"):
             file.tensor("a", made)
 
 

@@ -253,7 +253,7 @@ class Header:
         GroupNorm(size=2, gamma=9.0)
         >>> parse_header('{"model": "RotateE", "gama": 9}', problems := [])
         >>> problems
-        ["header: no model is called 'RotateE'; nearest: RotatE", ...]
+        ["header: no model is called 'RotateE'; nearest: RotatE, QuatE", ...]
     """
 
     interaction: Interaction | None
