@@ -155,8 +155,8 @@ def _open_archive(path: Path) -> TorchFile:
             raise ValueError("not a file of torch.save: an archive without one member 'data.pkl'")
         folder = pickles[0].filename.removesuffix("data.pkl")
         members = {entry.filename.removeprefix(folder): entry for entry in entries if entry.filename.startswith(folder)}
-        with archive.open(members["byteorder"]) if "byteorder" in members else BytesIO() as file:
-            order = file.read(_COUNT_BYTES) or b"little"
+        with archive.open(members["byteorder"]) if "byteorder" in members else BytesIO(b"little") as file:
+            order = file.read(_COUNT_BYTES)
         if order not in _ORDERS:
             raise ValueError(f"not a file of torch.save: the byte order is {order!r}")
     places = {name: Bytes(_start(path, entry), entry.file_size) for name, entry in members.items() if _is_read(name)}
