@@ -7,6 +7,7 @@ import decimal
 import hashlib
 import io
 import json
+import pickletools
 import re
 import struct
 import warnings
@@ -247,6 +248,16 @@ def change_archive(content: bytes, random: Random, _other: bytes) -> bytes:
     return zip_bytes(members, random.choice(methods))
 
 
+def change_instruction(content: bytes, random: Random, _other: bytes) -> bytes:
+    """Replace, remove or repeat an instruction of a pickle."""
+    places = [place for _, _, place in pickletools.genops(content)]
+    at = random.randrange(len(places) - 1)
+    start, end = places[at : at + 2]
+    new = random.choice(pickletools.opcodes).code.encode("latin-1")
+    changed = random.choice((new + content[start + 1 : end], new, b"", 2 * content[start:end]))
+    return content[:start] + changed + content[end:]
+
+
 def change_tensors(content: bytes, random: Random, _other: bytes) -> bytes:
     """Change the table of contents of a .safetensors file, the header in its metadata, or its length."""
     (length,) = struct.unpack("<Q", content[:8])
@@ -322,6 +333,7 @@ CONTAINERS: Mapping[str, Sequence[Mutator]] = {
     ".npy": (change_array,),
     ".npz": (change_archive,),
     ".pt": (change_archive,),
+    ".pkl": (change_instruction, change_instruction, *BYTES),
     ".safetensors": (change_tensors,),
     ".text": WORDS,
 }

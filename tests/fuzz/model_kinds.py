@@ -99,6 +99,7 @@ def embedding_files() -> list[Files]:
         ({"model": "RotatE", "gamma": 6}, {"entity": entity, "relation": normal(RELATION_COUNT, 2)}),
         ({"model": "RESCAL"}, {"entity": entity, "relation": normal(RELATION_COUNT, 4, 4)}),
         ({"model": "CP"}, {"head_entity": entity, "tail_entity": -entity, "relation": relation}),
+        ({"model": "QuatE"}, {"entity": entity, "relation": relation}),
         ({"similarity": "dot"}, {"entity": entity, **queries}),
         ({"similarity": "group_norm", "group_size": 2}, {"entity": entity, **queries}),
     ]
@@ -193,10 +194,12 @@ def plain_model(arrays: Arrays, header: dict[str, Any]) -> Any:
     size = read[names[0]].shape[1]
     shape = {"rotate": (size // 2,), "rescal": (size, size)}.get(model, (size,))
     require(all(table.shape[1] == size for table in read.values()), "tables of different widths")
-    stored = finite_table(arrays, "relation", RELATION_COUNT, *shape, exact=model == "rotate")  # angles are not rounded
+    exact = model in ("rotate", "quate")  # what is computed of angles and lengths is rounded afterwards
+    stored = finite_table(arrays, "relation", RELATION_COUNT, *shape, exact=exact)
     relation = reordered(stored, header.get("relations"), RELATIONS)
     paired = model in ("complex", "rotate")
     require(not (paired and size % 2), "an odd number of coordinates")
+    require(not (model == "quate" and size % 4), "coordinates that are no quaternions")
     bias = arrays.pop("entity_bias", None)
     heads, tails = (_biased(_interleaved(read[n]) if paired else read[n], bias, header) for n in names)
     require(not arrays, "other arrays")
@@ -226,6 +229,8 @@ def _composed(model: str, side: str, entity: list[float], relation: list[Any]) -
     if model == "rescal":
         rows = relation if side == "head" else list(zip(*relation, strict=True))
         return [sum(e * r for e, r in zip(entity, row, strict=True)) for row in rows]
+    if model == "quate":
+        return _quaternions(side, entity, relation)
     half = len(entity) // 2
     if model == "complex":
         factors = [complex(relation[i], relation[half + i]) for i in range(half)]
@@ -234,6 +239,25 @@ def _composed(model: str, side: str, entity: list[float], relation: list[Any]) -
     numbers = [complex(*entity[2 * i : 2 * i + 2]) for i in range(half)]
     turned = [n * (f if side == "tail" else f.conjugate()) for n, f in zip(numbers, factors, strict=True)]
     return [part for number in turned for part in (number.real, number.imag)]
+
+
+def _quaternions(side: str, entity: list[float], relation: list[float]) -> list[float]:
+    """The Hamilton products of entities and unit relations, whose parts are a quarter each."""
+    count = len(entity) // 4
+    turned = np.zeros((4, count))
+    for at in range(count):
+        (a, b, c, d), parts = entity[at::count], relation[at::count]
+        length = math.sqrt(sum(part * part for part in parts)) + 1e-15
+        e, f, g, h = (float(np.float32(part / length)) for part in parts)
+        if side == "head":
+            f, g, h = -f, -g, -h
+        turned[:, at] = (
+            a * e - b * f - c * g - d * h,
+            a * f + b * e + c * h - d * g,
+            a * g - b * h + c * e + d * f,
+            a * h + b * g - c * f + d * e,
+        )
+    return list(turned.ravel().tolist())
 
 
 def score_files() -> list[Files]:

@@ -198,8 +198,10 @@ def data_offset(path: Path, member: zipfile.ZipInfo) -> int | None:
     with open_at(path, member.header_offset) as file:
         local = file.read(_LOCAL_HEADER_BYTES)
     stored = member.compress_type == zipfile.ZIP_STORED
-    if int.from_bytes(local[8:10], "little") != member.compress_type or (
-        stored and member.file_size != member.compress_size
+    if (
+        not local.startswith(b"PK\3\4")
+        or int.from_bytes(local[8:10], "little") != member.compress_type
+        or (stored and member.file_size != member.compress_size)
     ):
         raise ValueError(f"{member.filename}: its header differs from the directory of the archive")
     lengths = int.from_bytes(local[26:28], "little") + int.from_bytes(local[28:30], "little")

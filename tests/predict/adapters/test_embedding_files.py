@@ -373,6 +373,7 @@ DISTANCE = {"similarity": "group_norm", "group_size": 3}
         ({"model": "RotatE"}, {"entity": (5, 8), "relation": (2, 4)}),
         ({"model": "CP"}, {"head_entity": (5, 8), "tail_entity": (5, 8), "relation": (2, 8)}),
         ({"model": "RESCAL"}, {"entity": (5, 8), "relation": (2, 8, 8)}),
+        ({"model": "QuatE"}, {"entity": (5, 8), "relation": (2, 8)}),
         ({"similarity": "dot"}, {"entity": (5, 8), "tail_query": (3, 8), "entity_bias": (5,), "triples": (3, 3)}),
         (DISTANCE, {"entity": (5, 6), "head_query": (3, 6), "tail_query": (3, 6)}),
     ],
@@ -409,6 +410,11 @@ def test_arrays_that_fit(header: dict[str, Any], shapes: dict[str, tuple[int, ..
             {"model": "RotatE"},
             {"entity": (5, 7), "relation": (2, 3)},
             ["entity: 7 coordinates, but RotatE has as many imaginary as real parts"],
+        ),
+        (
+            {"model": "QuatE"},
+            {"entity": (5, 6), "relation": (2, 6)},
+            ["entity: 6 coordinates, but QuatE has 4 equal parts"],
         ),
         (
             {"model": "RESCAL"},

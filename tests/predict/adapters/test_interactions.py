@@ -18,7 +18,7 @@ from kgprobe.predict.stored_arrays import StoredArray
 
 Array = NDArray[np.float64]
 
-ENTITIES, RELATIONS, HALF = 7, 3, 3
+ENTITIES, RELATIONS, HALF = 7, 3, 4
 
 DIMENSION = 2 * HALF
 
@@ -52,6 +52,38 @@ def _rescal(h: Array, r: Array, t: Array) -> float:
     return sum(h[i] * r[i, j] * t[j] for i in range(DIMENSION) for j in range(DIMENSION))
 
 
+def _hamilton(a: Array, b: Array) -> Array:
+    """The product of quaternions by matrices: i, j and k are 4 x 4 matrices that multiply as they do."""
+    return (
+        np.array(
+            [
+                [b[0], -b[1], -b[2], -b[3]],
+                [b[1], b[0], b[3], -b[2]],
+                [b[2], -b[3], b[0], b[1]],
+                [b[3], b[2], -b[1], b[0]],
+            ]
+        )
+        @ a
+    )
+
+
+def _quat_e(h: Array, r: Array, t: Array) -> float:
+    score = 0.0
+    for i in range(DIMENSION // 4):
+        numbers = [vector[i :: DIMENSION // 4] for vector in (h, r, t)]
+        score += float(_hamilton(numbers[0], numbers[1]) @ numbers[2]) / math.hypot(*numbers[1])
+    return score
+
+
+def test_units_of_quaternions() -> None:
+    one, i, j, k = np.eye(4)
+    assert _hamilton(i, j).tolist() == k.tolist()
+    assert _hamilton(j, i).tolist() == (-k).tolist()
+    assert _hamilton(j, k).tolist() == i.tolist()
+    assert _hamilton(k, i).tolist() == j.tolist()
+    assert all(_hamilton(unit, unit).tolist() == (-one).tolist() for unit in (i, j, k))
+
+
 DEFINITIONS: dict[str, tuple[str, dict[str, float], Callable[[Array, Array, Array], float]]] = {
     "TransE-L1": ("TransE", {"p": 1, "gamma": 9}, _trans_e_1),
     "TransE-L2": ("TransE", {"p": 2, "gamma": 9}, _trans_e_2),
@@ -60,6 +92,7 @@ DEFINITIONS: dict[str, tuple[str, dict[str, float], Callable[[Array, Array, Arra
     "ComplEx": ("ComplEx", {}, _compl_ex),
     "RotatE": ("RotatE", {"gamma": 9}, _rotat_e),
     "RESCAL": ("RESCAL", {}, _rescal),
+    "QuatE": ("QuatE", {}, _quat_e),
 }
 
 
@@ -112,7 +145,7 @@ def test_every_model_has_a_definition_in_this_file() -> None:
 @pytest.mark.parametrize("model", DEFINITIONS)
 def test_a_query_does_not_depend_on_what_else_is_asked(model: str, monkeypatch: pytest.MonkeyPatch) -> None:
     name, settings, _ = DEFINITIONS[model]
-    scorer = composed(name, settings, *stored_arrays(name, seed=1, dimension=34))
+    scorer = composed(name, settings, *stored_arrays(name, seed=1, dimension=36))
     rng = np.random.default_rng(2)
     given, relation = rng.integers(0, ENTITIES, 50), rng.integers(0, RELATIONS, 50)
     for side in protocols.SIDES:
@@ -123,7 +156,7 @@ def test_a_query_does_not_depend_on_what_else_is_asked(model: str, monkeypatch: 
         order = rng.permutation(50)
         assert scorer.encode_queries(side, given[order], relation[order]).tobytes() == together[order].tobytes()
         with monkeypatch.context() as patch:
-            patch.setattr(interactions, "_BLOCK_NUMBERS", 34 * 7)
+            patch.setattr(interactions, "_BLOCK_NUMBERS", 36 * 7)
             assert scorer.encode_queries(side, given, relation).tobytes() == together.tobytes()
 
 
@@ -174,7 +207,7 @@ def test_similarities() -> None:
     assert INTERACTIONS["TransE"].similarity({"p": 1}) == GroupNorm(size=1, gamma=0)
     assert INTERACTIONS["TransE"].similarity({"p": 2, "gamma": 3}) == GroupNorm(size=None, gamma=3)
     assert INTERACTIONS["RotatE"].similarity({}) == GroupNorm(size=2, gamma=0)
-    assert {INTERACTIONS[name].similarity({}) for name in ("DistMult", "CP", "ComplEx", "RESCAL")} == {Dot()}
+    assert {INTERACTIONS[name].similarity({}) for name in ("DistMult", "CP", "ComplEx", "RESCAL", "QuatE")} == {Dot()}
 
 
 def test_layouts() -> None:

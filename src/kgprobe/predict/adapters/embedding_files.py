@@ -364,7 +364,8 @@ def _dimension_problems(header: Header, table: str, shape: tuple[int, ...]) -> l
     if len(shape) != 2:
         return [f"{table}: shape {shape}, expected [entities, dimension]"]
     dimension, interaction = shape[1], header.interaction
-    if interaction and interaction.complex_numbers and dimension % 2:
-        return [f"{table}: {dimension} coordinates, but {interaction.name} has as many imaginary as real parts"]
+    if interaction and dimension % interaction.parts:
+        equal = "as many imaginary as real parts" if interaction.parts == 2 else f"{interaction.parts} equal parts"
+        return [f"{table}: {dimension} coordinates, but {interaction.name} has {equal}"]
     problem = header.similarity.problem(dimension)
     return [] if problem is None else [f"{table}: {problem}"]

@@ -31,6 +31,7 @@ Compose: TypeAlias = Callable[[Side, Floats, Singles, AnyInts], Floats]
 
 _BLOCK_NUMBERS = 1 << 20
 _SHOWN = 10
+_SMALLEST_LENGTH = 1e-15
 _LARGEST = float(np.finfo(np.float32).max)
 
 
@@ -49,7 +50,8 @@ class Interaction:
         needs: Required settings.
         takes: Optional settings.
         tables: Names of the arrays of the entities as heads and as tails.
-        complex_numbers: Whether the first half of the coordinates are real and the second imaginary parts.
+        parts: Parts of a number, each of which has a section of the coordinates: 2 for complex numbers (all real parts
+            before all imaginary parts), 4 for quaternions.
         relation_shape: Shape of a relation's parameters, for the dimension of an entity.
         arrange_entity: Brings entity embeddings to the layout in which they are compared.
         arrange_relation: Brings relation parameters to the layout in which queries are composed.
@@ -65,7 +67,7 @@ class Interaction:
     needs: tuple[str, ...] = ()
     takes: tuple[str, ...] = ()
     tables: tuple[str, str] = ("entity", "entity")
-    complex_numbers: bool = False
+    parts: int = 1
     relation_shape: Callable[[int], tuple[int, ...]] = lambda dimension: (dimension,)
     arrange_entity: Arrange = unchanged
     arrange_relation: Arrange = unchanged
@@ -124,6 +126,14 @@ def unit_circle(phases: NDArray[Any]) -> Floats:
     return np.stack([np.cos(exact), np.sin(exact)], axis=2).reshape(len(phases), 2 * phases.shape[1])
 
 
+def unit_quaternions(rows: NDArray[Any]) -> Floats:
+    """Quaternions of length 1; a quarter of the coordinates are real parts, and so on."""
+    parts = rows.astype(np.float64).reshape(len(rows), 4, rows.shape[1] // 4)
+    length = np.sqrt(np.square(parts).sum(axis=1, keepdims=True)) + _SMALLEST_LENGTH
+    units: Floats = (parts / length).reshape(rows.shape)
+    return units
+
+
 def row_by_row(compose: Callable[[Side, Floats, Floats], Floats]) -> Compose:
     """Compose every query from its own entity and relation embedding."""
     return lambda side, given, relations, ids: compose(side, given, relations[ids].astype(np.float64))
@@ -146,6 +156,23 @@ def _complex_multiplied(side: Side, given: Floats, relation: Floats) -> Floats:
     product[:, 0::2] = a * c - b * d
     product[:, 1::2] = a * d + b * c
     return product
+
+
+def _quaternion_multiplied(side: Side, given: Floats, relation: Floats) -> Floats:
+    """The Hamilton product: for the tail h r; for the head t conj(r), since h r . t = h . t conj(r)."""
+    a, b, c, d = np.split(given, 4, axis=1)
+    e, f, g, h = np.split(relation, 4, axis=1)
+    if side == "head":
+        f, g, h = -f, -g, -h
+    return np.concatenate(
+        [
+            a * e - b * f - c * g - d * h,
+            a * f + b * e + c * h - d * g,
+            a * g - b * h + c * e + d * f,
+            a * h + b * g - c * f + d * e,
+        ],
+        axis=1,
+    )
 
 
 def _transformed(side: Side, given: Floats, relations: Singles, ids: AnyInts) -> Floats:
@@ -189,7 +216,7 @@ INTERACTIONS: dict[str, Interaction] = {
             "ComplEx",
             row_by_row(_complex_multiplied),
             _dot,
-            complex_numbers=True,
+            parts=2,
             arrange_entity=neighbours,
             arrange_relation=neighbours,
         ),
@@ -198,12 +225,13 @@ INTERACTIONS: dict[str, Interaction] = {
             row_by_row(_complex_multiplied),
             _moduli,
             takes=("gamma",),
-            complex_numbers=True,
+            parts=2,
             relation_shape=lambda dimension: (dimension // 2,),
             arrange_entity=neighbours,
             arrange_relation=unit_circle,
         ),
         Interaction("RESCAL", _transformed, _dot, relation_shape=lambda dimension: (dimension, dimension)),
+        Interaction("QuatE", row_by_row(_quaternion_multiplied), _dot, parts=4, arrange_relation=unit_quaternions),
     )
 }
 
@@ -225,7 +253,7 @@ class Header:
         GroupNorm(size=2, gamma=9.0)
         >>> parse_header('{"model": "RotateE", "gama": 9}', problems := [])
         >>> problems
-        ["header: no model is called 'RotateE'; nearest: RotatE", ...]
+        ["header: no model is called 'RotateE'; nearest: RotatE, QuatE", ...]
     """
 
     interaction: Interaction | None

@@ -15,6 +15,7 @@ from kgprobe.errors import DataError, UsageError, nearest
 from kgprobe.graph import KnowledgeGraph
 from kgprobe.predict.adapters.dgl_ke_folder import is_dgl_ke, open_dgl_ke
 from kgprobe.predict.adapters.embedding_files import is_embeddings, open_embeddings
+from kgprobe.predict.adapters.libkge import is_libkge, open_libkge
 from kgprobe.predict.adapters.list_matching import ListOptions
 from kgprobe.predict.adapters.marius_folder import is_marius, open_marius
 from kgprobe.predict.adapters.pbg_checkpoint import is_pbg_checkpoint, open_pbg_checkpoint
@@ -210,6 +211,11 @@ ADAPTERS = (
         "a folder that PyKEEN saved",
         is_saved_pykeen,
         lambda path, opening: Model(*open_pykeen(path, opening.graph, trust_pickle=opening.trust_pickle)),
+    ),
+    Adapter(
+        "a checkpoint or package of LibKGE (.pt)",
+        is_libkge,
+        lambda path, opening: Model(*open_libkge(path, opening.graph, trust_pickle=opening.trust_pickle)),
     ),
     Adapter(
         "an embedding file (.npz or .safetensors with a header)",
