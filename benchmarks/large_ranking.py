@@ -97,8 +97,10 @@ def ranked(folder: Path, device: str) -> tuple[float, float]:
     code = (
         "import sys; sys.argv = ['kgprobe', *sys.argv[1:]]\n"
         "from kgprobe.cli.main import main\n"
-        "main()\n"
-        "print(open('/proc/self/status').read())\n"
+        "try:\n"
+        "    main()\n"
+        "finally:\n"
+        "    print(open('/proc/self/status').read(), flush=True)\n"
     )
     start = time.perf_counter()
     done = subprocess.run([sys.executable, "-c", code, *words], cwd=folder, check=True, capture_output=True, text=True)
