@@ -23,7 +23,7 @@ Array = NDArray[Any]
 OPERATORS = ("none", "diagonal", "translation", "linear", "affine", "complex_diagonal")
 COMPARATORS = ("dot", "cos", "l2", "squared_l2")
 NAMES = ["Ada", "Çelik", "007", "NA", '"q"', "#x", "a/b", "null", "=1+1", "\U0001f642", "x, y", "\u2028", "e\u0301"]
-_ARCHIVE = Path(__file__).parent / "predict/adapters/pbg_checkpoints.tar.xz"
+_ARCHIVE = Path(__file__).parent / "saved_models/pbg/pbg_checkpoints.tar.xz"
 
 
 @cache

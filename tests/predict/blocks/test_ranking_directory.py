@@ -262,8 +262,9 @@ def test_a_folder_that_cannot_be_written_is_named_before_anything_is_counted(
 ) -> None:
     path = tmp_path / "ranking"
     count(path, in_memory(), "1/4")
-    for folder in (tmp_path, *tmp_path.parents[:2]):
-        folder.chmod(0o755)
+    for folder in (tmp_path, *tmp_path.parents[:3]):
+        folder.chmod(folder.stat().st_mode | 0o055)
+    (tmp_path / "hidden").mkdir(mode=0o700)
     name = "kgprobe.predict.blocks.block_counting.count_block"
     with monkeypatch.context() as patch:
         patch.setattr(name, lambda *_: pytest.fail("a block was counted"))
@@ -272,6 +273,10 @@ def test_a_folder_that_cannot_be_written_is_named_before_anything_is_counted(
             for there in (path, tmp_path / "new"):
                 with pytest.raises(DataError, match="cannot be written"):
                     count(there, in_memory())
+            with pytest.raises(DataError, match="cannot be used as the directory of a ranking"):
+                count(tmp_path / "hidden" / "ranking", in_memory())
+            with pytest.raises(DataError, match="cannot be used as the directory of a ranking"):
+                RankingDirectory.open(tmp_path / "hidden" / "ranking")
         finally:
             os.seteuid(0)
     assert written(count(path, in_memory()).merged(), tmp_path / "found.parquet") == expected

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
@@ -99,8 +99,9 @@ class RankingDirectory:
         Raises:
             UsageError: It holds another ranking, or other files.
         """
-        _require_room(path)
-        known = cls.open(path) if (path / MANIFEST).exists() else None
+        with _accessing(path):
+            _require_room(path)
+            known = cls.open(path) if (path / MANIFEST).exists() else None
         files = model_files(model.files, known.files if known else ())
         identity = RankingIdentity.of(setting, model, info, files)
         if known is None:
@@ -120,9 +121,10 @@ class RankingDirectory:
         Raises:
             DataError: There is none, or its description is damaged.
         """
-        if not (path / MANIFEST).is_file():
+        with _accessing(path):
             problem = f"it has no {MANIFEST}" if path.is_dir() else "there is no such directory"
-            raise DataError(f"{path}: not the directory of a ranking", [problem], "kgprobe rank --blocks makes one")
+            if not (path / MANIFEST).is_file():
+                raise DataError(f"{path}: not the directory of a ranking", [problem], "kgprobe rank --blocks makes one")
         entry = read_json(path / MANIFEST, _FIELDS, "rank again into a new directory")
         try:
             identity = RankingIdentity(**entry["identity"])
@@ -278,6 +280,16 @@ class RankingDirectory:
         last = [block for _, block in sorted(written, key=lambda entry: entry[0])[-_TIMED:]]
         seconds = sum(self.blocks.record(block).seconds for block in last)
         return sum(block.pairs for block in last) / seconds if seconds > 0 else None
+
+
+@contextmanager
+def _accessing(path: Path) -> Iterator[None]:
+    """Turn errors of the file system into a DataError: no permission, a name that is too long."""
+    try:
+        yield
+    except OSError as error:
+        remedy = "choose a folder that you may write to"
+        raise DataError(f"{path}: cannot be used as the directory of a ranking", [str(error)], remedy) from None
 
 
 def _require_room(path: Path) -> None:
