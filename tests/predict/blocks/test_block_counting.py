@@ -10,13 +10,15 @@ import pytest
 
 import kgprobe as kp
 from kgprobe.errors import DataError, UsageError
-from kgprobe.predict import Dot, GroupNorm, Model, Resources, Setting, count_blocks, rank_in
+from kgprobe.predict import Dot, GroupNorm, Model, Resources, Setting, count_blocks, rank_in, stored_arrays
 from kgprobe.predict.adapters.embedding_files import write_embeddings
 from kgprobe.predict.blocks import block_counting, block_plan
 from kgprobe.predict.blocks.block_counting import ByBlocks, Recipe
 from kgprobe.predict.blocks.block_plan import Part
 from kgprobe.predict.blocks.ranking_directory import RankingDirectory
+from kgprobe.predict.blocks.ranking_identity import RankingIdentity, model_files
 from killing import started
+from pbg_models import Plain, trained, trained_names
 from ranking import SIMILARITIES, graph_of, matrix, query_sets, relation_sets, relation_vectors, vectors
 
 GRAPH = graph_of(seed=5, entities=30, relations=4, facts=200)
@@ -196,3 +198,33 @@ def test_two_parts_at_the_same_time_one_of_them_killed(tmp_path: Path, kills: in
     assert written(RankingDirectory.open(ranking).merged(), tmp_path / "a.parquet") == written(
         expected, tmp_path / "b.parquet"
     )
+
+
+SAVED = Path(__file__).parents[2] / "saved_models"
+
+OTHERS = {
+    "DGL-KE": lambda: (SAVED / "dgl_ke" / "RotatE_tiny_0", SAVED / "dgl_ke" / "graph"),
+    "DGL-KE by relation": lambda: (SAVED / "dgl_ke" / "TransR_tiny_0", SAVED / "dgl_ke" / "graph"),
+    **{name: lambda name=name: (trained() / name / "model", None) for name in trained_names()},
+}
+
+
+@pytest.mark.parametrize("mapped", [False, True])
+@pytest.mark.parametrize("name", OTHERS)
+def test_models_of_other_libraries_make_the_same_bytes(
+    name: str, mapped: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Some bring their own candidates, some stay in their files."""
+    if mapped:
+        monkeypatch.setattr(stored_arrays, "LARGE_BYTES", 0)
+        monkeypatch.setattr("kgprobe.predict.setting._RANGE_BYTES", 64)
+    path, folder = OTHERS[name]()
+    graph = kp.load_graph(folder) if folder else Plain(path, path.parent / "graph").graph()
+    expected = written(kp.rank(path, graph), tmp_path / "expected.parquet")
+    found = kp.rank(path, graph, blocks=tmp_path / "ranking")
+    assert written(found, tmp_path / "found.parquet") == expected
+    recipe = Recipe(str(path), graph)
+    setting, model = recipe.open()
+    info = RankingDirectory.open(tmp_path / "ranking").info
+    own = RankingIdentity.of(setting, model, info, model_files(model.files))
+    assert own == RankingDirectory.open(tmp_path / "ranking").identity
