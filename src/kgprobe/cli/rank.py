@@ -64,6 +64,18 @@ def rank(
             show_default="not matched",
         ),
     ] = None,
+    sample: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            help="Estimate the ranks from N random candidates of each query; metrics then have intervals.",
+            show_default="all candidates",
+        ),
+    ] = None,
+    by: Annotated[
+        str | None,
+        typer.Option(metavar="STRATA", help="relation-type: count all candidates of --candidates train, sample others."),
+    ] = None,
     device: Annotated[
         str,
         typer.Option("--device", metavar="DEVICE", help="cpu, or a torch device: cuda; cuda:0,cuda:1."),
@@ -72,7 +84,7 @@ def rank(
     memory: Annotated[str, typer.Option(metavar="SIZE", help="Working memory, besides embeddings and filter.")] = "1GB",
     batch: Annotated[int | None, typer.Option(metavar="N", help="Queries per batch.", show_default="automatic")] = None,
     shards: Annotated[int, typer.Option(metavar="N", help="Shards of the entities, processed in turn.")] = 1,
-    seed: Annotated[int, typer.Option(metavar="N", help="Seed of the random baseline.")] = 0,
+    seed: Annotated[int, typer.Option(metavar="N", help="Seed of the random baseline, and of --sample.")] = 0,
     name: Annotated[str | None, typer.Option("--name", metavar="NAME", help="Model name for reports.")] = None,
     trust_pickle: Annotated[
         bool, typer.Option("--trust-pickle", help="Load a pickled model; this can run arbitrary code.")
@@ -85,12 +97,13 @@ def rank(
     folder saved by PyKEEN, a score file (one matrix per side) or top-k lists (.jsonl). Device, threads, memory, batch
     and shards change the run time, never the ranks.
     """
-    from kgprobe.predict import Opening, Setting, open_model, rank_in
+    from kgprobe.predict import Opening, Sampling, Setting, open_model, rank_in
     from kgprobe.predict.adapters.list_matching import ListOptions
     from kgprobe.resources import Resources, parse_memory, raise_unpacking_limit
 
     resources = Resources(device, threads, parse_memory(memory), batch, shards=shards)
     raise_unpacking_limit(resources.memory)
+    sampling = Sampling.of(sample, by, seed)
     lists = ListOptions.of(unlisted, unknown, duplicates, nearest)
     known = [filter, *re.split("[+,]", filter)] if filter else []  # names of splits are no files
     refuse_overwriting(
@@ -103,7 +116,7 @@ def rank(
     opened = open_model(model, Opening(setting.graph, setting.ranked, seed, trust_pickle, lists))
     start = time.monotonic()
     with counting("ranking", setting.queries, "queries") as progress, naming(model):
-        ranks = rank_in(setting, opened, resources, name, progress)
+        ranks = rank_in(setting, opened, resources, name, progress, sampling)
     ranks.write(output)
     _report(setting, ranks, output, time.monotonic() - start)
 
@@ -111,6 +124,8 @@ def rank(
 def _report(setting: Setting, ranks: Ranks, output: Path, seconds: float) -> None:
     known, rate = "+".join(setting.known.names) or "nothing", len(ranks) / max(seconds, 1e-9)
     note(f"wrote {output}: {len(ranks):,} queries in {seconds:,.1f} s ({rate:,.0f} a second), filtered by {known}")
+    if ranks.info.sample is not None:
+        note(ranks.info.sample.warning)
     if ranks.info.lists is not None:
         note(str(ranks.info.lists))
     if setting.ranked.repeated:

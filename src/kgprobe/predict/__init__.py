@@ -2,6 +2,7 @@
 
 from kgprobe.predict.adapters.opening import Model, Opening, open_model
 from kgprobe.predict.ranking import rank, rank_in
+from kgprobe.predict.sampled_ranking import Sampling
 from kgprobe.predict.scorers import Dot, EmbeddingScorer, GroupNorm, RelationEmbeddingScorer, Scorer
 from kgprobe.predict.setting import Setting
 from kgprobe.predict.tasks import QueryCandidates, RelationCandidates
@@ -17,6 +18,7 @@ __all__ = [
     "RelationCandidates",
     "RelationEmbeddingScorer",
     "Resources",
+    "Sampling",
     "Scorer",
     "Setting",
     "open_model",

@@ -21,6 +21,7 @@ from kgprobe.predict.adapters.top_k import TopKLists, rank_lists
 from kgprobe.predict.backends.backend import backend_for
 from kgprobe.predict.engine import count
 from kgprobe.predict.queries import FilterChoice
+from kgprobe.predict.sampled_ranking import Sampling, rank_sampled
 from kgprobe.predict.scorers import AnyScorer, EmbeddingScorer
 from kgprobe.predict.setting import Setting, with_popularity
 from kgprobe.predict.tasks import CandidateSets, Counts, Task
@@ -41,6 +42,9 @@ def rank(
     unknown: str = "error",
     duplicates: str = "error",
     nearest: float | None = None,
+    sample: int | None = None,
+    by: str | None = None,
+    seed: int = 0,
     resources: Resources | None = None,
     name: str | None = None,
     progress: Progress | None = None,
@@ -68,6 +72,9 @@ def rank(
             move up) or "keep-as-wrong" (they keep their place).
         duplicates: What becomes of answers that a top-k list has twice: "error" or "first" (the first one counts).
         nearest: Match answers that are unknown otherwise to the nearest name, if its similarity is at least this.
+        sample: Estimate the ranks from a sample of so many candidates for each query; metrics then have intervals.
+        by: "relation-type": count all candidates that train has on that side of the relation, and sample the others.
+        seed: The seed of the samples.
         resources: Device, threads and memory; the ranks do not depend on them.
         name: The model's name in reports.
         progress: Called with the number of queries ranked since the last call.
@@ -81,21 +88,31 @@ def rank(
     """
     graph = as_graph(graph)
     setting = Setting.kept(graph, split=split, sides=sides, triples=triples, filter=filter, candidates=candidates)
+    sampling = Sampling.of(sample, by, seed)
     lists = ListOptions.of(unlisted, unknown, duplicates, nearest)
     if not isinstance(model, str | os.PathLike):
-        return rank_in(
-            setting, with_list_options(model_of(model, graph, lists), lists), resources or Resources(), name, progress
-        )
+        opened = with_list_options(model_of(model, graph, lists), lists)
+        return rank_in(setting, opened, resources or Resources(), name, progress, sampling)
     opened = open_model(model, Opening(graph, setting.ranked, lists=lists))
     with naming(model):
-        return rank_in(setting, opened, resources or Resources(), name, progress)
+        return rank_in(setting, opened, resources or Resources(), name, progress, sampling)
 
 
 def rank_in(
-    setting: Setting, model: Model, resources: Resources, name: str | None = None, progress: Progress | None = None
+    setting: Setting,
+    model: Model,
+    resources: Resources,
+    name: str | None = None,
+    progress: Progress | None = None,
+    sampling: Sampling | None = None,
 ) -> Ranks:
     """Rank a model in a setting; see `rank`."""
     info = replace(setting.info(name or model.name, model.settings), training=model.training)
+    if sampling is not None:
+        if isinstance(model.scorer, TopKLists):
+            raise UsageError("top-k lists have no scores of sampled candidates", remedy="rank them without `sample`")
+        columns = rank_sampled(setting, model.scorer, sampling, resources, progress or (lambda queries: None))
+        return setting.table.with_ranks(**columns, info=replace(info, candidates=sampling.info))
     if isinstance(model.scorer, TopKLists):
         columns = _rank_lists(setting, model.scorer)
         ranks = Ranks.from_columns(**setting.columns(), **columns, info=replace(info, lists=model.scorer.info))

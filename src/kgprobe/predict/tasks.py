@@ -37,6 +37,7 @@ _HOW = (
 )
 
 _NAMED = 8
+_HASH_ROWS = 1 << 12
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,6 +115,21 @@ class QueryCandidates:
     lists: Mapping[Side, AnyInts]
     rows: AnyInts
     file_hash: str | None = None
+
+    @property
+    def negatives(self) -> int:
+        """The number of listed candidates of a triple; the larger one, if the sides have different numbers."""
+        return max(lists.shape[1] for lists in self.lists.values())
+
+    @cached_property
+    def hash(self) -> str:
+        """SHA-256 of the lists of the ranked triples."""
+        digest = hashlib.sha256()
+        for side, lists in sorted(self.lists.items()):
+            digest.update(f"{side} {lists.shape[1]}\n".encode())
+            for start in range(0, len(self.rows), _HASH_ROWS):
+                digest.update(np.sort(lists[self.rows[start : start + _HASH_ROWS]], axis=1).astype("<i8").tobytes())
+        return digest.hexdigest()
 
     def ids(self, side: Side, triple_rows: AnyInts) -> EntityRows:
         """The candidates on a side of these rows of `RankedTriples.triples`."""
