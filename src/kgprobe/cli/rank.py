@@ -74,7 +74,7 @@ def rank(
     ] = None,
     by: Annotated[
         str | None,
-        typer.Option(metavar="STRATA", help="relation-type: count all candidates of --candidates train, sample others."),
+        typer.Option(metavar="STRATA", help="relation-type: count all that train has on that side, sample others."),
     ] = None,
     device: Annotated[
         str,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import reduce
 from operator import add
 from typing import Any
@@ -64,7 +64,7 @@ class Sampling:
 
     @property
     def info(self) -> CandidatesInfo:
-        """The metadata of the rank table. The numbers of candidates are those of all entities that the filter leaves."""
+        """The metadata of the rank table, whose numbers of candidates are those of all that the filter leaves."""
         sample = SampleInfo(self.size, estimates=True, exact=self.by, seed=self.seed)
         return CandidatesInfo(Basis.verified, sample=sample)
 
@@ -157,7 +157,7 @@ class Drawn:
 class _DrawnCandidates(QueryCandidates):
     """Candidates of each target that are distinct and in ascending order already; the rows are those of targets."""
 
-    drawn: EntityRows = EntityRows(np.zeros(1, dtype=np.int64), np.empty(0, dtype=np.int64))
+    drawn: EntityRows = field(kw_only=True)
 
     def ids(self, side: Side, triple_rows: Any) -> EntityRows:
         return self.drawn.take(triple_rows)

@@ -401,4 +401,3 @@ def query_hashes(table: pa.Table, offset: int = 0) -> NDArray[np.uint64]:
         unclear = np.any([column.is_null().to_numpy() for column in columns], axis=0)
         state[unclear] = mixed(np.flatnonzero(unclear).astype(np.uint64) + np.uint64(offset))
     return state
-
