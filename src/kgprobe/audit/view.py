@@ -258,9 +258,8 @@ def _read(source: Source, one_in: int) -> Ranks:
     tables: list[pa.Table] = []
     for batch in source.batches():
         table = batch.to_arrow()
-        names = [
-            name for name in (*_QUERY, *_NUMBERS, "worst_rank", "seed", "sample_size") if name in table.column_names
-        ]
+        wanted = (*_QUERY, *_NUMBERS, "worst_rank", "seed", "sample_size")
+        names = [name for name in wanted if name in table.column_names]
         if one_in > 1:
             table = table.filter(pa.array(query_hashes(table.select(_QUERY)) % np.uint64(one_in) == 0))
         tables.append(table.select(names))

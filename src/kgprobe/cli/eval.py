@@ -60,6 +60,9 @@ def evaluate(
     ]
     for file, own in found.items():
         _print_notes(called[file], own)
+    estimated = {called[file]: file for file in found if file.is_estimated}
+    if len(estimated) > 1 and not by:
+        console.sampled_order({name: file.read(knowledge) for name, file in estimated.items()}, metrics, tie)
     if format.is_data:
         console.print_rows(console.without(rows, {"name": True}), format)
     else:

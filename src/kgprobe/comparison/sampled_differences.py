@@ -10,9 +10,10 @@ score, the difference lies between those of opposite ends of the two intervals, 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import combinations
+from typing import Any
 
 import numpy as np
 
@@ -61,6 +62,19 @@ class SampledDifference:
     def settled(self) -> bool:
         """Whether the interval excludes 0, or the difference is known to be 0."""
         return self.low > 0 or self.high < 0 or self.low == self.high
+
+    def to_row(self) -> dict[str, Any]:
+        """The difference as a row of a table."""
+        return {
+            "first": self.first,
+            "second": self.second,
+            "metric": str(self.metric),
+            "difference": self.value,
+            "low": self.low,
+            "high": self.high,
+            "level": self.level,
+            "settled": self.settled,
+        }
 
     def __str__(self) -> str:
         interval = f"difference {self.value:.4f}, {100 * self.level:g} % interval {self.low:.4f} to {self.high:.4f}"
@@ -205,8 +219,3 @@ def _most_negative(one: SampledRows, other: SampledRows) -> Floats:
     fewer = np.minimum(one.size, other.size)
     left = 1 - size / np.maximum(one.population, 1)
     return np.asarray(np.maximum(left, 0) * fewer * np.minimum(p * q, (1 - p) * (1 - q)))
-
-
-def unsettled(differences: Sequence[SampledDifference]) -> Iterator[str]:
-    """A sentence for each difference that the sample does not settle."""
-    yield from (str(one) for one in differences if not one.settled)

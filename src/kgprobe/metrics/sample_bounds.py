@@ -124,7 +124,8 @@ class SampleBounds:
 
     def _inverse(self, ridge: float) -> Floats:
         if ridge not in self._inverses:
-            self._inverses[ridge] = np.linalg.inv((1 - ridge) * self._products + np.diag(ridge / self._prior))
+            system = (1 - ridge) * self._products + np.diag(ridge / self._prior)
+            self._inverses[ridge] = np.asarray(np.linalg.inv(system), dtype=np.float64)
         return self._inverses[ridge]
 
     @cached_property

@@ -276,8 +276,9 @@ def estimate_of(rows: RowBounds, weight: Floats, known: Flags, enough: Flags, le
     top, bottom = int(np.argmin(np.where(fits_high, highs, np.inf))), int(np.argmax(np.where(fits_low, lows, -np.inf)))
     high, low = (float(rows.best @ weight), float(rows.worst @ weight)) if exact else (highs[top], lows[bottom])
     low, high = max(float(low), float(least)), min(float(high), float(most))
-    value = float(np.clip((upper[top] + lower[bottom]) / 2, *sorted((low, high))))
-    return Estimate(value, min(low, value), max(high, value), exact)
+    low, high = min(low, high), max(low, high)
+    value = min(max(float(upper[top] + lower[bottom]) / 2, low), high)
+    return Estimate(value, low, high, exact)
 
 
 def effective_parts(parts: Floats) -> float:

@@ -208,7 +208,7 @@ class Sampler:
         state = states(self.sampling.seed, side, given, relation, queries.target)
         sample = sample_rows(state, population, self.sampling.size)
         row, _ = spread(np.diff(sample.offsets))
-        position = skipping(row, sample.entities, excluded)
+        position = skipping(row, sample.entities.astype(np.int64, copy=False), excluded)
         entities = position if isinstance(columns.entities, range) else columns.entities[position]
         return EntityRows(sample.offsets, entities), population
 

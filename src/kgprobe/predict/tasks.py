@@ -119,7 +119,7 @@ class QueryCandidates:
     @property
     def negatives(self) -> int:
         """The number of listed candidates of a triple; the larger one, if the sides have different numbers."""
-        return max(lists.shape[1] for lists in self.lists.values())
+        return max(int(lists.shape[1]) for lists in self.lists.values())
 
     @cached_property
     def hash(self) -> str:

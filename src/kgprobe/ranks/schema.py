@@ -217,12 +217,12 @@ def estimated_rank(
 def _no_estimate(rows: Rows) -> Flags:
     greater, equal, size, drawn_from, more, same = (rows[name] for name in SAMPLE)
     rank = estimated_rank(greater, equal, size, drawn_from, more + same / 2)
-    return np.abs(rows["rank"] - rank) > 1e-6 * rank
+    return np.asarray(np.abs(rows["rank"] - rank) > 1e-6 * rank)
 
 
 def _incomplete_sample(rows: Rows) -> Flags:
     known = np.array([~np.isnan(rows[name]) for name in SAMPLE])
-    return known.any(axis=0) & ~known.all(axis=0)
+    return np.asarray(known.any(axis=0) & ~known.all(axis=0))
 
 
 Rule = tuple[str, Callable[[Rows], Flags]]
