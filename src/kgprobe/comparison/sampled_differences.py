@@ -24,7 +24,7 @@ from kgprobe.errors import DataError
 from kgprobe.metrics import Metric, Score, parse_all
 from kgprobe.metrics.metric import IndexMetric, MeanMetric, RatioMetric, ZMetric
 from kgprobe.metrics.sample_bounds import hit_variance, open_rows
-from kgprobe.metrics.sampled_estimates import LEVEL, SampledRows, SampledTable, effective_parts, is_normal
+from kgprobe.metrics.sampled_estimates import LEVEL, SampledRows, SampledTable, half_width
 from kgprobe.ranks import Ranks
 
 _AFFINE = {MeanMetric.finish, RatioMetric.finish, IndexMetric.finish, ZMetric.finish}
@@ -169,9 +169,7 @@ def _difference(
 
 
 def _deviation(metric: MeanMetric, tables: tuple[Ranks, Ranks], rows: tuple[SampledRows, SampledRows]) -> float | None:
-    """Half the width of the normal interval of a difference of linear scores; None if variances are not known."""
-    from scipy.stats import norm
-
+    """Half the width of the interval of a difference of linear scores; None if there are too few variances."""
     ranks = tables[0]
     counted = np.asarray(metric.counted(ranks.candidates))
     weight = table_weights(ranks, metric.weighting, counted)
@@ -190,10 +188,10 @@ def _deviation(metric: MeanMetric, tables: tuple[Ranks, Ranks], rows: tuple[Samp
         return None
     if _shared_samples(tables):
         parts += 2 * factors[0] * factors[1] * _most_negative(*rows)
-    squared = np.square(share * scale) * parts
-    if not is_normal(effective_parts(squared)) and bool((unknown & (share > 0)).any()):
-        return None
-    return float(norm.ppf(1 - (1 - LEVEL) / 2) * np.sqrt(squared.sum()))
+    if not (unknown & (share > 0)).any():
+        return 0.0
+    found = half_width(np.square(share * scale) * parts, 1 - LEVEL)
+    return found if math.isfinite(found) else None
 
 
 def _slope(metric: MeanMetric, ranks: Ranks, weight: Floats) -> Floats:

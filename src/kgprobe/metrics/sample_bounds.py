@@ -33,6 +33,9 @@ RIDGES = (None, 0.1, 0.01)
 _LEAST_TAIL = 1e-3
 """Steps are not bounded by rarer events: their bounds would be large numbers that are rarely added."""
 
+_ROUNDING = 1e-9
+"""Relative rounding error of probabilities, which must not make a bound narrower."""
+
 _EXACT = 50
 """Up to so many candidates that are not sampled, populations are not rounded."""
 
@@ -174,7 +177,7 @@ class SampleBounds:
 
         They are the bounds of Clopper and Pearson for the hypergeometric distribution, rounded outwards to the grid.
         """
-        top = len(self.grid)
+        top, error = len(self.grid), error * (1 - _ROUNDING)
         fewer = (self._survival[:, hits] <= error).sum(axis=0)  # of these, so many hits are improbable
         more = (self._cdf[:, hits] > error).sum(axis=0)  # of the others, so few hits are improbable
         low = np.where(fewer > 0, self.grid[np.maximum(fewer - 1, 0)] + 1, 0)

@@ -24,10 +24,11 @@ from kgprobe.metrics.cubes import Score
 from kgprobe.metrics.metric import MeanMetric, Metric
 from kgprobe.metrics.sample_bounds import RIDGES, SampleBounds, alike, hit_variance, open_rows, rows_at_a_time
 from kgprobe.ranks import Ranks
+from kgprobe.ranks.schema import estimated_rank
 from kgprobe.transform import Transformer
 
 LEVEL = 0.95
-_LEAST_EFFECTIVE = 30.0
+_LEAST_EFFECTIVE = 8.0
 """With fewer effective queries in a variance, a sum is not taken as normal: intervals are exact for each query."""
 
 _NOT_A_MEAN = "the ranks are estimates from a sample, of which only means of scores can be estimated"
@@ -88,8 +89,8 @@ class SampledRows:
     @property
     def rank(self) -> Floats:
         """The unbiased estimate of the rank."""
-        unseen = np.where(self.size > 0, self.hits * (self.population / np.maximum(self.size, 1)), self.population / 2)
-        return np.asarray(self.first + unseen)
+        none = np.zeros_like(self.first)
+        return estimated_rank(self.first - 1, none, self.size, self.population, self.hits)
 
     def distinct(self, error: Floats) -> tuple[SampledRows, Floats, Ints]:
         """The distinct rows with another column, and the index of each row among them."""
@@ -257,20 +258,16 @@ def estimate_of(rows: RowBounds, weight: Floats, known: Flags, enough: Flags, le
         enough: Queries whose sample has at least two candidates, so that variances can be estimated.
         level: The confidence level.
     """
-    from scipy.stats import norm
-
     upper, lower = rows.upper @ weight, rows.lower @ weight
-    error = 1 - level
-    normal = float(norm.ppf(1 - error / 2 / len(upper)))
+    error = (1 - level) / len(upper)
     squared = np.square(weight)
-    highs = upper + normal * np.sqrt(rows.upper_variance @ squared)
-    lows = lower - normal * np.sqrt(rows.lower_variance @ squared)
+    highs = upper + np.array([half_width(variance * squared, error) for variance in rows.upper_variance])
+    lows = lower - np.array([half_width(variance * squared, error) for variance in rows.lower_variance])
     weighing = weight > 0
     if (known | ~weighing).all():
         return Estimate(float(upper[0]), float(upper[0]), float(upper[0]), exact=True)
-    fits = np.array([is_normal(effective_parts(v * squared)) for v in (*rows.upper_variance, *rows.lower_variance)])
-    fits &= bool((enough | known | ~weighing).all())
-    fits_high, fits_low = np.split(fits, 2)
+    measured = bool((enough | known | ~weighing).all())
+    fits_high, fits_low = np.isfinite(highs) & measured, np.isfinite(lows) & measured
     exact = not (fits_high.any() and fits_low.any())
     most, least = rows.possible @ weight
     top, bottom = int(np.argmin(np.where(fits_high, highs, np.inf))), int(np.argmax(np.where(fits_low, lows, -np.inf)))
@@ -281,15 +278,24 @@ def estimate_of(rows: RowBounds, weight: Floats, known: Flags, enough: Flags, le
     return Estimate(value, low, high, exact)
 
 
-def effective_parts(parts: Floats) -> float:
-    """The effective number of queries behind a sum of variances."""
-    total = parts.sum()
-    return float(total * total / np.square(parts).sum()) if total > 0 else 0.0
+def half_width(parts: Floats, error: float) -> float:
+    """Half the width of the interval of a sum, from the variances of its parts; infinite if too few of them matter.
 
+    The quantile is that of Student's t with as many degrees of freedom as the variance has effective parts.
 
-def is_normal(effective: float) -> bool:
-    """Whether a sum over so many effective queries is taken as normal."""
-    return effective >= _LEAST_EFFECTIVE
+    Args:
+        parts: The variances.
+        error: The probability that the interval may miss, on both sides together.
+
+    Example:
+        >>> half_width(np.ones(1_000_000) / 1e6, 0.05).__round__(3), half_width(np.ones(7), 0.05)
+        (1.96, inf)
+    """
+    from scipy.stats import t
+
+    total = float(parts.sum())
+    effective = total * total / float(np.square(parts).sum()) if total > 0 else 0.0
+    return float(t.ppf(1 - error / 2, effective)) * math.sqrt(total) if effective >= _LEAST_EFFECTIVE else math.inf
 
 
 class SampledTable:
@@ -334,6 +340,10 @@ class SampledTable:
         labels = [{g.name: g.label(code) for g, code in zip(self.by, codes, strict=True)} for codes in names]
         found = [self._slice_score(metric, number) for number in range(len(self.keys[0]))]
         return [_over_seeds([found[i] for i in np.flatnonzero(group == g)], label) for g, label in enumerate(labels)]
+
+    def slice_scores(self, metric: Metric) -> list[Score]:
+        """The score of a metric in each training run of each group."""
+        return [self._slice_score(metric, number) for number in range(len(self.keys[0]))]
 
     def _slice_score(self, metric: Metric, number: int) -> Score:
         own = np.flatnonzero(self.slice == number)

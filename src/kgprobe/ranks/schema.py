@@ -210,7 +210,7 @@ def estimated_rank(
         [18.0]
     """
     # Whole numbers where all candidates are in the sample; without any sample, half of the others are greater.
-    unseen = np.where(size > 0, hits * (drawn_from / np.maximum(size, 1)), drawn_from / 2)
+    unseen = np.where(size > 0, hits * drawn_from / np.maximum(size, 1), drawn_from / 2)
     return np.asarray(1 + greater + equal / 2 + unseen)
 
 
