@@ -72,14 +72,14 @@ def test_the_same_sample_is_compared_with_a_note() -> None:
         (Severity.note, ("one",)),
         (Severity.note, ("other",)),
     ]
-    assert not unclean(files, graph())
+    assert not [one for one in unclean(files, graph()) if one.kind != "queries"]
 
 
 def test_estimates_from_other_samples_are_compared() -> None:
     files = {"one": estimated(), "other": estimated(seed=1, model=1), "third": estimated(model=2, size=5)}
     found = candidates_findings(files, True)
     assert {finding.severity for finding in found} == {Severity.note}
-    assert not unclean(files, graph())
+    assert not [one for one in unclean(files, graph()) if one.kind != "queries"]
 
 
 def test_typed_candidates_are_no_sample() -> None:
