@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 import kgprobe as kp
 from kgprobe.errors import DataError
 from kgprobe.ranks import Basis, CandidatesInfo, Ranks, RanksInfo, SampleInfo, concatenate
-from kgprobe.ranks.schema import SAMPLE, estimated_rank
+from kgprobe.ranks.schema import SAMPLE, SAMPLE_RULES, estimated_rank
 
 SAMPLED = RanksInfo(model="mine", candidates=CandidatesInfo(Basis.verified, sample=SampleInfo(10, True, None, 3)))
 
@@ -77,19 +77,23 @@ def test_other_ranks_have_no_counts_of_samples() -> None:
     assert not estimates().with_ranks([1, 1], [0, 0], [9, 9]).is_estimated
 
 
-@pytest.mark.parametrize(
-    ("changes", "problem"),
-    [
-        ({"sampled_greater": [3, None]}, "some counts of a sample of candidates are missing: 1 row (row 2)"),
-        ({"sampled_equal": [-1, 1]}, "a count of a sample is negative: 1 row (row 1)"),
-        ({"sample_size": [41, 2]}, "the sample is larger than what it was drawn from: 1 row (row 1)"),
-        ({"sampled_greater": [10, 1]}, "more greater and equal scores than the sample has candidates: 1 row (row 1)"),
-        ({"exact_greater": [9, 4]}, "more greater and equal scores than candidates that were all counted: 1 row"),
-        ({"candidates": [43, 9]}, "more greater and equal scores than candidates that were all counted: 1 row"),
-        ({"rank": [17.0, 7.0]}, "the rank is not the estimate from the counts of its sample: 1 row (row 1)"),
-        ({"exact_equal": None}, "some counts of a sample of candidates are missing: 2 rows (rows 1-2)"),
-    ],
-)
+VIOLATIONS: list[tuple[dict[str, Any], str]] = [
+    ({"sampled_greater": [3, None]}, "some counts of a sample of candidates are missing: 1 row (row 2)"),
+    ({"sampled_equal": [-1, 1]}, "a count of a sample is negative: 1 row (row 1)"),
+    ({"sample_size": [41, 2]}, "the sample is larger than what it was drawn from: 1 row (row 1)"),
+    ({"sampled_greater": [10, 1]}, "more greater and equal scores than the sample has candidates: 1 row (row 1)"),
+    ({"exact_greater": [9, 4]}, "more greater and equal scores than candidates that were all counted: 1 row"),
+    ({"candidates": [43, 9]}, "more greater and equal scores than candidates that were all counted: 1 row"),
+    ({"rank": [17.0, 7.0]}, "the rank is not the estimate from the counts of its sample: 1 row (row 1)"),
+    ({"exact_equal": None}, "some counts of a sample of candidates are missing: 2 rows (rows 1-2)"),
+]
+
+
+def test_every_rule_has_a_table_that_breaks_it() -> None:
+    assert {problem.partition(":")[0] for _, problem in VIOLATIONS} == {name for name, _ in SAMPLE_RULES}
+
+
+@pytest.mark.parametrize(("changes", "problem"), VIOLATIONS)
 def test_impossible_counts_are_refused(changes: dict[str, Any], problem: str) -> None:
     with pytest.raises(DataError) as raised:
         estimates(**changes)

@@ -86,6 +86,11 @@ def compare(
     knowledge = console.load(graph, names)
     tables, files = console.read_models(ranks, knowledge)
     if len(tables) > 1 and all(table.is_estimated for table in tables.values()):
+        if output is not None:
+            title = "-o is not available for ranks that are estimates from a sample of candidates"
+            raise UsageError(
+                title, remedy="write the table of standard output to a file, for example with --format csv"
+            )
         _print_sampled(tables, metrics, knowledge, tie, format)
         return
     with console.counting("comparing", 100, "%") as bar:

@@ -227,6 +227,22 @@ def _incomplete_sample(rows: Rows) -> Flags:
 
 Rule = tuple[str, Callable[[Rows], Flags]]
 
+SAMPLE_RULES: tuple[Rule, ...] = (
+    ("some counts of a sample of candidates are missing", _incomplete_sample),
+    ("a count of a sample is negative", lambda rows: np.any([rows[name] < 0 for name in SAMPLE], axis=0)),
+    ("the sample is larger than what it was drawn from", lambda rows: rows["sample_size"] > rows["sampled_from"]),
+    (
+        "more greater and equal scores than the sample has candidates",
+        lambda rows: rows["sampled_greater"] + rows["sampled_equal"] > rows["sample_size"],
+    ),
+    (
+        "more greater and equal scores than candidates that were all counted",
+        lambda rows: rows["exact_greater"] + rows["exact_equal"] > rows["candidates"] - 1 - rows["sampled_from"],
+    ),
+    ("the rank is not the estimate from the counts of its sample", _no_estimate),
+)
+"""Rules for the counts of a sample of candidates."""
+
 # Comparisons with NaN are false, so a null value only breaks the rule that it must not be null.
 RULES: tuple[Rule, ...] = (
     *((f"{name} is missing", lambda rows, name=name: rows.missing(name)) for name in REQUIRED),
@@ -259,18 +275,7 @@ RULES: tuple[Rule, ...] = (
         "a popularity is outside 0..1",
         lambda rows: np.any([(rows[c] < 0) | (rows[c] > 1) for c in POPULARITY], axis=0),
     ),
-    ("some counts of a sample of candidates are missing", _incomplete_sample),
-    ("a count of a sample is negative", lambda rows: np.any([rows[name] < 0 for name in SAMPLE], axis=0)),
-    ("the sample is larger than what it was drawn from", lambda rows: rows["sample_size"] > rows["sampled_from"]),
-    (
-        "more greater and equal scores than the sample has candidates",
-        lambda rows: rows["sampled_greater"] + rows["sampled_equal"] > rows["sample_size"],
-    ),
-    (
-        "more greater and equal scores than candidates that were all counted",
-        lambda rows: rows["exact_greater"] + rows["exact_equal"] > rows["candidates"] - 1 - rows["sampled_from"],
-    ),
-    ("the rank is not the estimate from the counts of its sample", _no_estimate),
+    *SAMPLE_RULES,
 )
 
 
