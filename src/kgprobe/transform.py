@@ -62,6 +62,11 @@ class Transformer(ABC):
         """Whether the score is linear in the rank, so that the score of an unbiased estimate is unbiased."""
         return False
 
+    @property
+    def descending(self) -> bool:
+        """Whether a worse rank never has a larger score; otherwise it never has a smaller one."""
+        return self.higher_is_better
+
     @abstractmethod
     def __call__(self, rank: Floats, candidates: Floats) -> Floats:
         """The score of each rank among that many candidates."""
@@ -118,6 +123,10 @@ class Power(Transformer):
 
     def __post_init__(self) -> None:
         _refuse_nan(self.alpha)
+
+    @property
+    def descending(self) -> bool:
+        return self.alpha >= 0
 
     @property
     def linear(self) -> bool:

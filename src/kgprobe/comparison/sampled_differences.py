@@ -24,7 +24,8 @@ from kgprobe.errors import DataError
 from kgprobe.metrics import Metric, Score, parse_all
 from kgprobe.metrics.metric import IndexMetric, MeanMetric, RatioMetric, ZMetric
 from kgprobe.metrics.sample_bounds import hit_variance, open_rows
-from kgprobe.metrics.sampled_estimates import LEVEL, SampledRows, SampledTable, half_width
+from kgprobe.metrics.sampled_estimates import LEVEL, SampledTable, half_width
+from kgprobe.metrics.sampled_rows import SampledRows
 from kgprobe.ranks import Ranks
 
 _AFFINE = {MeanMetric.finish, RatioMetric.finish, IndexMetric.finish, ZMetric.finish}

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -22,9 +22,9 @@ from kgprobe.arrays import Flags, Floats, Ints, distinct
 from kgprobe.errors import UsageError
 from kgprobe.metrics.cubes import Score
 from kgprobe.metrics.metric import MeanMetric, Metric
-from kgprobe.metrics.sample_bounds import RIDGES, SampleBounds, alike, hit_variance, open_rows, rows_at_a_time
+from kgprobe.metrics.sample_bounds import open_rows
+from kgprobe.metrics.sampled_rows import RowBounds, SampledRows, bounds_of_rows
 from kgprobe.ranks import Ranks
-from kgprobe.ranks.schema import estimated_rank
 from kgprobe.transform import Transformer
 
 LEVEL = 0.95
@@ -34,218 +34,23 @@ _LEAST_EFFECTIVE = 8.0
 _NOT_A_MEAN = "the ranks are estimates from a sample, of which only means of scores can be estimated"
 
 
-@dataclass(frozen=True, eq=False)
-class SampledRows:
-    """What was counted for each query, once for the best and once for the worst reading of ties in the sample.
-
-    Attributes:
-        first: The best rank that the candidates allow that were all counted.
-        size: The size of the sample.
-        population: What it was drawn from.
-        fewest: Sampled candidates that count as better: those with greater scores.
-        most: The same at worst, with those of equal scores.
-        hits: The same on average.
-        squares: The sum of the squares of what is averaged.
-        candidates: The number of all candidates.
-    """
-
-    first: Floats
-    size: Ints
-    population: Ints
-    fewest: Ints
-    most: Ints
-    hits: Floats
-    squares: Floats
-    candidates: Floats
-
-    @classmethod
-    def of(cls, ranks: Ranks, tie: Tie) -> SampledRows:
-        """The counts of a table."""
-        greater, equal, size, population, more, same = (
-            np.nan_to_num(ranks.numbers(name)).astype(np.int64)
-            for name in (
-                *("exact_greater", "exact_equal", "sample_size"),
-                *("sampled_from", "sampled_greater", "sampled_equal"),
-            )
-        )
-        known = np.isnan(ranks.numbers("sample_size"))  # rows of another table that was ranked in full
-        # Equal scores count by one half in a mean rank, not at all in an optimistic one, fully in a pessimistic one.
-        share = {Tie.mean: 0.5, Tie.optimistic: 0.0, Tie.pessimistic: 1.0}[tie]
-        fewest = more + (same if tie is Tie.pessimistic else 0)
-        most = more + (0 if tie is Tie.optimistic else same)
-        return cls(
-            first=np.where(
-                known, ranks.rank + (2 * share - 1) / 2 * np.nan_to_num(ranks.ties), 1 + greater + share * equal
-            ),
-            size=size,
-            population=population,
-            fewest=fewest,
-            most=most,
-            hits=more + share * same,
-            squares=more + share * share * same,
-            candidates=ranks.candidates,
-        )
-
-    @property
-    def rank(self) -> Floats:
-        """The unbiased estimate of the rank."""
-        none = np.zeros_like(self.first)
-        return estimated_rank(self.first - 1, none, self.size, self.population, self.hits)
-
-    def distinct(self, error: Floats) -> tuple[SampledRows, Floats, Ints]:
-        """The distinct rows with another column, and the index of each row among them."""
-        columns = {name: getattr(self, name) for name in self.__dataclass_fields__}
-        values, which = distinct([*(np.asarray(own, np.float64) for own in columns.values()), error], len(error))
-        kept = (own.astype(old.dtype) for own, old in zip(values, columns.values(), strict=False))
-        return SampledRows(*kept), values[-1], which
-
-
-@dataclass(frozen=True, eq=False)
-class RowBounds:
-    """Statistics of each query whose expectations bound its score, and limits of the score.
-
-    Larger is better here: scores of which smaller ones are better have the opposite sign.
-
-    Attributes:
-        upper: For each kind of bound, the statistic whose expectation is at least the score: [kinds, rows].
-        upper_variance: Its estimated variance.
-        lower: The statistic whose expectation is at most the score.
-        lower_variance: Its estimated variance.
-        best: The score at the best rank that the sample does not exclude at the error of each row.
-        worst: The same at the worst rank.
-        possible: The scores at the best and at the worst rank that are possible: [2, rows].
-    """
-
-    upper: Floats
-    upper_variance: Floats
-    lower: Floats
-    lower_variance: Floats
-    best: Floats
-    worst: Floats
-    possible: Floats
-
-    def at(self, rows: Ints) -> RowBounds:
-        """The same of other rows."""
-        return RowBounds(*(getattr(self, name)[..., rows] for name in self.__dataclass_fields__))
-
-
-def bounds_of_rows(
-    rows: SampledRows, transformers: Sequence[Transformer], error: Floats
-) -> dict[Transformer, RowBounds]:
-    """The bounds of several scores of every row.
-
-    Args:
-        rows: The counts.
-        transformers: The scores.
-        error: For every row, the probability that each of its exact limits may be wrong.
-    """
-    found = {transformer: _known_bounds(rows, transformer) for transformer in transformers}
-    unknown = np.flatnonzero(open_rows(rows.population, rows.size))
-    if not len(unknown):
-        return found
-    rounded, which = alike(rows.population[unknown], rows.size[unknown])
-    for group in range(int(which.max()) + 1):
-        own = unknown[which == group]
-        bounds = SampleBounds(int(rounded[which == group][0]), int(rows.size[own[0]]))
-        for part in rows_at_a_time(len(own), len(bounds.grid)):
-            some = own[part]
-            fewest, _ = bounds.limits(rows.fewest[some], error[some])
-            _, most = bounds.limits(rows.most[some], error[some])
-            scale = rows.population[some] / bounds.population
-            left = rows.population[some] - rows.size[some]
-            limits = (
-                np.maximum(np.floor(fewest * scale), rows.fewest[some]),
-                np.minimum(np.ceil(most * scale), left + rows.most[some]),
-                rows.fewest[some],
-                left + rows.most[some],
-            )
-            for transformer, into in found.items():
-                ends = (_score(rows, transformer, rows.first[some] + better, some) for better in limits)
-                into.best[some], into.worst[some], into.possible[0, some], into.possible[1, some] = ends
-                if not transformer.linear:
-                    _put_statistics(rows, transformer, bounds, some, into)
-    return found
-
-
-def _score(rows: SampledRows, transformer: Transformer, rank: Floats, some: Ints) -> Floats:
-    """The score of ranks of some rows, [rows] or [rows, k], with the sign that makes larger ones better."""
-    size = rows.candidates[some]
-    size = size if rank.ndim == 1 else np.broadcast_to(size[:, None], rank.shape)
-    return (1.0 if transformer.higher_is_better else -1.0) * transformer(np.clip(rank, 1, size), size)
-
-
-def _known_bounds(rows: SampledRows, transformer: Transformer) -> RowBounds:
-    """The bounds if the estimated rank were known; for a linear score, with the variance of the estimate."""
-    everything = np.arange(len(rows.size))
-    value = _score(rows, transformer, rows.rank, everything)
-    kinds = 1 if transformer.linear else len(RIDGES)
-    variance = np.zeros((kinds, len(value)))
-    if transformer.linear:
-        below, above = (_score(rows, transformer, rows.first + step, everything) for step in (0, 1))
-        scale = (above - below) * rows.population / np.maximum(rows.size, 1)
-        own = np.square(scale) * hit_variance(rows.hits, rows.squares, rows.population, rows.size)
-        variance[0] = np.where(open_rows(rows.population, rows.size), own, 0.0)
-    statistic = np.tile(value, (kinds, 1))
-    return RowBounds(
-        upper=statistic,
-        upper_variance=variance,
-        lower=statistic.copy(),
-        lower_variance=variance.copy(),
-        best=value.copy(),
-        worst=value.copy(),
-        possible=np.tile(value, (2, 1)),
-    )
-
-
-def _put_statistics(
-    rows: SampledRows, transformer: Transformer, bounds: SampleBounds, some: Ints, into: RowBounds
-) -> None:
-    """Set the statistics of some rows for a score that is not linear."""
-    at_best, at_worst = _grid_ranks(rows, some, bounds, transformer)
-    above = _score(rows, transformer, at_best, some)
-    same = transformer.continuous and bool((rows.fewest[some] == rows.most[some]).all())
-    below = above if same else _score(rows, transformer, at_worst, some)
-    for kind, ridge in enumerate(RIDGES):
-        low, low_variance, high, high_variance = bounds.bound(above, rows.fewest[some], ridge)
-        if not same:
-            low, low_variance, _, _ = bounds.bound(below, rows.most[some], ridge)
-        into.lower[kind, some], into.lower_variance[kind, some] = low, low_variance
-        into.upper[kind, some], into.upper_variance[kind, some] = high, high_variance
-
-
-def _grid_ranks(rows: SampledRows, some: Ints, bounds: SampleBounds, transformer: Transformer) -> tuple[Floats, Floats]:
-    """The ranks [rows, grid] at which the score is taken for an upper and for a lower bound.
-
-    They differ where the score jumps: the best and the worst rank between two numbers of the grid.
-    """
-    better = bounds.grid * (rows.population[some, None] / bounds.population)
-    first = rows.first[some, None]
-    if transformer.continuous:
-        return first + better, first + better
-    better = np.rint(better)
-    before = np.concatenate([np.full((len(some), 1), -1.0), better[:, :-1]], axis=1)
-    return first + np.minimum(before + 1, better), first + better
-
-
 @dataclass(frozen=True)
 class Estimate:
-    """A weighted sum of scores: its estimate, its interval, and the parts that the interval is made of.
+    """A weighted sum of scores: its estimate and its interval.
 
     Attributes:
         value: The estimate.
         low: The lower end of the interval.
         high: The upper end.
-        exact: Whether the interval is made of exact intervals of every query.
     """
 
     value: float
     low: float
     high: float
-    exact: bool
 
     def turned(self, sign: float) -> Estimate:
         """The estimate of the opposite of the sum, if the sign is negative."""
-        return self if sign > 0 else Estimate(-self.value, -self.high, -self.low, self.exact)
+        return self if sign > 0 else Estimate(-self.value, -self.high, -self.low)
 
 
 def estimate_of(rows: RowBounds, weight: Floats, known: Flags, enough: Flags, level: float = LEVEL) -> Estimate:
@@ -258,24 +63,100 @@ def estimate_of(rows: RowBounds, weight: Floats, known: Flags, enough: Flags, le
         enough: Queries whose sample has at least two candidates, so that variances can be estimated.
         level: The confidence level.
     """
-    upper, lower = rows.upper @ weight, rows.lower @ weight
-    error = (1 - level) / len(upper)
-    squared = np.square(weight)
-    highs = upper + np.array([half_width(variance * squared, error) for variance in rows.upper_variance])
-    lows = lower - np.array([half_width(variance * squared, error) for variance in rows.lower_variance])
     weighing = weight > 0
     if (known | ~weighing).all():
-        return Estimate(float(upper[0]), float(upper[0]), float(upper[0]), exact=True)
+        value = float(rows.upper[0] @ weight)
+        return Estimate(value, value, value)
     measured = bool((enough | known | ~weighing).all())
-    fits_high, fits_low = np.isfinite(highs) & measured, np.isfinite(lows) & measured
-    exact = not (fits_high.any() and fits_low.any())
+    error, linear = (1 - level) / 2, len(rows.upper) == 1
+    highs = _normal_limits(rows.upper, rows.upper_variance, weight, error if linear else error / 2, measured)
+    lows = _normal_limits(rows.lower, rows.lower_variance, weight, error if linear else error / 2, measured)
+    if not (linear and highs and lows):
+        own = error / 2
+        highs += _sure_limits(rows.upper, rows.upper_ends, rows.upper_line, rows.best, weight, own)
+        lows += _sure_limits(rows.lower, rows.lower_ends, rows.lower_line, rows.worst, weight, own)
+    top, bottom = min(highs, key=lambda limits: limits.high), max(lows, key=lambda limits: limits.low)
     most, least = rows.possible @ weight
-    top, bottom = int(np.argmin(np.where(fits_high, highs, np.inf))), int(np.argmax(np.where(fits_low, lows, -np.inf)))
-    high, low = (float(rows.best @ weight), float(rows.worst @ weight)) if exact else (highs[top], lows[bottom])
-    low, high = max(float(low), float(least)), min(float(high), float(most))
-    low, high = min(low, high), max(low, high)
-    value = min(max(float(upper[top] + lower[bottom]) / 2, low), high)
-    return Estimate(value, low, high, exact)
+    low, high = sorted((max(bottom.low, float(least)), min(top.high, float(most))))
+    return Estimate(min(max((top.value + bottom.value) / 2, low), high), low, high)
+
+
+class _Limits(NamedTuple):
+    """A sum of statistics, and limits of its expectation."""
+
+    value: float
+    low: float
+    high: float
+
+
+def _normal_limits(
+    statistics: Floats, variances: Floats, weight: Floats, error: float, measured: bool
+) -> list[_Limits]:
+    """The limits of every kind of statistic whose variance has enough effective parts; see `half_width`."""
+    found = []
+    for statistic, variance in zip(statistics, variances, strict=True):
+        value, width = float(statistic @ weight), half_width(variance * np.square(weight), 2 * error / len(statistics))
+        if measured and math.isfinite(width):
+            found.append(_Limits(value, value - width, value + width))
+    return found
+
+
+def _sure_limits(
+    statistics: Floats, ends: Floats, line: Floats, exact: Floats, weight: Floats, error: float
+) -> list[_Limits]:
+    """Limits that hold for any number of queries: exact ones of every query, and those of Chernoff's bound.
+
+    Args:
+        statistics: The statistics of each kind.
+        ends: The first statistic without hits and with hits alone.
+        line: The line without hits, and by how much a hit lowers it.
+        exact: The exact limits of every query.
+        weight: The weights.
+        error: The probability that the limits may miss on one side.
+    """
+    value, end = float(statistics[-1] @ weight), float(exact @ weight)
+    # The number of hits is as concentrated as that of independent draws (Hoeffding 1963), so a draw is a summand.
+    found = [_Limits(value, end, end), _chernoff(value, float(line[0] @ weight), line[1] * weight, error / 3)]
+    if len(statistics) > 1:
+        first, top = float(statistics[0] @ weight), float(ends[0] @ weight)
+        found.append(_chernoff(first, top, (ends[0] - ends[1]) * weight, error / 3))
+    return found
+
+
+def _chernoff(value: float, top: float, losses: Floats, error: float) -> _Limits:
+    """The limits of the expectation of a sum that falls with the number of hits.
+
+    What the sum loses by hits is a sum of independent numbers from 0 to at most some M. In units of M it has the tails
+    of Chernoff's bound, ``P(loss <= x) <= exp(x - m) (m / x)^x`` if its mean m is at least x, and so above the mean.
+
+    Args:
+        value: The sum.
+        top: The sum without any hit.
+        losses: The most that each of the numbers can be.
+        error: The probability that each of the limits may be wrong.
+    """
+    most = float(losses.max(initial=0.0))
+    if most <= 0:
+        return _Limits(value, top, top)
+    low, high = chernoff_limits(max(top - value, 0.0) / most, error)
+    return _Limits(value, top - most * high, top - most * low)
+
+
+def chernoff_limits(total: float, error: float) -> tuple[float, float]:
+    """The limits of the mean of a sum of independent numbers from 0 to 1.
+
+    Example:
+        >>> [[round(limit, 2) for limit in chernoff_limits(total, 0.05)] for total in (0, 9)]
+        [[0.0, 3.0], [3.5, 18.46]]
+    """
+    from scipy.special import lambertw
+
+    least = -math.log(error)
+    if total <= 0:
+        return 0.0, least
+    branch = -math.exp(-1 - least / total)
+    low, high = (-total * float(lambertw(branch, k).real) for k in (0, -1)) if branch < 0 else (0.0, math.inf)
+    return low, high if math.isfinite(high) else total + least + math.sqrt(2 * total * least)
 
 
 def half_width(parts: Floats, error: float) -> float:
@@ -327,7 +208,7 @@ class SampledTable:
         seed = np.zeros(len(ranks)) if ranks.seed is None else ranks.seed.astype(np.float64)
         self.keys, self.slice = distinct([seed, *(one.codes(ranks) for one in by)], len(ranks))
         unknown = np.bincount(self.slice[~self.known], minlength=len(self.keys[0]))[self.slice]
-        error = (1 - level) / 2 / np.maximum(unknown, 1)
+        error = (1 - level) / 12 / np.maximum(unknown, 1)  # see `_sure_limits`
         some, error, self._row = rows.distinct(error)
         transformers = dict.fromkeys(metric.transformer for metric in metrics if isinstance(metric, MeanMetric))
         self._bounds = bounds_of_rows(some, list(transformers), error)
@@ -366,7 +247,7 @@ class SampledTable:
 
     def estimate(self, transformer: Transformer, own: Ints, weight: Floats) -> Estimate:
         """The estimate of the weighted sum of the scores of some rows."""
-        sign = 1.0 if transformer.higher_is_better else -1.0
+        sign = 1.0 if transformer.descending else -1.0
         positive = weight > 0  # a single candidate has no score, and no weight
         some = own[positive]
         rows = self._bounds[transformer].at(self._row[some])
