@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -69,42 +69,30 @@ def estimate_of(rows: RowBounds, weight: Floats, known: Flags, enough: Flags, le
         return Estimate(value, value, value)
     measured = bool((enough | known | ~weighing).all())
     error, linear = (1 - level) / 2, len(rows.upper) == 1
-    highs = _normal_limits(rows.upper, rows.upper_variance, weight, error if linear else error / 2, measured)
-    lows = _normal_limits(rows.lower, rows.lower_variance, weight, error if linear else error / 2, measured)
-    if not (linear and highs and lows):
-        own = error / 2
-        highs += _sure_limits(rows.upper, rows.upper_ends, rows.upper_line, rows.best, weight, own)
-        lows += _sure_limits(rows.lower, rows.lower_ends, rows.lower_line, rows.worst, weight, own)
-    top, bottom = min(highs, key=lambda limits: limits.high), max(lows, key=lambda limits: limits.low)
+    share = error if linear else error / 2
+    highs = (rows.upper @ weight + _normal_widths(rows.upper_variance, weight, share, measured)).tolist()
+    lows = (rows.lower @ weight - _normal_widths(rows.lower_variance, weight, share, measured)).tolist()
+    if not (linear and np.isfinite([*highs, *lows]).all()):
+        highs += _sure_limits(rows.upper, rows.upper_ends, rows.upper_line, rows.best, weight, error / 2)[1]
+        lows += _sure_limits(rows.lower, rows.lower_ends, rows.lower_line, rows.worst, weight, error / 2)[0]
     most, least = rows.possible @ weight
-    low, high = sorted((max(bottom.low, float(least)), min(top.high, float(most))))
-    return Estimate(min(max((top.value + bottom.value) / 2, low), high), low, high)
+    low, high = sorted((max(*lows, float(least)), min(*highs, float(most))))
+    middle = float((rows.upper @ weight).min() + (rows.lower @ weight).max()) / 2
+    return Estimate(min(max(middle, low), high), low, high)
 
 
-class _Limits(NamedTuple):
-    """A sum of statistics, and limits of its expectation."""
-
-    value: float
-    low: float
-    high: float
-
-
-def _normal_limits(
-    statistics: Floats, variances: Floats, weight: Floats, error: float, measured: bool
-) -> list[_Limits]:
-    """The limits of every kind of statistic whose variance has enough effective parts; see `half_width`."""
-    found = []
-    for statistic, variance in zip(statistics, variances, strict=True):
-        value, width = float(statistic @ weight), half_width(variance * np.square(weight), 2 * error / len(statistics))
-        if measured and math.isfinite(width):
-            found.append(_Limits(value, value - width, value + width))
-    return found
+def _normal_widths(variances: Floats, weight: Floats, error: float, measured: bool) -> Floats:
+    """For each kind of statistic, how far its mean may be from its expectation on one side; see `half_width`."""
+    if not measured:
+        return np.full(len(variances), np.inf)
+    parts = variances * np.square(weight)
+    return np.array([half_width(own, 2 * error / len(variances)) for own in parts])
 
 
 def _sure_limits(
     statistics: Floats, ends: Floats, line: Floats, exact: Floats, weight: Floats, error: float
-) -> list[_Limits]:
-    """Limits that hold for any number of queries: exact ones of every query, and those of Chernoff's bound.
+) -> tuple[list[float], list[float]]:
+    """Lower and upper limits that hold for any number of queries: exact ones of every query, and Chernoff's.
 
     Args:
         statistics: The statistics of each kind.
@@ -114,16 +102,16 @@ def _sure_limits(
         weight: The weights.
         error: The probability that the limits may miss on one side.
     """
-    value, end = float(statistics[-1] @ weight), float(exact @ weight)
+    whole = float(exact @ weight)
     # The number of hits is as concentrated as that of independent draws (Hoeffding 1963), so a draw is a summand.
-    found = [_Limits(value, end, end), _chernoff(value, float(line[0] @ weight), line[1] * weight, error / 3)]
+    found = [(whole, whole), _chernoff(statistics[-1] @ weight, line[0] @ weight, line[1] * weight, error / 3)]
     if len(statistics) > 1:
-        first, top = float(statistics[0] @ weight), float(ends[0] @ weight)
-        found.append(_chernoff(first, top, (ends[0] - ends[1]) * weight, error / 3))
-    return found
+        losses = (ends[0] - ends[1]) * weight
+        found.append(_chernoff(statistics[0] @ weight, ends[0] @ weight, losses, error / 3))
+    return [low for low, _ in found], [high for _, high in found]
 
 
-def _chernoff(value: float, top: float, losses: Floats, error: float) -> _Limits:
+def _chernoff(value: float, top: float, losses: Floats, error: float) -> tuple[float, float]:
     """The limits of the expectation of a sum that falls with the number of hits.
 
     What the sum loses by hits is a sum of independent numbers from 0 to at most some M. In units of M it has the tails
@@ -137,9 +125,9 @@ def _chernoff(value: float, top: float, losses: Floats, error: float) -> _Limits
     """
     most = float(losses.max(initial=0.0))
     if most <= 0:
-        return _Limits(value, top, top)
-    low, high = chernoff_limits(max(top - value, 0.0) / most, error)
-    return _Limits(value, top - most * high, top - most * low)
+        return float(top), float(top)
+    low, high = chernoff_limits(max(float(top - value), 0.0) / most, error)
+    return float(top - most * high), float(top - most * low)
 
 
 def chernoff_limits(total: float, error: float) -> tuple[float, float]:

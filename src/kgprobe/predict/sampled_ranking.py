@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from operator import add
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -156,6 +156,8 @@ class Drawn:
 @dataclass(frozen=True, eq=False)
 class _DrawnCandidates(QueryCandidates):
     """Candidates of each target that are distinct and in ascending order already; the rows are those of targets."""
+
+    filtered: ClassVar[bool] = True
 
     drawn: EntityRows = field(kw_only=True)
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -110,6 +110,9 @@ class QueryCandidates:
         >>> offsets.tolist(), entities.tolist()
         ([0, 2, 5], [2, 5, 7, 8, 9])
     """
+
+    filtered: ClassVar[bool] = False
+    """Whether neither targets nor known answers are listed, so that none has to be left out."""
 
     name: str
     lists: Mapping[Side, AnyInts]
@@ -431,5 +434,7 @@ class QueryBlock:
         queries = self.task.queries
         offsets, entities = sets.ids(queries.side, queries.triple[self.targets])
         which, column = np.repeat(np.arange(len(self.row)), np.diff(offsets)), self.columns.position(entities)
+        if sets.filtered:
+            return which[column >= 0], column[column >= 0]
         left = (column >= 0) & (column != self.column[which]) & ~self._is_known(self.row[which], column)
         return which[left], column[left]
