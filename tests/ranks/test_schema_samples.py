@@ -115,3 +115,10 @@ def test_the_metadata_of_older_files_have_no_sample() -> None:
     entry = info.to_metadata()
     (key,) = entry
     assert RanksInfo.from_metadata({key: entry[key].replace(b', "sample": null', b"")}).sample is None
+
+
+def test_a_wrong_type_in_the_metadata_of_a_sample_is_named() -> None:
+    ((key, entry),) = SAMPLED.to_metadata().items()
+    with pytest.raises(DataError) as raised:
+        RanksInfo.from_metadata({key: entry.replace(b'"estimates": true', b'"estimates": 5')})
+    assert "candidates.sample.estimates is 5, expected true or false" in str(raised.value)
