@@ -400,7 +400,14 @@ def _unreadable(problems: list[str]) -> DataError:
     return DataError("the kgprobe metadata of this file cannot be read", problems, "write the file again")
 
 
-_NAMES: dict[type, str] = {bool: "true or false", str: "text", int: "a whole number", float: "a number", dict: "an object", tuple: "a list"}
+_NAMES: dict[type, str] = {
+    bool: "true or false",
+    str: "text",
+    int: "a whole number",
+    float: "a number",
+    dict: "an object",
+    tuple: "a list",
+}
 
 
 def _of_json(kind: Any, value: Any, place: str, problems: list[str]) -> Any:
