@@ -205,6 +205,18 @@ class EntityRows(NamedTuple):
         return EntityRows(offsets, self.entities[position])
 
 
+def mixed(x: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Each number as 64 bits without visible relation to it (the finaliser of SplitMix64, a bijection).
+
+    Example:
+        >>> mixed(np.array([0, 1], dtype=np.uint64)).tolist()
+        [0, 6238072747940578789]
+    """
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return np.asarray(x ^ (x >> np.uint64(31)))
+
+
 def spread(length: AnyInts) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """For concatenated lists of these lengths: the list of each element, and its position in the list.
 

@@ -54,6 +54,18 @@ class Transformer(ABC):
 
     higher_is_better: ClassVar[bool] = True
     candidate_aware: ClassVar[bool] = False
+    continuous: ClassVar[bool] = True
+    """Whether neighbouring ranks have neighbouring scores: not a step at some rank."""
+
+    @property
+    def linear(self) -> bool:
+        """Whether the score is linear in the rank, so that the score of an unbiased estimate is unbiased."""
+        return False
+
+    @property
+    def descending(self) -> bool:
+        """Whether a worse rank never has a larger score; otherwise it never has a smaller one."""
+        return self.higher_is_better
 
     @abstractmethod
     def __call__(self, rank: Floats, candidates: Floats) -> Floats:
@@ -113,6 +125,14 @@ class Power(Transformer):
         _refuse_nan(self.alpha)
 
     @property
+    def descending(self) -> bool:
+        return self.alpha >= 0
+
+    @property
+    def linear(self) -> bool:
+        return self.alpha == -1
+
+    @property
     def steepness(self) -> float:
         return _steepness(self.alpha)
 
@@ -147,6 +167,10 @@ class AffinePower(Transformer):
 
     def __post_init__(self) -> None:
         _refuse_nan(self.alpha)
+
+    @property
+    def linear(self) -> bool:
+        return self.alpha == -1
 
     @property
     def steepness(self) -> float:
@@ -195,6 +219,7 @@ class TopK(Transformer):
         [1.0, 1.0, 0.0]
     """
 
+    continuous: ClassVar[bool] = False
     k: int
 
     def __call__(self, rank: Floats, candidates: Floats) -> Floats:
@@ -213,6 +238,10 @@ class Identity(Transformer):
     """The rank itself, as in the mean rank: lower is better."""
 
     higher_is_better: ClassVar[bool] = False
+
+    @property
+    def linear(self) -> bool:
+        return True
 
     def __call__(self, rank: Floats, candidates: Floats) -> Floats:
         return rank

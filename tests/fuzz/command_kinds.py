@@ -350,5 +350,5 @@ KINDS = (
         named=False,
     ),
     Kind("arguments", commands, run_arguments, plain_arguments, named=False),
-    Kind("rank-file-commands", lambda: rank_files()[:-1], run_on_rank_file, plain_metrics, tolerance=1e-9),
+    Kind("rank-file-commands", lambda: rank_files()[:-2], run_on_rank_file, plain_metrics, tolerance=1e-9),
 )

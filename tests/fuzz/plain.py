@@ -113,9 +113,29 @@ def check_ranks(rows: dict[str, list[Any]]) -> None:
             require(worst == rank or not ties, "an interval with ties")
         for name in ("entity_popularity", "relation_popularity"):
             require(row.get(name) is None or 0 <= row[name] <= 1, "a popularity is outside 0..1")
+        check_sample(row)
         query = tuple(row.get(name) for name in ("head", "relation", "tail", "side", "seed"))
         require(query not in seen, "a query occurs twice")
         seen.add(query)
+
+
+COUNTS = ("exact_greater", "exact_equal", "sample_size", "sampled_from", "sampled_greater", "sampled_equal")
+
+
+def check_sample(row: dict[str, Any]) -> None:
+    """The rules of a row whose rank is an estimate from a sample of candidates."""
+    counts = [row.get(name) for name in COUNTS]
+    require(counts.count(None) in (0, len(COUNTS)), "a count of a sample is missing")
+    if None in counts:
+        return
+    greater, equal, size, population, more, same = counts
+    require(min(counts) >= 0, "a count is negative")
+    require(size <= population, "a sample is larger than what it is drawn from")
+    require(more + same <= size, "more hits than the sample has candidates")
+    require(greater + equal <= row["candidates"] - 1 - population, "more counted than there are")
+    unseen = (more + same / 2) * population / size if size else population / 2
+    rank = 1 + greater + equal / 2 + unseen
+    require(abs(row["rank"] - rank) <= 1e-6 * rank, "the rank is not the estimate")
 
 
 def known_answers() -> dict[tuple[str, int, int], set[int]]:

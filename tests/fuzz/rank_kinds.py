@@ -7,6 +7,7 @@ import io
 import json
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -18,6 +19,7 @@ import pyarrow.parquet as pq
 from fuzz.containers import table_bytes
 from fuzz.inputs import Files, Kind, only_file, require
 from fuzz.plain import (
+    COUNTS,
     ENTITIES,
     RELATIONS,
     TRAIN,
@@ -30,10 +32,10 @@ from fuzz.plain import (
     small_graph,
     whole,
 )
-from kgprobe.ranks import Ranks, RanksInfo, read_ranks
+from kgprobe.ranks import Basis, CandidatesInfo, Ranks, RanksInfo, SampleInfo, read_ranks
 from kgprobe.ranks.importers import import_ranks
 
-WHOLE = ("head", "relation", "tail", "candidates", "ties", "seed")
+WHOLE = ("head", "relation", "tail", "candidates", "ties", "seed", *COUNTS)
 REAL = ("rank", "worst_rank", "entity_popularity", "relation_popularity")
 CANONICAL = (*WHOLE, *REAL, "side")
 INFO = ("model", "graph", "graph_hash", "split", "filtered", "filter_hash")
@@ -48,6 +50,18 @@ ROWS: dict[str, Any] = {
 }
 
 
+ESTIMATED: dict[str, Any] = {"rank": [5.5, 1, 7.5, 4, 3, 8.5], "candidates": [40] * 6}
+SAMPLED: dict[str, Any] = {
+    "exact_greater": [2, 0, 1, 0, 2, 0],
+    "exact_equal": [1, 0, 0, 0, 0, 0],
+    "sample_size": [5, 5, 0, 4, 5, 4],
+    "sampled_from": [10, 10, 11, 4, 30, 10],
+    "sampled_greater": [1, 0, 0, 3, 0, 3],
+    "sampled_equal": [0, 0, 0, 0, 0, 0],
+}
+DRAWN = CandidatesInfo(Basis.verified, sample=SampleInfo(5, estimates=True, exact="relation-type", seed=0))
+
+
 def rank_files() -> list[Files]:
     """Rank files as kgprobe writes them: few and many columns, one row, no row."""
     popularity = {"entity_popularity": [0.25, 0.5, 0.1, 0.0, 1.0, None], "relation_popularity": [0.5] * 6}
@@ -59,11 +73,12 @@ def rank_files() -> list[Files]:
         Ranks.from_columns(**ROWS, seed=[1, 1, 1, 2, 2, 2], labels={"kind": ["é", "", None, "x", "y", "z"]}),
         Ranks.from_columns(**{name: column[:1] for name, column in ROWS.items()}, labels={"weight": [0.5]}),
         Ranks.from_columns(**{name: column[:0] for name, column in ROWS.items()}),
+        Ranks.from_columns(**ROWS | ESTIMATED, sample=SAMPLED, info=replace(info, candidates=DRAWN)),
     ]
     return [{name: _written(table, name)} for name, table in zip(_NAMES, tables, strict=True)]
 
 
-_NAMES = ("ranks.parquet", "a b.parquet", "größe.parquet", "one.row.parquet", "none.parquet")
+_NAMES = ("ranks.parquet", "a b.parquet", "größe.parquet", "one.row.parquet", "none.parquet", "sampled.parquet")
 
 
 def _written(table: Ranks, name: str) -> bytes:

@@ -13,7 +13,7 @@ from kgprobe.errors import DataError, UsageError
 from kgprobe.graph import KnowledgeGraph, TrainCounts
 from kgprobe.predict import Dot, GroupNorm, Model, Setting, rank, rank_in
 from kgprobe.predict.tasks import QueryCandidates, RelationCandidates
-from kgprobe.ranks import Basis, CandidatesInfo, validate
+from kgprobe.ranks import Basis, CandidatesInfo, SampleInfo, validate
 from kgprobe.resources import Resources
 from ranking import Rows, brute_force, graph_of, matrix, query_sets, relation_sets, rows_of, vectors
 
@@ -116,7 +116,9 @@ def test_candidate_sets(kind: str) -> None:
     for sets, allowed in (relation_sets(GRAPH, seed=1), query_sets(ranked, GRAPH.num_entities, seed=1)):
         ranks = rank(model, GRAPH, candidates=sets, filter="train", resources=Resources(shards=3))
         assert rows_of(ranks) == brute_force(model, GRAPH, ("train",), allowed)
-        assert ranks.info.candidates == CandidatesInfo(Basis.given, "drawn")
+        sampled = isinstance(sets, QueryCandidates)
+        sample = {"hash": sets.hash, "sample": SampleInfo(5)} if sampled else {}
+        assert ranks.info.candidates == CandidatesInfo(Basis.given, "drawn", **sample)
 
 
 @pytest.mark.parametrize("kind", MODELS)
@@ -345,7 +347,7 @@ def test_candidates_are_described(graph: KnowledgeGraph, tmp_path: Path) -> None
     drawn = QueryCandidates("drawn", {"tail": np.zeros((3, 1), int), "head": np.zeros((3, 1), int)}, np.array([0, 1]))
     setting = Setting.build(graph, candidates=drawn)
     assert setting.sets is drawn
-    assert setting.info("mine", {}).candidates == CandidatesInfo(Basis.given, "drawn")
+    assert setting.info("mine", {}).candidates == CandidatesInfo(Basis.given, "drawn", drawn.hash, sample=SampleInfo(1))
 
 
 def test_tasks_cover_the_ranges(graph: KnowledgeGraph) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 from kgprobe.aggregate.weighted_mean import Sums, no_alternatives, refuse_empty
 from kgprobe.aggregate.weights import Weighting, table_weights
 from kgprobe.arrays import Floats
-from kgprobe.ranks import Ranks, refuse_intervals
+from kgprobe.ranks import Ranks, refuse_estimates, refuse_intervals
 from kgprobe.transform import Transformer
 
 
@@ -62,6 +62,7 @@ class Geometry:
         """The vectors of a rank table; a candidate-aware score leaves out queries with a single candidate."""
         refuse_empty(ranks)
         refuse_intervals(ranks)
+        refuse_estimates(ranks)
         counted = (ranks.candidates > 1) | (not transformer.candidate_aware)
         if not counted.any():
             raise no_alternatives()

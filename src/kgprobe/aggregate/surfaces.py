@@ -22,7 +22,7 @@ from kgprobe.aggregate.weights import LARGEST_BETA, Columns, PopularityWeight, l
 from kgprobe.arrays import Flags, Floats, Ints, distinct
 from kgprobe.errors import UsageError
 from kgprobe.graph import GraphLike, as_graph
-from kgprobe.ranks import End, RankFile, Ranks, RanksLike, open_ranks, refuse_intervals, validate
+from kgprobe.ranks import End, RankFile, Ranks, RanksLike, open_ranks, refuse_estimates, refuse_intervals, validate
 from kgprobe.tables import Table, in_report
 from kgprobe.transform import SO_SMALL_THAT_LINEAR, AffinePower
 
@@ -148,6 +148,7 @@ def surface(
     refuse_empty(opened)
     opened = opened if at is None else End(at).of(opened)
     refuse_intervals(opened)
+    refuse_estimates(opened)
     table = opened if known is None else opened.with_popularity(known.popularity)
     popularity = _Popularity.of(table, beta, eps_e, eps_r) if (beta != 0).any() else None
     totals: dict[int, list[Floats]] = {}

@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from kgprobe.audit.candidate_counts import check_candidates, one_off, recountable
+from kgprobe.audit.candidate_counts import check_candidates, check_samples, one_off, recountable
 from kgprobe.audit.implied_settings import check_assumptions, check_implied_settings
 from kgprobe.audit.plausibility import check_plausibility
 from kgprobe.audit.query_sets import check_misplaced, check_queries
@@ -87,7 +87,9 @@ Field = Callable[[RanksInfo], Any]
 _FIELDS: dict[str, Field] = {
     "graph (content hash)": lambda info: info.graph_hash and info.graph_hash[:12],
     "split": lambda info: info.split,
-    "candidates": lambda info: str(info.candidates) if info.candidates and info.imported is None else None,
+    "candidates": lambda info: (
+        str(info.candidates) if info.candidates and info.imported is None and info.sample is None else None
+    ),
 }
 
 # Metadata about the filter. They are compared only if the filter cannot be inferred from the candidate counts.
@@ -150,6 +152,7 @@ Check = Callable[[View], Iterable[Finding]]
 CHECKS: tuple[Check, ...] = (
     check_metadata,
     check_queries,
+    check_samples,
     check_candidates,
     check_implied_settings,
     check_assumptions,

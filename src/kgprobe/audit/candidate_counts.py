@@ -19,11 +19,13 @@ from kgprobe.audit.query_sets import due_split
 from kgprobe.audit.view import AuditedRun, AuditQueries, Finding, Severity, View
 from kgprobe.graph import SPLITS, KnowledgeGraph
 from kgprobe.graph.popularity import entity_degrees
-from kgprobe.ranks import Basis, RanksInfo
+from kgprobe.ranks import Basis, CandidatesInfo, RanksInfo
 
 Counts = NDArray[np.int32]
 
 _KIND = "candidates"
+_NAMED = 3
+_SAME_CANDIDATES = "Rank all files with the same candidates."
 _ENOUGH = 0.9  # a convention explains a file if it explains this share of its rows
 
 
@@ -136,8 +138,53 @@ def check_candidates(view: View) -> Iterator[Finding]:
     if counted:
         yield from _against_graph(view, Recount(view.graph, view.queries), counted)  # type: ignore[arg-type]
     others = [model for model in view.models if model not in counted]
-    if not counted or len(others) > 1:
-        yield from compare_candidates(view, others)
+    alike: dict[CandidatesInfo | None, list[str]] = {}
+    for model in others:
+        alike.setdefault(view.info[model].candidates if view.info[model].sample else None, []).append(model)
+    for models in alike.values():  # those of different samples are reported as such
+        if not counted or len(models) > 1:
+            yield from compare_candidates(view, models)
+
+
+def check_samples(view: View) -> Iterator[Finding]:
+    """Files whose candidates are a sample, where other files have all candidates or another sample.
+
+    Example:
+        >>> from kgprobe.audit.view import prepare
+        >>> from kgprobe.ranks import Ranks, SampleInfo
+        >>> ranks = Ranks.from_columns(head=[0], relation=[0], tail=[1], side=["tail"], rank=[1], candidates=[9])
+        >>> few = CandidatesInfo(Basis.given, "few.npz", sample=SampleInfo(8))
+        >>> for finding in check_samples(prepare({"all": ranks, "few": ranks.with_info(candidates=few)}, None)):
+        ...     print(finding.models, finding.message)
+        ('few',) Sampled, 8 negatives, but all is ranked among all candidates: ranks among a sample are better, so ...
+    """
+    sampled = {model: info.candidates for model, info in view.info.items() if info.candidates and info.sample}
+    full = [model for model in view.models if model not in sampled]
+    if not sampled:
+        return
+    if full:
+        for model, candidates in sampled.items():
+            sample = candidates.sample
+            assert sample is not None
+            others = f"{', '.join(full[:_NAMED])}{' and others' if len(full) > _NAMED else ''}"
+            why = (
+                "their values have intervals that a comparison with exact ranks would ignore"
+                if sample.estimates
+                else "ranks among a sample are better, so that values cannot be compared"
+            )
+            are = "is" if len(full) == 1 else "are"
+            message = f"{sample}, but {others} {are} ranked among all candidates: {why}. {_SAME_CANDIDATES}"
+            yield Finding((model,), _KIND, _sentence(message), Severity.error)
+        return
+    kinds = {None if one.sample and one.sample.estimates else one for one in sampled.values()}
+    if len(kinds) > 1:
+        listed = "; ".join(f"{model}: {candidates}" for model, candidates in sampled.items())
+        message = f"Candidates were sampled in different ways ({listed}): values cannot be compared. {_SAME_CANDIDATES}"
+        yield Finding(tuple(sampled), _KIND, message, Severity.error)
+        return
+    for model, candidates in sampled.items():
+        assert candidates.sample is not None
+        yield Finding((model,), _KIND, _sentence(f"{candidates.sample.warning}."), Severity.note)
 
 
 def one_off(view: View, model: str) -> bool:

@@ -168,7 +168,7 @@ class AuditedRun:
         seed: Training seed, if recorded.
         has: Which queries of the view the run ranks.
         columns: Recorded columns by name, one number per query of the view; NaN for queries that the run does not rank
-            and for ranks that are intervals.
+            and for ranks that are intervals, or estimates from a sample of candidates.
         intervals: Number of ranks that are intervals.
     """
 
@@ -258,7 +258,8 @@ def _read(source: Source, one_in: int) -> Ranks:
     tables: list[pa.Table] = []
     for batch in source.batches():
         table = batch.to_arrow()
-        names = [name for name in (*_QUERY, *_NUMBERS, "worst_rank", "seed") if name in table.column_names]
+        wanted = (*_QUERY, *_NUMBERS, "worst_rank", "seed", "sample_size")
+        names = [name for name in wanted if name in table.column_names]
         if one_in > 1:
             table = table.filter(pa.array(query_hashes(table.select(_QUERY)) % np.uint64(one_in) == 0))
         tables.append(table.select(names))
@@ -274,7 +275,8 @@ def _query_columns(table: Ranks) -> list[Ints]:
 def _runs(model: str, table: Ranks, rows: Ints, size: int) -> Iterator[AuditedRun]:
     seeds = np.zeros(len(table), dtype=np.int64) if table.seed is None else table.seed
     numbers = {name: table.numbers(name) for name in _NUMBERS if name in table.column_names}
-    numbers["rank"] = np.where(table.intervals, np.nan, table.rank)
+    estimated = ~np.isnan(table.numbers("sample_size"))
+    numbers["rank"] = np.where(table.intervals | estimated, np.nan, table.rank)
     for seed in np.unique(seeds) if len(table) else [0]:
         own = seeds == seed
         at = rows[own]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -18,6 +18,9 @@ from kgprobe.report.grid import Record, as_text, counted
 
 if TYPE_CHECKING:
     from kgprobe.comparison.results import Difference
+    from kgprobe.graph import KnowledgeGraph
+    from kgprobe.metrics import Metric
+    from kgprobe.ranks import Ranks
     from kgprobe.report.comparison_report import Report
 
 _MOST_NOTES = 12
@@ -82,6 +85,14 @@ def compare(
         reports.require_writing(output)
     knowledge = console.load(graph, names)
     tables, files = console.read_models(ranks, knowledge)
+    if len(tables) > 1 and all(table.is_estimated for table in tables.values()):
+        if output is not None:
+            title = "-o is not available for ranks that are estimates from a sample of candidates"
+            raise UsageError(
+                title, remedy="write the table of standard output to a file, for example with --format csv"
+            )
+        _print_sampled(tables, metrics, knowledge, tie, format)
+        return
     with console.counting("comparing", 100, "%") as bar:
         progress = console.announcing("comparing", 100, "fewer --replicates and --permutations take less", bar)
         compared = reports.compare(
@@ -118,6 +129,29 @@ def compare(
         for remark in report.remarks:
             console.note(remark)
     console.audit_hints(report.lineup, allow_different_candidates)
+
+
+def _print_sampled(
+    tables: Mapping[str, Ranks],
+    metrics: Sequence[Metric] | None,
+    graph: KnowledgeGraph | None,
+    tie: Tie,
+    format: console.Format,  # noqa: A002
+) -> None:
+    """The differences of models whose ranks are estimates from samples of candidates."""
+    from kgprobe.comparison.sampled_differences import sampled_differences
+    from kgprobe.metrics import DEFAULT_METRICS
+
+    known = tables if graph is None else {name: own.with_popularity(graph.popularity) for name, own in tables.items()}
+    differences = sampled_differences(known, metrics or DEFAULT_METRICS, tie)
+    console.print_rows([difference.to_row() for difference in differences], format)
+    for name, table in tables.items():
+        if table.info.sample is not None:
+            console.note(f"{name}: {table.info.sample.warning}")
+    console.note("Queries are fixed: intervals are for the sampling of candidates alone, pair by pair.")
+    for difference in differences:
+        if not difference.settled:
+            console.note(str(difference))
 
 
 def _print(report: Report, format: console.Format, pairs: bool, latex: str) -> None:  # noqa: A002

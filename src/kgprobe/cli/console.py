@@ -8,7 +8,7 @@ import shlex
 import shutil
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
@@ -28,6 +28,7 @@ from kgprobe.resources import Progress
 if TYPE_CHECKING:
     from kgprobe.comparison import Lineup
     from kgprobe.graph import KnowledgeGraph
+    from kgprobe.metrics import Metric
     from kgprobe.ranks import RankFile, Ranks
 
 Result = TypeVar("Result")
@@ -340,6 +341,20 @@ def audit_hints(lineup: Lineup, allow_different_candidates: bool) -> None:
         note(f"--exclude-flagged leaves out {', '.join(lineup.flagged)}.")
     if lineup.candidate_differences and not allow_different_candidates:
         note("--allow-different-candidates tests models with different candidate sets against each other.")
+
+
+def sampled_order(models: Mapping[str, Ranks], metrics: Iterable[str | Metric], tie: Tie = Tie.mean) -> None:
+    """Notes on models whose order is not settled by the samples of candidates that their ranks come from."""
+    from kgprobe.comparison.sampled_differences import sampled_differences
+
+    try:
+        differences = sampled_differences(models, metrics, tie)
+    except DataError as error:
+        note(f"{error.title}: {'; '.join(error.problems)}")
+        return
+    for difference in differences:
+        if not difference.settled:
+            note(str(difference))
 
 
 def discard(stream: TextIO) -> None:

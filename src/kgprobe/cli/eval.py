@@ -60,6 +60,9 @@ def evaluate(
     ]
     for file, own in found.items():
         _print_notes(called[file], own)
+    estimated = {called[file]: file for file in found if file.is_estimated}
+    if len(estimated) > 1 and not by:
+        console.sampled_order({name: file.read(knowledge) for name, file in estimated.items()}, metrics, tie)
     if format.is_data:
         console.print_rows(console.without(rows, {"name": True}), format)
     else:
@@ -92,6 +95,8 @@ def _row(
         "effective": score.effective,
         "left_out": score.left_out,
         "intervals": score.intervals,
+        "level": score.level,
+        "sample": None if score.sample is None else str(score.sample),
         "tie": str(tie),
         "macro": macro,
         "at": None if at is None else str(at),
@@ -102,7 +107,7 @@ def _row(
 
 _OF_SCORES = (
     *("name", "ranks", "model", "metric", "value", "low", "high", "std", "seeds", "queries", "effective"),
-    *("left_out", "intervals", "tie", "macro", "at", "note", "reason"),
+    *("left_out", "intervals", "level", "sample", "tie", "macro", "at", "note", "reason"),
 )
 
 
@@ -137,6 +142,8 @@ def _grid(rows: Sequence[Record]) -> Grid:
 
 
 def _cell(row: Record) -> Cell:
+    if row["level"] is not None and row["low"] < row["high"]:
+        return Cell(f"{as_text(row['value'])} [{as_text(row['low'])}, {as_text(row['high'])}]")
     if row["low"] < row["high"]:
         return Cell(f"{as_text(row['low'])} to {as_text(row['high'])}")
     digits = "," + (".4f" if abs(row["value"]) < 1e6 else ".4g")
@@ -158,6 +165,8 @@ def _constants(rows: Sequence[Record]) -> Iterator[str]:
             low, high = (f"{100 * share:.2g}" for share in (min(shares), max(shares)))
             span = low if low == high else f"{low} to {high}"
             yield f"{metric}: effective sample size {span} % of the queries"
+    if levels := {row["level"] for row in rows if row["level"] is not None}:
+        yield f"In [brackets]: {100 * max(levels):g} % intervals for the sampling of candidates"
     if unknown := max(row["intervals"] for row in rows):
         yield f"Ranks of up to {counted(unknown, 'query', 'queries')} are intervals, so that some values are"
     settings = [("Ties", row["tie"]) for row in rows if row["tie"] != Tie.mean]
@@ -183,7 +192,7 @@ def _left_out(scores: Sequence[Score]) -> Iterator[str]:
 
 def _undefined(scores: Sequence[Score]) -> list[str]:
     """The metrics whose value is undefined or infinite, with the reason, and in how many groups."""
-    reasons = Counter((score.metric, score.reason) for score in scores if score.reason and not score.low < score.high)
+    reasons = Counter((score.metric, score.reason) for score in scores if score.reason and not score.is_range)
     groups = len({tuple(score.group.items()) for score in scores})
     return [
         f"{metric} is undefined{f' in {count:,} of {groups:,} groups' if groups > 1 else ''}: {reason}"
@@ -194,7 +203,9 @@ def _undefined(scores: Sequence[Score]) -> list[str]:
 def _print_notes(name: str, scores: Sequence[Score]) -> None:
     for line in [*_left_out(scores), *_undefined(scores)]:
         console.note(f"{name}: {line}")
-    if any(score.low < score.high for score in scores):
+    if scores and scores[0].sample is not None:
+        console.note(f"{name}: {scores[0].sample.warning}")
+    if any(score.is_range for score in scores):
         console.note(f"{name}: some ranks are intervals; the exact value lies between low and high")
     for score in scores:
         if not score.group and score.effective < _LOW_EFFECTIVE_SHARE * score.queries:

@@ -16,7 +16,7 @@ from kgprobe.files import refuse_overwriting, require_writable
 from kgprobe.report.grid import counted
 
 if TYPE_CHECKING:
-    from kgprobe.predict import Setting
+    from kgprobe.predict import Sampling, Setting
     from kgprobe.predict.blocks.block_plan import Part
     from kgprobe.ranks import Ranks
 
@@ -68,6 +68,18 @@ def rank(
             show_default="not matched",
         ),
     ] = None,
+    sample: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            help="Estimate the ranks from N random candidates of each query; metrics then have intervals.",
+            show_default="all candidates",
+        ),
+    ] = None,
+    by: Annotated[
+        str | None,
+        typer.Option(metavar="STRATA", help="relation-type: count all that train has on that side, sample others."),
+    ] = None,
     device: Annotated[
         str,
         typer.Option("--device", metavar="DEVICE", help="cpu, or a torch device: cuda; cuda:0,cuda:1."),
@@ -76,7 +88,7 @@ def rank(
     memory: Annotated[str, typer.Option(metavar="SIZE", help="Working memory, besides embeddings and filter.")] = "1GB",
     batch: Annotated[int | None, typer.Option(metavar="N", help="Queries per batch.", show_default="automatic")] = None,
     shards: Annotated[int, typer.Option(metavar="N", help="Shards of the entities, processed in turn.")] = 1,
-    seed: Annotated[int, typer.Option(metavar="N", help="Seed of the random baseline.")] = 0,
+    seed: Annotated[int, typer.Option(metavar="N", help="Seed of the random baseline, and of --sample.")] = 0,
     name: Annotated[str | None, typer.Option("--name", metavar="NAME", help="Model name for reports.")] = None,
     trust_pickle: Annotated[
         bool, typer.Option("--trust-pickle", help="Load a pickled model; this can run arbitrary code.")
@@ -117,7 +129,7 @@ def rank(
     With --blocks, a ranking that was interrupted goes on where it was, and several processes and machines can share the
     work: each counts a --part, and kgprobe blocks merge writes the rank file.
     """
-    from kgprobe.predict import Opening, Ray, Setting, count_blocks, open_model, rank_in
+    from kgprobe.predict import Opening, Ray, Sampling, Setting, count_blocks, open_model, rank_in
     from kgprobe.predict.adapters.list_matching import ListOptions
     from kgprobe.predict.blocks.block_counting import ByBlocks, Recipe, ThisProcess
     from kgprobe.predict.blocks.block_plan import Part
@@ -125,9 +137,10 @@ def rank(
 
     resources = Resources(device, threads, parse_memory(memory), batch, shards=shards)
     raise_unpacking_limit(resources.memory)
+    sampling = Sampling.of(sample, by, seed)
     lists = ListOptions.of(unlisted, unknown, duplicates, nearest)
     share = None if part is None else Part.parse(part)
-    _require_consistent(output, blocks, share, ray, {"workers": workers, "cpus": cpus, "gpus": gpus})
+    _require_consistent(output, blocks, share, ray, {"workers": workers, "cpus": cpus, "gpus": gpus}, sampling)
     known = [filter, *re.split("[+,]", filter)] if filter else []  # names of splits are no files
     folder = blocks or (output.with_name(f"{output.name}.blocks") if ray is not None and output else None)
     outputs = [*([output] if output else []), *([folder / "ranking.json"] if folder else [])]
@@ -153,10 +166,10 @@ def rank(
     directory = None
     with counting("ranking", setting.queries, "queries") as progress, naming(model):
         if folder is None:
-            ranks = rank_in(setting, opened, resources, name, progress)
+            ranks = rank_in(setting, opened, resources, name, progress, sampling)
         else:
-            by = ByBlocks(folder, executor, share, Recipe(model, graph, choices, options))
-            directory = count_blocks(setting, opened, by, resources, name, progress)
+            divided = ByBlocks(folder, executor, share, Recipe(model, graph, choices, options))
+            directory = count_blocks(setting, opened, divided, resources, name, progress)
     if directory is not None and output is None:
         of = counted(len(directory.plan.blocks), "block")
         note(f"counted part {share} of {of}; when all parts are: kgprobe blocks merge {folder}")
@@ -174,7 +187,12 @@ LOCAL = "local"
 
 
 def _require_consistent(
-    output: Path | None, blocks: Path | None, part: Part | None, ray: str | None, of_ray: dict[str, float | None]
+    output: Path | None,
+    blocks: Path | None,
+    part: Part | None,
+    ray: str | None,
+    of_ray: dict[str, float | None],
+    sampling: Sampling | None,
 ) -> None:
     """Refuse options that do not go together; all at once."""
     problems = []
@@ -184,6 +202,8 @@ def _require_consistent(
         problems.append("`part` is a share of the blocks of a directory: give `blocks`")
     if part is not None and output is not None:
         problems.append("`part` makes no rank file, kgprobe blocks merge does: leave out `output`")
+    if sampling is not None and (blocks is not None or ray is not None):
+        problems.append("samples are not ranked by blocks: leave out `sample`, or `blocks` and `ray`")
     unused = [f"`{option}`" for option, value in of_ray.items() if value is not None and ray is None]
     if unused:
         problems.append(f"{', '.join(unused)} belong to `ray`")
@@ -194,6 +214,8 @@ def _require_consistent(
 def _report(setting: Setting, ranks: Ranks, output: Path, seconds: float) -> None:
     known, rate = "+".join(setting.known.names) or "nothing", len(ranks) / max(seconds, 1e-9)
     note(f"wrote {output}: {len(ranks):,} queries in {seconds:,.1f} s ({rate:,.0f} a second), filtered by {known}")
+    if ranks.info.sample is not None:
+        note(ranks.info.sample.warning)
     if ranks.info.lists is not None:
         note(str(ranks.info.lists))
     if setting.ranked.repeated:

@@ -45,6 +45,8 @@ def surface(
     rows: list[Record] = []
     for name, file in named_files(list(found)).items():
         grid = found[file]
+        if file.info.sample is not None:
+            console.note(f"{name}: {file.info.sample.warning}")
         if grid.left_out:
             left_out = counted(grid.left_out, "query with a single candidate is", "queries with a single candidate are")
             console.note(f"{name}: {left_out} left out")

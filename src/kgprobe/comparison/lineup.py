@@ -15,9 +15,19 @@ import numpy as np
 
 from kgprobe.aggregate import parse_groupings
 from kgprobe.arrays import Floats, Ints, codes_of, distinct, natural
-from kgprobe.errors import DataError, UsageError
+from kgprobe.errors import DataError, UsageError, naming
 from kgprobe.graph import GraphLike, KnowledgeGraph, as_graph
-from kgprobe.ranks import End, RankFile, Ranks, RanksLike, open_ranks, validate
+from kgprobe.ranks import (
+    CandidatesInfo,
+    End,
+    RankFile,
+    Ranks,
+    RanksLike,
+    SampleInfo,
+    open_ranks,
+    refuse_estimates,
+    validate,
+)
 
 RunTables = Mapping[str, tuple[Ranks, ...]]
 
@@ -165,14 +175,28 @@ class Lineup:
 
     @cached_property
     def candidate_differences(self) -> dict[tuple[str, str], int]:
-        """For every two models with different candidate sets, the number of queries whose candidate counts differ."""
+        """For every two models with different candidate sets, the number of queries whose candidate counts differ.
+
+        Where they were ranked among different samples of candidates, or only one of them was, these are all queries.
+        """
         counts = {model: _distinct_counts(own) for model, own in self.runs.items()}
         found = {}
         for one, other in combinations(self.models, 2):
             pairs = [(a, b) for a in counts[one] for b in counts[other] if a is not b]
-            if differing := int(np.any([a != b for a, b in pairs], axis=0).sum()):
+            if self._sampled_set(one) != self._sampled_set(other):
+                found[one, other] = len(self)
+            elif differing := int(np.any([a != b for a, b in pairs], axis=0).sum()):
                 found[one, other] = differing
         return found
+
+    def _sampled_set(self, model: str) -> CandidatesInfo | None:
+        info = self.runs[model][0].info
+        return info.candidates if info.sample else None
+
+    @property
+    def samples(self) -> dict[str, SampleInfo]:
+        """The samples of candidates among which models were ranked, where these are not all candidates."""
+        return {model: own[0].info.sample for model, own in self.runs.items() if own[0].info.sample}
 
     def named(self, model: str) -> str:
         """The name of a model, with what the audit has against it."""
@@ -271,6 +295,8 @@ def line_up(
     runs: dict[str, tuple[Ranks, ...]] = {}
     for model, table in whole.items():
         validate(table, graph)
+        with naming(model):
+            refuse_estimates(table)
         runs[model] = by_seed(table if at is None else End(at).of(table))
     if empty := [f"{model}: the table is empty" for model, own in runs.items() if not all(map(len, own))]:
         raise DataError("there is no query to compare", empty, "check that the rank files have rows")

@@ -234,11 +234,21 @@ def remarks(
     return [
         *map(str, lineup.flags.values()),
         *(f"{model} is left out. {flag}" for model, flag in lineup.excluded.items()),
+        *sampled(lineup),
         *_left_out(lineup),
         *_too_few_candidates(lineup, metrics),
         *_candidates(lineup, allow_different_candidates),
         *_runs(lineup, seeds),
     ]
+
+
+def sampled(lineup: Lineup) -> Iterator[str]:
+    """A sentence for every sample of candidates among which models were ranked."""
+    models: dict[str, list[str]] = {}
+    for model, sample in lineup.samples.items():
+        models.setdefault(sample.warning, []).append(model)
+    for warning, own in models.items():
+        yield f"{', '.join(own)}: {warning}."
 
 
 def _left_out(lineup: Lineup) -> Iterator[str]:

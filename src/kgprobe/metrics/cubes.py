@@ -15,6 +15,7 @@ from kgprobe.aggregate.weights import SettledWeight
 from kgprobe.arrays import Flags, Floats, Ints, distinct, sum_by
 from kgprobe.graph import KnowledgeGraph
 from kgprobe.metrics.metric import DistributionMetric, MeanMetric, Metric, Term
+from kgprobe.ranks import SampleInfo
 from kgprobe.tables import Table, in_report
 
 if TYPE_CHECKING:
@@ -46,6 +47,9 @@ class Score:
         empty_cells: Relations, entities or sides of a run without any weight, which a macro average leaves out.
         empty_seeds: Training runs without any weight, which are left out.
         reason: Why the value is not a finite number; None where it is.
+        level: Where ranks are estimates from a sample of candidates, the confidence level of the interval from ``low``
+            to ``high``; else None.
+        sample: The sample of candidates that was ranked in place of all; None if all were, or if it is not known.
         group: The group's name by column.
     """
 
@@ -62,21 +66,29 @@ class Score:
     empty_cells: int = 0
     empty_seeds: int = 0
     reason: str | None = None
+    level: float | None = None
+    sample: SampleInfo | None = None
     group: dict[str, Any] = field(default_factory=dict)
 
     @property
+    def is_range(self) -> bool:
+        """Whether the ranks are intervals that do not determine the value, so that it has only a range."""
+        return self.level is None and self.low < self.high
+
+    @property
     def note(self) -> str | None:
-        """What the value leaves out, and why; None where it leaves out nothing."""
+        """What the value leaves out, and why, and whether candidates were sampled; None where there is nothing."""
         left_out = {
             f"{self.left_out:,} queries with {self.metric.left_out}": self.left_out,
             f"{self.empty_cells:,} groups of the macro average without any weight": self.empty_cells,
             f"{self.empty_seeds:,} training runs without any weight": self.empty_seeds,
         }
-        return "; ".join(f"{what} left out" for what, count in left_out.items() if count) or None
+        said = [f"{what} left out" for what, count in left_out.items() if count]
+        return "; ".join([*said, *([self.sample.warning] if self.sample else [])]) or None
 
     def __repr__(self) -> str:
         group = "".join(f", {column}={name!r}" for column, name in self.group.items())
-        value = f"{self.low:.4f} to {self.high:.4f}" if self.low < self.high else f"{self.value:.6g}"
+        value = _shown(self) if self.low < self.high else f"{self.value:.6g}"
         return f"Score({self.metric}: {value}{group}, {self.queries:,} {'query' if self.queries == 1 else 'queries'})"
 
 
@@ -163,7 +175,10 @@ class Scores(Table, list[Score]):
 
 
 def _shown(score: Score) -> float | str:
-    return f"{score.low:.4f} to {score.high:.4f}" if score.low < score.high else score.value
+    if score.low < score.high:
+        ends = f"{score.low:.4f} to {score.high:.4f}"
+        return ends if score.is_range else f"{score.value:.4f} ({ends})"
+    return score.value
 
 
 _NUMBERS = ("value", "low", "high", "std", "seeds", "queries", "effective", "left_out", "intervals")

@@ -20,7 +20,8 @@ from kgprobe.graph import GraphLike, as_graph
 from kgprobe.metrics.catalogue import parse_all
 from kgprobe.metrics.cubes import SCALE, Cube, CubeKey, Score, Scores
 from kgprobe.metrics.metric import DistributionMetric, MeanMetric, Metric, Term
-from kgprobe.ranks import End, Ranks, RanksLike, open_ranks, refuse_intervals, validate
+from kgprobe.metrics.sampled_estimates import sampled_scores
+from kgprobe.ranks import End, RankFile, Ranks, RanksLike, open_ranks, refuse_estimates, refuse_intervals, validate
 
 _MACRO = {"relation": "relation", "entity": "target", "side": "predicts_tail"}
 """What a macro average is taken by, and the attribute of `Ranks` that holds it."""
@@ -98,7 +99,9 @@ def evaluate(
 
 
 def _values(found: Sequence[Score]) -> dict[str, float]:
-    """The values by metric, with a warning for each that is undefined."""
+    """The values by metric, with a warning for each that is undefined, and one if candidates were sampled."""
+    if found and found[0].sample is not None:
+        warnings.warn(found[0].sample.warning, stacklevel=3)
     for score in found:
         if math.isnan(score.value):
             warnings.warn(f"{score.metric} is undefined: {score.reason}", stacklevel=3)
@@ -142,10 +145,13 @@ def scores(
     validate(opened, graph)
     refuse_empty(opened)
     opened = opened if at is None else End(at).of(opened)
+    sample = opened.info.sample
     table = opened if graph is None else opened.with_popularity(graph.popularity)
     parsed = parse_all(metrics)
     to_settle = [moderate for metric in parsed if (moderate := _to_settle(metric))]
     groupings = parse_groupings(by)
+    if opened.is_estimated:
+        return Scores(_estimated(table, parsed, groupings, macro, Tie(tie), weight), graph)
     ends = tuple(End) if "worst_rank" in table.column_names else (End.best,)
     if len(ends) > 1:
         _refuse_by_rank([*(grouping.name for grouping in groupings), weight])
@@ -162,7 +168,29 @@ def scores(
     if not any(accumulator.weighs for accumulator in accumulators):
         raise DataError(f"all sample weights are 0 (column '{weight}')", remedy="use other weights, or none")
     found = [accumulator.scores() for accumulator in accumulators]
-    return Scores((between(best, worst) for best, worst in zip(found[0], found[-1], strict=True)), graph)
+    joined = (between(best, worst) for best, worst in zip(found[0], found[-1], strict=True))
+    return Scores((replace(score, sample=sample) if sample else score for score in joined), graph)
+
+
+def _estimated(
+    table: Ranks | RankFile,
+    metrics: Sequence[Metric],
+    groupings: Sequence[Grouping],
+    macro: str | None,
+    tie: Tie,
+    weight: str | None,
+) -> list[Score]:
+    """The scores of ranks that are estimates from a sample of candidates."""
+    given = {"macro": macro, "weight": weight}
+    if unfit := [f"`{name}`" for name, value in given.items() if value is not None]:
+        title = f"{' and '.join(unfit)}: not available for ranks that are estimates from a sample of candidates"
+        raise UsageError(title, remedy="rank all candidates, or use groups (`by`)")
+    _refuse_by_rank([grouping.name for grouping in groupings])
+    ranks = table if isinstance(table, Ranks) else table.read()
+    for grouping in groupings:
+        grouping.learn(ranks)
+    found = sampled_scores(ranks, metrics, groupings, tie)
+    return sorted(found, key=lambda score: [natural(name) for name in score.group.values()])
 
 
 def _refuse_by_rank(columns: Iterable[str | None]) -> None:
@@ -260,6 +288,7 @@ class RankAccumulator:
 
     def update(self, ranks: Ranks) -> None:
         """Add the queries of a table."""
+        refuse_estimates(ranks)
         if self.at is None:
             refuse_intervals(ranks)
         intervals = ranks.intervals

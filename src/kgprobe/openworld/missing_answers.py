@@ -14,7 +14,7 @@ from scipy.stats import binom
 from kgprobe.arrays import Floats, Ints
 from kgprobe.errors import DataError, UsageError, spans
 from kgprobe.graph import KnowledgeGraph
-from kgprobe.ranks import Ranks, refuse_intervals
+from kgprobe.ranks import Ranks, refuse_estimates, refuse_intervals
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,6 +56,7 @@ class HeldOut:
             UsageError: Neither a graph nor the number of entities is given.
         """
         refuse_intervals(ranks)
+        refuse_estimates(ranks)
         _require_filtered(ranks)
         side = ranks.predicts_tail
         given = np.where(side, ranks.head, ranks.tail)

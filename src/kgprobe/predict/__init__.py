@@ -3,6 +3,7 @@
 from kgprobe.predict.adapters.opening import Model, Opening, open_model
 from kgprobe.predict.blocks.ray_executor import Ray
 from kgprobe.predict.ranking import count_blocks, rank, rank_in
+from kgprobe.predict.sampled_ranking import Sampling
 from kgprobe.predict.scorers import Dot, EmbeddingScorer, GroupNorm, RelationEmbeddingScorer, Scorer
 from kgprobe.predict.setting import Setting
 from kgprobe.predict.tasks import QueryCandidates, RelationCandidates
@@ -19,6 +20,7 @@ __all__ = [
     "RelationCandidates",
     "RelationEmbeddingScorer",
     "Resources",
+    "Sampling",
     "Scorer",
     "Setting",
     "count_blocks",

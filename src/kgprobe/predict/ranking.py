@@ -26,6 +26,7 @@ from kgprobe.predict.blocks.block_counting import ByBlocks, Executor, Recipe, Th
 from kgprobe.predict.blocks.ranking_directory import RankingDirectory
 from kgprobe.predict.engine import count
 from kgprobe.predict.queries import FilterChoice
+from kgprobe.predict.sampled_ranking import Sampling, rank_sampled
 from kgprobe.predict.scorers import AnyScorer, EmbeddingScorer
 from kgprobe.predict.setting import Setting, with_popularity
 from kgprobe.predict.tasks import CandidateSets, Counts, Task
@@ -46,6 +47,9 @@ def rank(
     unknown: str = "error",
     duplicates: str = "error",
     nearest: float | None = None,
+    sample: int | None = None,
+    by: str | None = None,
+    seed: int = 0,
     resources: Resources | None = None,
     name: str | None = None,
     blocks: str | os.PathLike[str] | None = None,
@@ -75,6 +79,9 @@ def rank(
             move up) or "keep-as-wrong" (they keep their place).
         duplicates: What becomes of answers that a top-k list has twice: "error" or "first" (the first one counts).
         nearest: Match answers that are unknown otherwise to the nearest name, if its similarity is at least this.
+        sample: Estimate the ranks from a sample of so many candidates for each query; metrics then have intervals.
+        by: "relation-type": count all candidates that train has on that side of the relation, and sample the others.
+        seed: The seed of the samples.
         resources: Device, threads and memory; the ranks do not depend on them.
         name: The model's name in reports.
         blocks: Rank by blocks, whose counts are kept in this directory, so that a ranking that was interrupted goes on.
@@ -90,6 +97,9 @@ def rank(
     """
     choices = {"split": split, "sides": sides, "triples": triples, "filter": filter, "candidates": candidates}
     lists, resources = ListOptions.of(unlisted, unknown, duplicates, nearest), resources or Resources()
+    sampling, by_blocks = Sampling.of(sample, by, seed), blocks is not None or executor is not None
+    if sampling is not None and by_blocks:
+        raise UsageError("samples are not ranked by blocks", remedy="leave out `sample`, or `blocks` and `executor`")
     knowledge = as_graph(graph)
     setting = Setting.kept(knowledge, **choices)
     recipe = None
@@ -99,22 +109,32 @@ def rank(
     else:
         opened = with_list_options(model_of(model, knowledge, lists), lists)
     named = naming(model) if recipe else nullcontext()
-    if blocks is None and executor is None:
+    if not by_blocks:
         with named:
-            return rank_in(setting, opened, resources, name, progress)
+            return rank_in(setting, opened, resources, name, progress, sampling)
     with TemporaryDirectory() if blocks is None else nullcontext(blocks) as folder:
-        by = ByBlocks(Path(folder), executor or ThisProcess(), recipe=recipe)
+        divided = ByBlocks(Path(folder), executor or ThisProcess(), recipe=recipe)
         with named:
-            directory = count_blocks(setting, opened, by, resources, name, progress)
+            directory = count_blocks(setting, opened, divided, resources, name, progress)
         return directory.merged()
 
 
 def rank_in(
-    setting: Setting, model: Model, resources: Resources, name: str | None = None, progress: Progress | None = None
+    setting: Setting,
+    model: Model,
+    resources: Resources,
+    name: str | None = None,
+    progress: Progress | None = None,
+    sampling: Sampling | None = None,
 ) -> Ranks:
     """Rank a model in a setting; see `rank`."""
     setting = setting.limited(model.sets)
     info = info_of(setting, model, name)
+    if sampling is not None:
+        if isinstance(model.scorer, TopKLists):
+            raise UsageError("top-k lists have no scores of sampled candidates", remedy="rank them without `sample`")
+        columns = rank_sampled(setting, model.scorer, sampling, resources, progress or (lambda queries: None))
+        return setting.table.with_ranks(**columns, info=replace(info, candidates=sampling.info))
     if isinstance(model.scorer, TopKLists):
         columns = _rank_lists(setting, model.scorer)
         ranks = Ranks.from_columns(**setting.columns(), **columns, info=replace(info, lists=model.scorer.info))

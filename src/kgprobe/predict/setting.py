@@ -14,8 +14,16 @@ from numpy.typing import ArrayLike
 from kgprobe.graph import KnowledgeGraph
 from kgprobe.predict.queries import FilterChoice, KnownFilter, Queries, RankedTriples
 from kgprobe.predict.scorers import AnyScorer, EmbeddingScorer
-from kgprobe.predict.tasks import CandidateSets, RelationCandidates, Task, limited, open_candidates, require_fit
-from kgprobe.ranks import Basis, CandidatesInfo, Ranks, RanksInfo
+from kgprobe.predict.tasks import (
+    CandidateSets,
+    QueryCandidates,
+    RelationCandidates,
+    Task,
+    limited,
+    open_candidates,
+    require_fit,
+)
+from kgprobe.ranks import Basis, CandidatesInfo, Ranks, RanksInfo, SampleInfo
 from kgprobe.resources import Resources
 
 _MOST_KEPT = 1 << 22
@@ -158,4 +166,6 @@ def with_popularity(ranks: Ranks, graph: KnowledgeGraph) -> Ranks:
 def _candidates(sets: CandidateSets | None) -> CandidatesInfo:
     if sets is None:
         return CandidatesInfo(Basis.verified)
+    if isinstance(sets, QueryCandidates):
+        return CandidatesInfo(Basis.given, sets.name, sets.file_hash or sets.hash, sample=SampleInfo(sets.negatives))
     return CandidatesInfo(Basis.given, sets.name, sets.file_hash)

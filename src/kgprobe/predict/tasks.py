@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,6 +37,7 @@ _HOW = (
 )
 
 _NAMED = 8
+_HASH_ROWS = 1 << 12
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,10 +122,28 @@ class QueryCandidates:
         ([0, 2, 5], [2, 5, 7, 8, 9])
     """
 
+    filtered: ClassVar[bool] = False
+    """Whether neither targets nor known answers are listed, so that none has to be left out."""
+
     name: str
     lists: Mapping[Side, AnyInts]
     rows: AnyInts
     file_hash: str | None = None
+
+    @property
+    def negatives(self) -> int:
+        """The number of listed candidates of a triple; the larger one, if the sides have different numbers."""
+        return max(int(lists.shape[1]) for lists in self.lists.values())
+
+    @cached_property
+    def hash(self) -> str:
+        """SHA-256 of the lists of the ranked triples."""
+        digest = hashlib.sha256()
+        for side, lists in sorted(self.lists.items()):
+            digest.update(f"{side} {lists.shape[1]}\n".encode())
+            for start in range(0, len(self.rows), _HASH_ROWS):
+                digest.update(np.sort(lists[self.rows[start : start + _HASH_ROWS]], axis=1).astype("<i8").tobytes())
+        return digest.hexdigest()
 
     def ids(self, side: Side, triple_rows: AnyInts) -> EntityRows:
         """The candidates on a side of these rows of `RankedTriples.triples`."""
@@ -494,5 +513,7 @@ class QueryBlock:
         queries = self.task.queries
         offsets, entities = sets.ids(queries.side, queries.triple[self.targets])
         which, column = np.repeat(np.arange(len(self.row)), np.diff(offsets)), self.columns.position(entities)
+        if sets.filtered:
+            return which[column >= 0], column[column >= 0]
         left = (column >= 0) & (column != self.column[which]) & ~self._is_known(self.row[which], column)
         return which[left], column[left]

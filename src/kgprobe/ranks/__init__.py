@@ -8,12 +8,22 @@ from kgprobe.ranks.metadata import (
     ImportInfo,
     ListsInfo,
     RanksInfo,
+    SampleInfo,
     TrainingInfo,
     UnmatchedAnswer,
     Verification,
     WorldInfo,
 )
-from kgprobe.ranks.rank_files import End, RankFile, RanksLike, open_ranks, read_ranks, refuse_intervals, validate
+from kgprobe.ranks.rank_files import (
+    End,
+    RankFile,
+    RanksLike,
+    open_ranks,
+    read_ranks,
+    refuse_estimates,
+    refuse_intervals,
+    validate,
+)
 from kgprobe.ranks.table import Ranks, concatenate, merge_seeds
 
 __all__ = [
@@ -28,6 +38,7 @@ __all__ = [
     "Ranks",
     "RanksInfo",
     "RanksLike",
+    "SampleInfo",
     "TrainingInfo",
     "UnmatchedAnswer",
     "Verification",
@@ -36,6 +47,7 @@ __all__ = [
     "merge_seeds",
     "open_ranks",
     "read_ranks",
+    "refuse_estimates",
     "refuse_intervals",
     "validate",
 ]

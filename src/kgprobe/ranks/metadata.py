@@ -41,27 +41,69 @@ class Basis(StrEnum):
 
 
 @dataclass(frozen=True)
+class SampleInfo:
+    """A sample of candidates that was ranked in place of all candidates.
+
+    Attributes:
+        negatives: Number of sampled candidates of each query; where filter or graph leave fewer, all of them.
+        estimates: Whether the ranks estimate those among all candidates, from a sample that kgprobe drew. Otherwise
+            they are ranks among the sample alone, which are better than those among all candidates.
+        exact: The candidates that were all counted beside the sample; None if there are none.
+        seed: The seed of the draws; None for a sample that the user gave.
+
+    Example:
+        >>> str(SampleInfo(500)), str(SampleInfo(1000, estimates=True, exact="relation-type", seed=0))
+        ('sampled, 500 negatives', 'estimated from all relation-type candidates and a sample of 1,000 others, seed 0')
+    """
+
+    negatives: int
+    estimates: bool = False
+    exact: str | None = None
+    seed: int | None = None
+
+    def __str__(self) -> str:
+        if not self.estimates:
+            return f"sampled, {self.negatives:,} negatives"
+        of = f"all {self.exact} candidates and a sample of {self.negatives:,} others" if self.exact else ""
+        return f"estimated from {of or f'a sample of {self.negatives:,} candidates'}, seed {self.seed}"
+
+    @property
+    def warning(self) -> str:
+        """What a user of metrics of these ranks has to know."""
+        if self.estimates:
+            return f"ranks are {self}: values are estimates with intervals for the sampling of candidates"
+        return (
+            f"ranks are {self}: values are better than those among all candidates, and the order of models may differ"
+        )
+
+
+@dataclass(frozen=True)
 class CandidatesInfo:
     """Where the candidates of a rank table come from.
 
     Attributes:
         basis: How they are known.
         name: Name of the candidate set, as the user gave it.
-        hash: SHA-256 of the file of the candidate set.
+        hash: SHA-256 of the file of the candidate set, or of its content if it was no file.
         counted: How the counts of imported ranks were found.
+        sample: The sample of candidates that was ranked; None if all were.
 
     Example:
-        >>> str(CandidatesInfo(Basis.given, "negatives.npz")), str(CandidatesInfo(Basis.verified))
-        ('negatives.npz', 'all entities')
+        >>> str(CandidatesInfo(Basis.given, "types.tsv")), str(CandidatesInfo(Basis.verified))
+        ('types.tsv', 'all entities')
+        >>> str(CandidatesInfo(Basis.given, "negatives.npz", sample=SampleInfo(500)))
+        'sampled, 500 negatives: negatives.npz'
     """
 
     basis: Basis
     name: str = "all entities"
     hash: str | None = None
     counted: str | None = None
+    sample: SampleInfo | None = None
 
     def __str__(self) -> str:
-        return self.name if self.hash is None else f"{self.name} (SHA-256 {self.hash[:12]})"
+        name = self.name if self.hash is None else f"{self.name} (SHA-256 {self.hash[:12]})"
+        return name if self.sample is None else f"{self.sample}: {name}"
 
 
 class Assumption(StrEnum):
@@ -293,6 +335,11 @@ class RanksInfo:
     schema: int = SCHEMA_VERSION
     kgprobe: str = field(default_factory=package_version)
 
+    @property
+    def sample(self) -> SampleInfo | None:
+        """The sample of candidates that was ranked; None if all were, or if it is not recorded."""
+        return None if self.candidates is None else self.candidates.sample
+
     def to_metadata(self) -> dict[bytes, bytes]:
         return {_METADATA_KEY: json.dumps(asdict(self), sort_keys=True).encode()}
 
@@ -328,11 +375,18 @@ class RanksInfo:
 def merged(infos: Sequence[RanksInfo]) -> RanksInfo:
     """The metadata on which several tables agree.
 
+    Raises:
+        DataError: Their candidates were sampled in different ways, or only in some of them.
+
     Example:
         >>> merged([RanksInfo(model="a", graph="umls"), RanksInfo(model="b", graph="umls")]).graph
         'umls'
     """
     first = infos[0]
+    if len({(info.sample, info.candidates if info.sample else None) for info in infos}) > 1:
+        found = dict.fromkeys(f"{info.model or 'table'}: {info.candidates or 'not recorded'}" for info in infos)
+        remedy = "rank all parts with the same candidates, for example both sides in one run"
+        raise DataError("the candidates of these tables were sampled in different ways", list(found), remedy)
     agreed = {
         one.name: getattr(first, one.name)
         for one in fields(RanksInfo)
@@ -346,7 +400,14 @@ def _unreadable(problems: list[str]) -> DataError:
     return DataError("the kgprobe metadata of this file cannot be read", problems, "write the file again")
 
 
-_NAMES: dict[type, str] = {str: "text", int: "a whole number", float: "a number", dict: "an object", tuple: "a list"}
+_NAMES: dict[type, str] = {
+    bool: "true or false",
+    str: "text",
+    int: "a whole number",
+    float: "a number",
+    dict: "an object",
+    tuple: "a list",
+}
 
 
 def _of_json(kind: Any, value: Any, place: str, problems: list[str]) -> Any:

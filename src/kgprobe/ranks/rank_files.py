@@ -88,6 +88,11 @@ class RankFile:
         """Whether any rank is an interval; reads the file up to the first one."""
         return "worst_rank" in self.column_names and any(batch.has_intervals for batch in self.batches())
 
+    @property
+    def is_estimated(self) -> bool:
+        """Whether ranks are estimates from a sample of candidates."""
+        return "sample_size" in self.column_names
+
     def batches(self, rows: int = BATCH_ROWS) -> Iterator[Ranks]:
         """The rows in batches, not validated (see `validate`)."""
         for table in self._file.batches(rows):
@@ -218,4 +223,28 @@ def refuse_intervals(source: Ranks | RankFile) -> None:
             f"{file}{count:,} of {len(source):,} ranks are intervals, so there is no single value",
             remedy="scores() gives the interval of a metric ('kgprobe eval'); "
             "at_best() and at_worst() give exact ranks ('--at best', '--at worst')",
+        )
+
+
+def refuse_estimates(source: Ranks | RankFile) -> None:
+    """Raise a DataError if ranks are estimates from a sample of candidates, of which a function is no estimate.
+
+    Example:
+        >>> counts = dict(exact_greater=[0], exact_equal=[0], sample_size=[4], sampled_from=[8])
+        >>> refuse_estimates(
+        ...     Ranks.from_columns(
+        ...         head=[0], relation=[0], tail=[1], side=["tail"], rank=[3], candidates=[9],
+        ...         sample=dict(**counts, sampled_greater=[1], sampled_equal=[0]),
+        ...     )
+        ... )
+        Traceback (most recent call last):
+        ...
+        kgprobe.errors.DataError: ranks are estimates from a sample of candidates, which are not ranks of their own
+        Remedy: scores() gives the estimate of a metric and its interval ('kgprobe eval'), also for several models
+    """
+    if source.is_estimated:
+        file = f"{source.path}: " if isinstance(source, RankFile) else ""
+        raise DataError(
+            f"{file}ranks are estimates from a sample of candidates, which are not ranks of their own",
+            remedy="scores() gives the estimate of a metric and its interval ('kgprobe eval'), also for several models",
         )

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from kgprobe.arrays import Flags
+from kgprobe.arrays import Flags, mixed
 from kgprobe.errors import DataError, spans
 
 if TYPE_CHECKING:
@@ -52,9 +52,18 @@ OPTIONAL: dict[str, pa.DataType] = {
     "entity_popularity": pa.float64(),
     "relation_popularity": pa.float64(),
     "seed": pa.int64(),
+    "exact_greater": pa.int64(),
+    "exact_equal": pa.int64(),
+    "sample_size": pa.int64(),
+    "sampled_from": pa.int64(),
+    "sampled_greater": pa.int64(),
+    "sampled_equal": pa.int64(),
 }
 
 COLUMNS = REQUIRED | OPTIONAL
+SAMPLE = ("exact_greater", "exact_equal", "sample_size", "sampled_from", "sampled_greater", "sampled_equal")
+"""What was counted where ranks are estimates from a sample: greater and equal scores among the candidates that were all
+counted, the size of the sample, the number of candidates that it was drawn from, and greater and equal scores in it."""
 POPULARITY = ("entity_popularity", "relation_popularity")
 
 
@@ -184,7 +193,55 @@ class Rows:
         return self["head"], self["relation"], self["tail"]
 
 
+def estimated_rank(
+    greater: NDArray[Any], equal: NDArray[Any], size: NDArray[Any], drawn_from: NDArray[Any], hits: NDArray[Any]
+) -> NDArray[np.float64]:
+    """The unbiased estimate of the mean rank from exact counts and a sample; see `SAMPLE`.
+
+    Args:
+        greater: Greater scores among the candidates that were all counted.
+        equal: Equal scores among them.
+        size: Size of the sample.
+        drawn_from: Number of candidates that it was drawn from.
+        hits: Greater scores in the sample, an equal one counted as one half.
+
+    Example:
+        >>> estimated_rank(*map(np.array, ([2], [0], [10], [50], [3]))).tolist()
+        [18.0]
+    """
+    # Whole numbers where all candidates are in the sample; without any sample, half of the others are greater.
+    unseen = np.where(size > 0, hits * drawn_from / np.maximum(size, 1), drawn_from / 2)
+    return np.asarray(1 + greater + equal / 2 + unseen)
+
+
+def _no_estimate(rows: Rows) -> Flags:
+    greater, equal, size, drawn_from, more, same = (rows[name] for name in SAMPLE)
+    rank = estimated_rank(greater, equal, size, drawn_from, more + same / 2)
+    return np.asarray(np.abs(rows["rank"] - rank) > 1e-6 * rank)
+
+
+def _incomplete_sample(rows: Rows) -> Flags:
+    known = np.array([~np.isnan(rows[name]) for name in SAMPLE])
+    return np.asarray(known.any(axis=0) & ~known.all(axis=0))
+
+
 Rule = tuple[str, Callable[[Rows], Flags]]
+
+SAMPLE_RULES: tuple[Rule, ...] = (
+    ("some counts of a sample of candidates are missing", _incomplete_sample),
+    ("a count of a sample is negative", lambda rows: np.any([rows[name] < 0 for name in SAMPLE], axis=0)),
+    ("the sample is larger than what it was drawn from", lambda rows: rows["sample_size"] > rows["sampled_from"]),
+    (
+        "more greater and equal scores than the sample has candidates",
+        lambda rows: rows["sampled_greater"] + rows["sampled_equal"] > rows["sample_size"],
+    ),
+    (
+        "more greater and equal scores than candidates that were all counted",
+        lambda rows: rows["exact_greater"] + rows["exact_equal"] > rows["candidates"] - 1 - rows["sampled_from"],
+    ),
+    ("the rank is not the estimate from the counts of its sample", _no_estimate),
+)
+"""Rules for the counts of a sample of candidates."""
 
 # Comparisons with NaN are false, so a null value only breaks the rule that it must not be null.
 RULES: tuple[Rule, ...] = (
@@ -218,6 +275,7 @@ RULES: tuple[Rule, ...] = (
         "a popularity is outside 0..1",
         lambda rows: np.any([(rows[c] < 0) | (rows[c] > 1) for c in POPULARITY], axis=0),
     ),
+    *SAMPLE_RULES,
 )
 
 
@@ -343,14 +401,8 @@ def query_hashes(table: pa.Table, offset: int = 0) -> NDArray[np.uint64]:
     state = np.zeros(table.num_rows, dtype=np.uint64)
     for column in columns:
         values = column.fill_null(0).to_numpy().astype(np.int64).view(np.uint64)
-        state = _mix(state ^ (values + np.uint64(0x9E3779B97F4A7C15)))
+        state = mixed(state ^ (values + np.uint64(0x9E3779B97F4A7C15)))
     if any(column.null_count for column in columns):
         unclear = np.any([column.is_null().to_numpy() for column in columns], axis=0)
-        state[unclear] = _mix(np.flatnonzero(unclear).astype(np.uint64) + np.uint64(offset))
+        state[unclear] = mixed(np.flatnonzero(unclear).astype(np.uint64) + np.uint64(offset))
     return state
-
-
-def _mix(x: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return np.asarray(x ^ (x >> np.uint64(31)))

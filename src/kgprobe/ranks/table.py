@@ -16,7 +16,7 @@ from kgprobe.arrays import Floats, Ints
 from kgprobe.errors import DataError, UsageError, shown
 from kgprobe.parquet_files import write_parquet
 from kgprobe.ranks.metadata import RanksInfo, merged
-from kgprobe.ranks.schema import COLUMNS, Checker, conform, table_of
+from kgprobe.ranks.schema import COLUMNS, SAMPLE, Checker, conform, table_of
 from kgprobe.tables import SHOWN_ROWS, Table
 
 if TYPE_CHECKING:
@@ -91,10 +91,15 @@ class Ranks(Table):
         entity_popularity: ArrayLike | None = None,
         relation_popularity: ArrayLike | None = None,
         seed: ArrayLike | int | None = None,
+        sample: Mapping[str, ArrayLike] | None = None,
         labels: Mapping[str, ArrayLike] | None = None,
         info: RanksInfo | None = None,
     ) -> Ranks:
-        """Create a table from arrays of equal length; ``labels`` are further columns to group by."""
+        """Create a table from arrays of equal length.
+
+        ``sample`` are the counts of a sample of candidates, if the ranks are estimates; ``labels`` are further columns
+        to group by.
+        """
         columns: dict[str, Any] = {
             "head": head,
             "relation": relation,
@@ -107,6 +112,7 @@ class Ranks(Table):
             "entity_popularity": entity_popularity,
             "relation_popularity": relation_popularity,
             "seed": np.full(len(side), seed) if isinstance(seed, int) else seed,
+            **(sample or {}),
         }
         return cls(table_of(columns, labels or {}), info)
 
@@ -271,6 +277,11 @@ class Ranks(Table):
         """Rank of the target after all candidates that tie with it."""
         return self.rank + self.ties / 2
 
+    @property
+    def is_estimated(self) -> bool:
+        """Whether ranks are estimates from a sample of candidates."""
+        return "sample_size" in self.column_names
+
     def at_best(self) -> Ranks:
         """The table with intervals replaced by the best possible rank.
 
@@ -346,17 +357,23 @@ class Ranks(Table):
         return self._with(pa.table({name: columns[name] for name in _ordered(columns)}))
 
     def with_ranks(
-        self, rank: ArrayLike, ties: ArrayLike, candidates: ArrayLike, info: RanksInfo | None = None
+        self,
+        rank: ArrayLike,
+        ties: ArrayLike,
+        candidates: ArrayLike,
+        info: RanksInfo | None = None,
+        sample: Mapping[str, ArrayLike] | None = None,
     ) -> Ranks:
-        """The same queries with other ranks.
+        """The same queries with other ranks; ``sample`` as for `from_columns`.
 
         Example:
             >>> ranks = Ranks.from_columns(head=[0], relation=[0], tail=[1], side=["tail"], rank=[1], candidates=[9])
             >>> ranks.with_ranks([3.5], [1], [8]).to_rows()[0]["rank"]
             3.5
         """
-        values = {"rank": rank, "candidates": candidates, "ties": ties}
+        values = {"rank": rank, "candidates": candidates, "ties": ties, **(sample or {})}
         columns = dict(zip(self.column_names, self._table.columns, strict=True))
+        columns = {name: column for name, column in columns.items() if name not in SAMPLE}
         columns |= {name: pa.chunked_array([pa.array(column, COLUMNS[name])]) for name, column in values.items()}
         return self._with(pa.table({name: columns[name] for name in _ordered(columns)}), info)
 

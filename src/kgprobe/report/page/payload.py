@@ -20,6 +20,7 @@ from kgprobe.audit import flags_of
 from kgprobe.comparison.intervals import FEWEST_QUERIES, FEWEST_VARYING
 from kgprobe.comparison.lineup import Lineup
 from kgprobe.comparison.permutation_tests import different_candidates
+from kgprobe.comparison.results import sampled
 from kgprobe.comparison.unknown_ranks import verdicts
 from kgprobe.decision import map_band, widened
 from kgprobe.graph import KnowledgeGraph
@@ -137,7 +138,7 @@ def remarks(lineup: Lineup, *, weighted: bool) -> list[str]:
         mine: 1 query with a single candidate is left out of the scores.
         Every query of mine has a single candidate, so queries cannot be weighted by popularity.
     """
-    notes = []
+    notes = list(sampled(lineup))
     for model, runs in lineup.runs.items():
         single = max(int((run.candidates == 1).sum()) for run in runs)
         if single:
