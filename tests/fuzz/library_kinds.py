@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import io
 import json
 import math
 import os
-import pickle
 import warnings
-import zipfile
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -31,6 +28,7 @@ from fuzz.model_kinds import (
     reordered,
     tables,
 )
+from fuzz.pickle_kinds import plain_torch_file
 from fuzz.plain import ENTITIES, RELATIONS, decimal_id, small_graph, text_lines
 from kgprobe.predict.adapters.dgl_ke_folder import open_dgl_ke
 from kgprobe.predict.adapters.marius_folder import open_marius
@@ -197,41 +195,6 @@ def read_marius(folder: Path) -> Any:
     return tables(scorer, EVERY_QUERY)
 
 
-class _Described(pickle.Unpickler):
-    """Reads the description of tensors; every class is replaced by one that keeps its arguments."""
-
-    class Made:
-        def __new__(cls, *arguments: Any) -> Any:
-            made = super().__new__(cls)
-            made.arguments = arguments
-            return made
-
-        def __setstate__(self, state: Any) -> None:
-            self.state = state
-
-    def find_class(self, module: str, name: str) -> Any:
-        return type(f"{module} {name}", (self.Made,), {})
-
-    def persistent_load(self, pid: Any) -> Any:
-        return pid
-
-
-def _parameters(path: Path) -> dict[str, Any]:
-    with zipfile.ZipFile(path) as members:
-        (place,) = (name.split("/")[0] for name in members.namelist() if name.endswith("/data.pkl"))
-        module = _Described(io.BytesIO(members.read(f"{place}/data.pkl"))).load()
-        found = {}
-        for name, tensor in module.state.items():
-            if type(tensor).__name__ == "torch._utils _rebuild_tensor_v2":
-                (_, kind, key, _, count), first, shape, strides, *_ = tensor.arguments
-                require(kind.__name__ == "torch FloatStorage" and strides == (shape[1], 1), "other numbers")
-                numbers = np.frombuffer(members.read(f"{place}/data/{key}"), "<f4")
-                require(len(numbers) == count, "other numbers")
-                numbers = numbers[first:]
-                found[name] = ("float32", numbers[: math.prod(shape)].reshape(shape))
-        return found
-
-
 def plain_marius(folder: Path) -> Any:
     import yaml
 
@@ -257,10 +220,11 @@ def plain_marius(folder: Path) -> Any:
         if (folder / file).exists():
             lines = [line.rsplit(",", 1) for _, line in text_lines(folder / file)]
             header[kind] = _labels([tuple(fields[::-1]) for fields in lines])
-    tables_of = _parameters(folder / "model.pt")
+    module, tensor = plain_torch_file((folder / "model.pt").read_bytes())
     answer = {}
     for side, name in zip(SIDES, ("relation_embeddings", "inverse_relation_embeddings"), strict=True):
-        arrays = {"entity": ("float32", entity), "relation": tables_of[name]}
+        relation = tensor(module.state[name])
+        arrays = {"entity": ("float32", entity), "relation": (relation.dtype.name, relation)}
         answer[side] = plain_model(arrays, header)["tail"]
     return answer
 

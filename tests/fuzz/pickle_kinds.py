@@ -8,9 +8,7 @@ from __future__ import annotations
 import io
 import pickle
 import pickletools
-import struct
 import zipfile
-import zlib
 from collections.abc import Callable
 from functools import cache, partial
 from pathlib import Path
@@ -146,7 +144,7 @@ def read_checkpoint(folder: Path) -> Any:
 
 
 def plain_checkpoint(folder: Path) -> Any:
-    saved, tensor = _torch_file((folder / "model.pt").read_bytes())
+    saved, tensor = plain_torch_file((folder / "model.pt").read_bytes())
     weights, options = saved["model"][0], saved["config"].state["options"]
     name, key = options["model"], options["model"]
     reciprocal = name in ("reciprocal_relations_model", "inverse_relations_model")
@@ -205,26 +203,18 @@ def _default(options: Any, key: str) -> Any:
     raise KeyError(key)
 
 
-def _member(raw: bytes, info: zipfile.ZipInfo) -> bytes:
-    """The bytes of a member, whose name is that in the directory of the archive."""
-    start = info.header_offset + 30 + sum(struct.unpack_from("<HH", raw, info.header_offset + 26))
-    content = raw[start : start + info.file_size]
-    require(zlib.crc32(content) == info.CRC, "a wrong checksum")
-    return content
-
-
-def _torch_file(raw: bytes) -> tuple[Any, Callable[[Any], Any]]:
+def plain_torch_file(raw: bytes) -> tuple[Any, Callable[[Any], Any]]:
     """The content of a file of torch.save, and a function that makes an array of a tensor."""
     sizes = {"FloatStorage": "<f4", "DoubleStorage": "<f8", "HalfStorage": "<f2", "LongStorage": "<i8"}
     storages: dict[str, Callable[[], bytes]] = {}
     if raw.startswith(b"PK"):
-        with zipfile.ZipFile(io.BytesIO(raw)) as archive:
-            (name,) = (name for name in archive.namelist() if name.endswith("/data.pkl"))
-            folder = name.removesuffix("data.pkl") + "data/"
-            saved = _unpickled(io.BytesIO(archive.read(name)))
-            storages = {i.filename.removeprefix(folder): partial(_member, raw, i) for i in archive.infolist()}
-            order = [_member(raw, i) for i in archive.infolist() if i.filename == name.replace("data.pkl", "byteorder")]
-            require(order in ([], [b"little"]), "another byte order")
+        archive = zipfile.ZipFile(io.BytesIO(raw))
+        (name,) = (name for name in archive.namelist() if name.endswith("/data.pkl"))
+        folder = name.removesuffix("data.pkl")
+        saved = _unpickled(io.BytesIO(archive.read(name)))
+        storages = {i.filename.removeprefix(f"{folder}data/"): partial(archive.read, i) for i in archive.infolist()}
+        if f"{folder}byteorder" in archive.namelist():
+            require(archive.read(f"{folder}byteorder") == b"little", "another byte order")
     else:
         stream = io.BytesIO(raw)
         for _ in range(3):

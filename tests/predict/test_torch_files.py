@@ -63,6 +63,46 @@ def test_the_state_of_modules_and_optimisers(tmp_path: Path, zipped: bool) -> No
     )
 
 
+class Module(torch.nn.Module):
+    """A module with these parameters, and a child that has one of the same name."""
+
+    def __init__(self, tables: dict[str, torch.Tensor]) -> None:
+        super().__init__()
+        for name, table in tables.items():
+            self.register_parameter(name, torch.nn.Parameter(table))
+        self.child = torch.nn.Linear(2, 3)
+        self.child.register_parameter("table", torch.nn.Parameter(torch.zeros(9)))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.child(x)
+
+
+@pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning")
+def test_parameters_in_archives_of_torch_script(tmp_path: Path) -> None:
+    table = torch.randn(4, 3)
+    tables = {"table": table, "rest": table[1:], "precise": table.double(), "short": table.half(), "none": table[:0]}
+    torch.jit.save(torch.jit.script(Module(tables)), tmp_path / "a.pt")
+    file = open_torch_file(tmp_path / "a.pt")
+    for name, expected in tables.items():
+        found = file.tensor(name, file.value.state[name]).whole()
+        np.testing.assert_array_equal(found, expected.numpy().astype(found.dtype), strict=True)
+    with pytest.raises(ValueError, match=r"child: __torch__.*, expected a dense tensor"):
+        file.tensor("child", file.value.state["child"])
+
+
+@pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning")
+@pytest.mark.parametrize("decoder", ["distmult", "complex", "transe"])
+def test_parameters_in_archives_of_libtorch(decoder: str) -> None:
+    path = Path(__file__).parents[1] / "saved_models" / "marius" / decoder / "model.pt"
+    file = open_torch_file(path)
+    expected = dict(torch.jit.load(str(path)).named_parameters())
+    assert expected.keys() == {name for name in file.value.state if name.endswith("relation_embeddings")}
+    for name, table in expected.items():
+        found = file.tensor(name, file.value.state[name])
+        np.testing.assert_array_equal(found.whole(), table.detach().numpy(), strict=True)
+        np.testing.assert_array_equal(found.rows(np.array([2, 0])), table.detach().numpy()[[2, 0]])
+
+
 @pytest.mark.parametrize(
     ("value", "said"),
     [
@@ -105,6 +145,14 @@ def test_changed_numbers_are_noticed(tmp_path: Path) -> None:
         file.tensor("a", file.value["a"])
 
 
+def test_another_name_in_front_of_the_numbers(tmp_path: Path) -> None:
+    raw = _save(tmp_path / "a.pt", {"a": torch.ones(5, 3)}).read_bytes()
+    assert raw.index(b"a/data/0") < raw.rindex(b"a/data/0")  # in front of the numbers, and in the directory
+    (tmp_path / "a.pt").write_bytes(raw.replace(b"a/data/0", b"a/data/1", 1))
+    with pytest.raises(DataError, match="File name in directory"):
+        open_torch_file(tmp_path / "a.pt")
+
+
 def _archive(path: Path, members: list[tuple[str, bytes]], method: int = zipfile.ZIP_STORED) -> Path:
     with zipfile.ZipFile(path, "w", method) as archive:
         for name, content in members:
@@ -117,7 +165,7 @@ def test_archives_that_are_none_of_torch(tmp_path: Path) -> None:
     for members, method, said in [
         ([("a.npy", b"")], zipfile.ZIP_STORED, "without one member 'data.pkl'"),
         ([("a/data.pkl", empty), ("b/data.pkl", empty)], zipfile.ZIP_STORED, "without one member 'data.pkl'"),
-        ([("a/data.pkl", empty)], zipfile.ZIP_DEFLATED, "compressed, which torch.save does not do"),
+        ([("a/data.pkl", empty)], zipfile.ZIP_DEFLATED, "compressed, which torch does not do"),
         ([("a/data.pkl", b"")], zipfile.ZIP_STORED, "pickle"),
     ]:
         path = _archive(tmp_path / "a.pt", members, method)
@@ -125,11 +173,25 @@ def test_archives_that_are_none_of_torch(tmp_path: Path) -> None:
             open_torch_file(path)
 
 
-def test_numbers_outside_their_storage(tmp_path: Path) -> None:
+def _members(value: Any) -> list[tuple[str, bytes]]:
     buffer = io.BytesIO()
-    torch.save({"a": torch.ones(5, 3)}, buffer)
+    torch.save(value, buffer)
     with zipfile.ZipFile(buffer) as archive:
-        members = [(name, archive.read(name)) for name in archive.namelist()]
+        return [(name, archive.read(name)) for name in archive.namelist()]
+
+
+def test_the_order_of_bytes(tmp_path: Path) -> None:
+    members = dict(_members({"a": torch.arange(6.0)}))
+    folder = next(iter(members)).split("/")[0]
+    members[f"{folder}/byteorder"], members[f"{folder}/data/0"] = b"big", np.arange(6, dtype=">f4").tobytes()
+    assert _tensors(open_torch_file(_archive(tmp_path / "a.pt", list(members.items()))))["a"].tolist() == list(range(6))
+    members[f"{folder}/byteorder"] = b"middle"
+    with pytest.raises(DataError, match="the byte order is b'middle'"):
+        open_torch_file(_archive(tmp_path / "a.pt", list(members.items())))
+
+
+def test_numbers_outside_their_storage(tmp_path: Path) -> None:
+    members = _members({"a": torch.ones(5, 3)})
     for change, said in [
         (
             lambda name, raw: raw[:-4] if name.endswith("data/0") else raw,

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import mmap
 import pickletools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass, field
 from functools import partial
 from operator import methodcaller
@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from kgprobe.errors import DataError
 from kgprobe.predict.stored_arrays import StoredArray, open_at, require_shape
 
 MAPPINGS = ("collections.OrderedDict", "collections.defaultdict", "easydict.EasyDict")
@@ -26,6 +27,7 @@ MAPPINGS = ("collections.OrderedDict", "collections.defaultdict", "easydict.Easy
 
 _LARGEST = 1 << 63
 _NEWEST_PROTOCOL = 5
+_MOST_SHOWN = 10
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,6 +98,17 @@ def read_pickle(path: Path, start: int = 0, end: int | None = None) -> Pickled:
     with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as memory:
         memory.seek(start)
         return _Reader(memory, len(memory) if end is None else end).read()
+
+
+def refuse_unknown(path: Path, names: Set[str], library: str) -> None:
+    """Raise a DataError if there are names of classes or functions that a library does not save."""
+    if not names:
+        return
+    problems = [f"it names {name[:80]!r}, which {library} does not save" for name in sorted(names)[:_MOST_SHOWN]]
+    if len(names) > _MOST_SHOWN:
+        problems.append(f"it names {len(names) - _MOST_SHOWN:,} other classes or functions")
+    trust = "if you know where the file is from, read it with `trust_pickle=True`: these parts are then left out"
+    raise DataError(f"{path}: not read", problems, trust)
 
 
 def mapping_of(value: Any) -> Mapping[Any, Any] | None:

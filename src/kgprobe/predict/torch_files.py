@@ -1,7 +1,10 @@
 """Read files of ``torch.save`` without torch: the pickle as data, tensors as arrays that stay in the file.
 
-Since torch 1.6 such a file is a zip archive without compression, with the pickle in ``data.pkl`` and the numbers of
-each storage in a member of its own. Before, it was a sequence of pickles, followed by the storages.
+Since torch 1.6 such a file is a zip archive, with the pickle in ``data.pkl`` and the numbers of each storage in a
+member of its own, both without compression. Before, it was a sequence of pickles, followed by the storages.
+
+A TorchScript archive, of ``torch.jit.save`` or of libtorch, has code beside these members, which is not read. The value
+in its pickle is a module, whose state has its parameters and its children by name.
 """
 
 from __future__ import annotations
@@ -46,7 +49,7 @@ _ORDERS: Mapping[bytes, Literal["<", ">"]] = {b"little": "<", b"big": ">"}
 
 @dataclass(frozen=True)
 class TorchFile:
-    """The content of a file of ``torch.save``.
+    """The content of a file of ``torch.save``, or of a TorchScript archive.
 
     Attributes:
         path: The file.
@@ -105,7 +108,7 @@ def is_torch_file(path: Path) -> bool:
 
 
 def open_torch_file(path: Path) -> TorchFile:
-    """Open a file of ``torch.save``. No code in it is run.
+    """Open a file of ``torch.save``, or a TorchScript archive. No code in it is run.
 
     Raises:
         DataError: The file is missing or damaged.
@@ -117,7 +120,7 @@ def open_torch_file(path: Path) -> TorchFile:
             return _open_archive(path)
         if start == b"\x80\x02":
             return _open_sequence(path)
-        raise ValueError(f"not a file of torch.save: it begins with {start!r}")
+        raise ValueError(f"not a file of torch: it begins with {start!r}")
 
 
 def _is_tensor(value: Any) -> bool:
@@ -152,14 +155,15 @@ def _open_archive(path: Path) -> TorchFile:
         entries = archive.infolist()
         pickles = [entry for entry in entries if entry.filename.endswith("/data.pkl")]
         if len(pickles) != 1 or len({entry.filename for entry in entries}) != len(entries):
-            raise ValueError("not a file of torch.save: an archive without one member 'data.pkl'")
+            raise ValueError("not a file of torch: an archive without one member 'data.pkl'")
         folder = pickles[0].filename.removesuffix("data.pkl")
         members = {entry.filename.removeprefix(folder): entry for entry in entries if entry.filename.startswith(folder)}
         with archive.open(members["byteorder"]) if "byteorder" in members else BytesIO(b"little") as file:
             order = file.read(_COUNT_BYTES)
         if order not in _ORDERS:
-            raise ValueError(f"not a file of torch.save: the byte order is {order!r}")
-    places = {name: Bytes(_start(path, entry), entry.file_size) for name, entry in members.items() if _is_read(name)}
+            raise ValueError(f"not a file of torch: the byte order is {order!r}")
+        read = {name: entry for name, entry in members.items() if name == "data.pkl" or name.startswith("data/")}
+        places = {name: Bytes(_start(path, archive, entry), entry.file_size) for name, entry in read.items()}
     verify_member(path, members["data.pkl"], places["data.pkl"].offset)
     pickle = places.pop("data.pkl")
     content = read_pickle(path, pickle.offset, pickle.offset + pickle.length)
@@ -168,14 +172,11 @@ def _open_archive(path: Path) -> TorchFile:
     return TorchFile(path, content.value, content.names, storages, checked, _ORDERS[order])
 
 
-def _is_read(name: str) -> bool:
-    return name == "data.pkl" or name.startswith("data/")
-
-
-def _start(path: Path, entry: zipfile.ZipInfo) -> int:
+def _start(path: Path, archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> int:
+    archive.open(entry).close()  # compares the header in front of the bytes
     start = data_offset(path, entry)
     if start is None:
-        raise ValueError(f"{entry.filename[:60]}: compressed, which torch.save does not do")
+        raise ValueError(f"{entry.filename[:60]}: compressed, which torch does not do")
     return start
 
 

@@ -1,7 +1,10 @@
 """Marius folders: with a model.pt that libtorch wrote, and others of the same layout; ranks equal loops."""
 
 import json
+import os
+import pickle
 import sys
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -256,6 +259,48 @@ def test_an_archive_without_inverse_relations(tiny: KnowledgeGraph, tmp_path: Pa
     folder = write(tmp_path / "m", "DISTMULT", tables, tiny)
     archive(folder / "model.pt", {"relation_embeddings": tables["relation"]})
     assert problems(folder, tiny) == ["no array 'inverse_relation_embeddings'"]
+
+
+class Trap:
+    """What unpickling would run."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def __reduce__(self) -> Any:
+        return os.mkdir, (str(self.folder),)
+
+
+def test_nothing_in_an_archive_is_run(tiny: KnowledgeGraph, tmp_path: Path) -> None:
+    folder, ran = write(tmp_path / "m", "DISTMULT", drawn("DISTMULT", tiny), tiny), tmp_path / "ran"
+    for protocol in range(pickle.HIGHEST_PROTOCOL + 1):
+        raw = pickle.dumps(Trap(ran), protocol)
+        with zipfile.ZipFile(folder / "model.pt", "w") as members:
+            members.writestr("model/data.pkl", raw)
+        assert problems(folder, tiny) == ["model.pt: not a TorchScript archive: its data.pkl describes no module"]
+        assert not ran.exists()
+    pickle.loads(raw)
+    assert ran.exists()
+
+
+def test_files_that_are_no_archive_of_a_module(tiny: KnowledgeGraph, tmp_path: Path) -> None:
+    folder = write(tmp_path / "m", "DISTMULT", drawn("DISTMULT", tiny), tiny)
+    torch.save({"relation_embeddings": torch.eye(2)}, folder / "model.pt")
+    assert problems(folder, tiny) == ["model.pt: not a TorchScript archive: its data.pkl describes no module"]
+    (folder / "model.pt").write_bytes(b"text")
+    assert problems(folder, tiny) == ["model.pt: not a file of torch: it begins with b'te'"]
+
+
+def test_damaged_parameters_are_all_named(tiny: KnowledgeGraph, tmp_path: Path) -> None:
+    tables = drawn("DISTMULT", tiny)
+    folder = write(tmp_path / "m", "DISTMULT", tables, tiny)
+    raw = bytearray((folder / "model.pt").read_bytes())
+    for name in ("relation", "inverse"):
+        raw[raw.index(tables[name][1].tobytes())] ^= 1
+    (folder / "model.pt").write_bytes(raw)
+    assert problems(folder, tiny) == [
+        f"model.pt: model/data/{number}: the checksum does not match: its numbers have changed" for number in (0, 1)
+    ]
 
 
 def test_numbers_that_are_none(tiny: KnowledgeGraph, tmp_path: Path) -> None:

@@ -256,11 +256,19 @@ def read_table(
     """
     *inner, last = arrange(np.empty((0, *array.shape[1:]))).shape[1:]
     table = np.zeros((array.shape[0], *inner, last + spare), dtype=np.float32)
+    fill_table(table[..., :last], array, problems, ids=ids, arrange=arrange)
+    return table
+
+
+def fill_table(
+    table: Singles, array: StoredArray, problems: list[str], *, ids: AnyInts | None = None, arrange: Arrange = unchanged
+) -> None:
+    """Read an array into rows of a table; see `read_table`."""
     bad: list[int] = []
     for part, stored in array.blocks():
         with np.errstate(over="ignore", invalid="ignore"):  # rows that are not finite are reported below
             rows = arrange(stored).astype(np.float32, copy=False)
-        table[part if ids is None else ids[part], ..., :last] = rows
+        table[part if ids is None else ids[part]] = rows
         finite = np.isfinite(rows).reshape(len(rows), -1).all(axis=1)
         bad += (part.start + np.flatnonzero(~finite)).tolist()
     if bad:
@@ -268,7 +276,6 @@ def read_table(
             f"{array.name}: {len(bad):,} rows hold NaN, infinity or numbers beyond float32: "
             f"{spans(bad, most=10)} (counted from 0)"
         )
-    return table
 
 
 def stored_table(array: StoredArray, arrange: Arrange = unchanged, ids: AnyInts | None = None) -> StoredTable:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from kgprobe.errors import DataError, UsageError, nearest
 from kgprobe.predict.adapters.embedding_files import write_embeddings
 from kgprobe.predict.adapters.interactions import Arrange, is_number, unchanged
-from kgprobe.predict.pickled_values import Pickled, mapping_of, pickled_array, read_pickle, shown
+from kgprobe.predict.pickled_values import Pickled, mapping_of, pickled_array, read_pickle, refuse_unknown, shown
 from kgprobe.predict.stored_arrays import StoredArray, reading
 
 KNOWN_NAMES = frozenset(
@@ -123,7 +123,7 @@ def convert_graphvite(
         pickled = read_pickle(place)
     problems: list[str] = []
     if not trust_pickle:
-        _require_known(place, pickled)
+        refuse_unknown(place, pickled.names - KNOWN_NAMES, "GraphVite")
     saved = _read(place, pickled, problems)
     if saved is None:
         raise DataError(f"{place}: not a model of GraphVite", problems, "it needs a file of GraphVite's save_model")
@@ -138,14 +138,6 @@ def convert_graphvite(
         tables["relation"] = saved.tables["relation"], form.relation
         arrays = {key: _arranged(Path(folder) / key, *table) for key, table in tables.items()}
         write_embeddings(output, header, arrays)
-
-
-def _require_known(path: Path, pickled: Pickled) -> None:
-    unknown = sorted(pickled.names - KNOWN_NAMES)
-    if unknown:
-        problems = [f"it names {name[:80]!r}, which GraphVite does not save" for name in unknown[:10]]
-        trust = "if you know where the file is from, read it with `trust_pickle=True`: these parts are then left out"
-        raise DataError(f"{path}: not read", problems, trust)
 
 
 @dataclass(frozen=True)

@@ -11,14 +11,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kgprobe.arrays import AnyInts
 from kgprobe.errors import DataError
 from kgprobe.graph.names import as_labels
 from kgprobe.graph.text_files import Layout, read_dictionary
-from kgprobe.predict.adapters.embedding_files import ids_by_name, read_table, stored_table
+from kgprobe.predict.adapters.embedding_files import RowIds, candidate_table, read_table, refuse_misfit
 from kgprobe.predict.adapters.interactions import INTERACTIONS, Arrange, ComposedScorer, unchanged
 from kgprobe.predict.adapters.libkge_models import MODELS, HyperplaneScorer, ModelForm, ReciprocalScorer, projected
-from kgprobe.predict.pickled_values import Made, mapping_of, shown
+from kgprobe.predict.pickled_values import Made, mapping_of, refuse_unknown, shown
 from kgprobe.predict.scorers import AnyScorer, Singles
 from kgprobe.predict.stored_arrays import StoredArray, StoredTable, reading
 from kgprobe.predict.torch_files import TORCH_NAMES, TorchFile, is_torch_file, open_torch_file
@@ -77,47 +76,29 @@ def open_libkge(
     """
     place = Path(path)
     file = open_torch_file(place)
-    _require_known(file, trusted=trust_pickle)
+    if not trust_pickle:
+        refuse_unknown(place, file.names - KNOWN_NAMES, "LibKGE")
     problems: list[str] = []
     with reading(place):
         model = _read_model(file, problems)
     if model is None or problems:
         raise DataError(f"{place}: not a model of LibKGE that can be ranked", problems, _REMEDY)
     problems += _size_problems(model, graph)
-    ids: dict[str, AnyInts] = {}
+    names: dict[str, Labels | None] = {}
     unnamed: list[str] = []
     for kind, what in PLURALS.items():
         labels = _labels(model, kind, problems)
         if labels is None or (graph.entity_labels if kind == "entity" else graph.relation_labels) is None:
             why = "the file has no names" if labels is None else "the graph has no names"
             unnamed.append(f"{what} are taken in the order of the graph's ids, because {why}")
-            continue
-        names = graph.entity_index() if kind == "entity" else graph.relation_index()
-        found = ids_by_name(what, labels, names, problems)
-        if found is not None:
-            ids[kind] = found
-    _refuse(model, graph, problems)
+            labels = None
+        names[kind] = labels
+    ids = RowIds.of(names["entity"], names["relation"], graph, problems)
+    refuse_misfit(place, graph, problems)
     scorer = _scorer(model, ids, problems)
-    _refuse(model, graph, problems)
-    settings = _settings(model) | ({"matched by name": [PLURALS[kind] for kind in ids]} if ids else {})
+    refuse_misfit(place, graph, problems)
+    settings = _settings(model) | ids.settings
     return model.form.class_name, scorer, settings | ({"notes": unnamed} if unnamed else {})
-
-
-def _require_known(file: TorchFile, *, trusted: bool) -> None:
-    unknown = sorted(file.names - KNOWN_NAMES)
-    if not unknown or trusted:
-        return
-    problems = [f"it names {name[:80]!r}, which LibKGE does not save" for name in unknown[:_MOST_SHOWN]]
-    if len(unknown) > _MOST_SHOWN:
-        problems.append(f"it names {len(unknown) - _MOST_SHOWN:,} other classes or functions")
-    trust = "if you know where the file is from, read it with `trust_pickle=True`: these parts are then left out"
-    raise DataError(f"{file.path}: not read", problems, trust)
-
-
-def _refuse(model: _Model, graph: KnowledgeGraph, problems: list[str]) -> None:
-    if problems:
-        title = f"{model.file.path}: cannot be ranked with {graph.name}"
-        raise DataError(title, problems, "use the graph that the model was trained on")
 
 
 @dataclass(frozen=True)
@@ -370,10 +351,10 @@ def _is_name(text: Any) -> bool:
     return isinstance(text, str) and text not in ("", ".", "..") and "\0" not in text and PurePath(text).name == text
 
 
-def _scorer(model: _Model, ids: Mapping[str, AnyInts], problems: list[str]) -> AnyScorer:
+def _scorer(model: _Model, ids: RowIds, problems: list[str]) -> AnyScorer:
     """The scorer, with the ids of the graph where they are given."""
     form, entities, relations = model.form, model.entities, model.relations
-    relation_ids, entity_ids = ids.get("relation"), ids.get("entity")
+    relation_ids = ids.relations
     if relation_ids is not None and model.reciprocal:
         relation_ids = np.concatenate([relation_ids, relation_ids + len(relation_ids)])
     table = read_table(
@@ -384,16 +365,14 @@ def _scorer(model: _Model, ids: Mapping[str, AnyInts], problems: list[str]) -> A
     )
     similarity = form.similarity(model.norm)
     if form.class_name == "TransH":
-        rows = read_table(entities.array, problems, ids=entity_ids, arrange=entities.compute)
+        rows = read_table(entities.array, problems, ids=ids.entities, arrange=entities.compute)
         return HyperplaneScorer(similarity, rows, table, model.reciprocal)
 
     def arranged(arrange: Arrange) -> Singles | StoredTable:
         def read(rows: NDArray[Any]) -> NDArray[Any]:
             return arrange(entities.compute(rows))
 
-        if entities.array.is_large:
-            return stored_table(entities.array, read, entity_ids)
-        return read_table(entities.array, problems, ids=entity_ids, arrange=read)
+        return candidate_table(entities.array, problems, ids=ids.entities, arrange=read)
 
     heads = arranged(form.heads)
     tails = heads if form.tails is form.heads else arranged(form.tails)

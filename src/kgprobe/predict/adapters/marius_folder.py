@@ -18,9 +18,10 @@ from kgprobe.graph.text_files import Layout, read_dictionary
 from kgprobe.predict.adapters.embedding_files import RowIds, candidate_table, read_table, refuse_misfit
 from kgprobe.predict.adapters.interactions import INTERACTIONS, ComposedScorer, Interaction
 from kgprobe.predict.adapters.score_files import ArraySpec, spec_problems
-from kgprobe.predict.adapters.torch_archive import open_torch_archive
+from kgprobe.predict.pickled_values import Made, mapping_of
 from kgprobe.predict.scorers import AnyScorer, Dot, FarthestNorm, Side, Similarity
 from kgprobe.predict.stored_arrays import StoredArray, open_at, reading
+from kgprobe.predict.torch_files import open_torch_file
 
 if TYPE_CHECKING:
     from kgprobe.graph import KnowledgeGraph
@@ -249,12 +250,23 @@ def _read_yaml(path: Path, problems: list[str]) -> dict[str, Any] | None:
 
 
 def _parameters(path: Path, problems: list[str]) -> Mapping[str, StoredArray]:
-    """The parameters of the decoder."""
+    """The parameters of the decoder: those of the module in a TorchScript archive, without those of its children."""
+    parameters = {}
     try:
-        return open_torch_archive(path).arrays
+        with reading(path):
+            file = open_torch_file(path)
+            module = mapping_of(file.value.state) if isinstance(file.value, Made) else None
+            if module is None:
+                raise ValueError("not a TorchScript archive: its data.pkl describes no module")
+            for name in _PARAMETERS:
+                try:
+                    if name in module:
+                        parameters[name] = file.tensor(name, module[name])
+                except ValueError as error:
+                    problems.append(f"{path.name}: {error}")
     except DataError as error:
         problems += [f"{path.name}: {problem}" for problem in error.problems]
-        return {}
+    return parameters
 
 
 def _embeddings(path: Path, config: _Config, problems: list[str]) -> StoredArray | None:

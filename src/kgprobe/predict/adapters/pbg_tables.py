@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from kgprobe.arrays import AnyInts, Flags, Floats, Grouped, Ints
 from kgprobe.bounded_files import BLOCK, open_bytes, parse_json
 from kgprobe.errors import DataError, spans
-from kgprobe.predict.adapters.embedding_files import ids_by_name, listed_names
+from kgprobe.predict.adapters.embedding_files import fill_table, ids_by_name, listed_names
 from kgprobe.predict.adapters.pbg_config import Config
 from kgprobe.predict.adapters.pbg_scorers import End, Operators, Parameters, PbgModel, TypeTable, blocks_of
 from kgprobe.predict.scorers import SIDES, AnyScorer, Side, Singles
@@ -222,17 +222,7 @@ def _stay_in_files(parts: Sequence[StoredArray]) -> bool:
 def _in_memory(rows: _Rows, ids: AnyInts, size: int, problems: list[str]) -> Singles:
     table = np.zeros((size, rows.parts[0].shape[1]), dtype=np.float32)
     for start, part in zip(rows.starts, rows.parts, strict=False):
-        bad: list[int] = []
-        for block, stored in part.blocks():
-            with np.errstate(over="ignore", invalid="ignore"):  # rows that are not finite are reported below
-                adjusted = rows.adjusted(stored).astype(np.float32)
-            bad += (block.start + np.flatnonzero(~np.isfinite(adjusted).all(axis=1))).tolist()
-            table[ids[start + block.start : start + block.stop]] = adjusted
-        if bad:
-            problems.append(
-                f"{part.name}: {len(bad):,} rows hold NaN, infinity or numbers beyond float32: "
-                f"{spans(bad, most=10)} (counted from 0)"
-            )
+        fill_table(table, part, problems, ids=ids[start : start + part.shape[0]], arrange=rows.adjusted)
     return table
 
 
