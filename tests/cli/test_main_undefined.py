@@ -63,7 +63,7 @@ COMMANDS: dict[str, list[str]] = {
     "compare, groups": ["compare", "A", "B", *NAMED, *FAST, "--permutations", "100", "--by", "side"],
     "compare, one model": ["compare", "A", *NAMED, *FAST],
 }
-NOT_APPLICABLE = {"objections", "std", "macro", "at", "note", "remark", "reason", "place"}
+NOT_APPLICABLE = {"level", "sample", "objections", "std", "macro", "at", "note", "remark", "reason", "place"}
 """Null where the table has one run, an option is not given, there is no remark, or there is one model."""
 
 
