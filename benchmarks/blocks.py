@@ -1,6 +1,6 @@
 """What ranking by blocks and on Ray costs beyond the plain command, on a job of a minute or more.
 
-Usage: python benchmarks/blocks.py [--model norm|dot] [--entities 60000] [--triples 60000] [--dimension 64]
+Usage: python benchmarks/blocks.py [--model norm|dot] [--entities 160000] [--triples 160000] [--dimension 64]
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ HEADERS = {"norm": {"model": "TransE", "p": 1}, "dot": {"model": "DistMult"}}
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--model", choices=HEADERS, default="norm")
-    parser.add_argument("--entities", type=int, default=60_000)
-    parser.add_argument("--triples", type=int, default=60_000)
+    parser.add_argument("--entities", type=int, default=160_000)
+    parser.add_argument("--triples", type=int, default=160_000)
     parser.add_argument("--dimension", type=int, default=64)
     parser.add_argument("--workers", type=int, default=2, help="parts, or workers of Ray, with a thread each")
     arguments = parser.parse_args()

@@ -70,6 +70,7 @@ def test_the_status_is_a_table_and_one_row_of_data(kgprobe, ranking: tuple[Path,
             ["give --blocks", "leave out --output", "belong to --ray"],
         ),
         (["--blocks", "b", "--part", "3/2"], ["'3/2' is not a part"]),
+        (["--blocks", "b", "--sample", "5", "-o", "x"], ["samples are not ranked by blocks: leave out --sample"]),
     ],
 )
 def test_options_that_do_not_go_together(

@@ -123,8 +123,8 @@ def rank(
 
     MODEL is a baseline (random, entity-frequency, relation-frequency), a run of kgprobe train or one of its
     checkpoints, an embedding file (.npz or .safetensors with a header), a checkpoint folder of the RotatE code base, a
-    folder saved by PyKEEN, PyTorch-BigGraph, DGL-KE or Marius, a score file (one matrix per side) or top-k lists
-    (.jsonl). Device, threads, memory, batch, shards, blocks and Ray change the run time, never the ranks.
+    file or folder of PyKEEN, LibKGE, PyTorch-BigGraph, DGL-KE or Marius, a score file (one matrix per side) or top-k
+    lists (.jsonl). Device, threads, memory, batch, shards, blocks and Ray change the run time, never the ranks.
 
     With --blocks, a ranking that was interrupted goes on where it was, and several processes and machines can share the
     work: each counts a --part, and kgprobe blocks merge writes the rank file.

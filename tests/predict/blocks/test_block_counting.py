@@ -136,6 +136,8 @@ def test_kp_rank_by_blocks(tmp_path: Path) -> None:
     assert ranks.to_arrow() == kp.rank(model, GRAPH, candidates="train", name="mine").to_arrow()
     with pytest.raises(UsageError, match="another ranking"):
         kp.rank(model, GRAPH, blocks=tmp_path, name="mine")
+    with pytest.raises(UsageError, match="samples are not ranked by blocks"):
+        kp.rank(model, GRAPH, blocks=tmp_path / "new", sample=5)
     with pytest.raises(UsageError, match="cannot be ranked by blocks"):
         kp.rank(lambda side, given, relation: np.zeros((len(given), 30)), GRAPH, blocks=tmp_path / "new")
 
