@@ -8,7 +8,7 @@ import time
 from collections import deque
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import chdir
+from contextlib import AbstractContextManager, chdir, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
@@ -27,7 +27,7 @@ from kgprobe.predict.tasks import Counts, Task
 from kgprobe.ranks import RanksInfo
 from kgprobe.resources import Progress, Resources
 
-BLOCKS_PER_WORKER = 4
+BLOCKS_PER_WORKER = 8
 """Blocks for each worker, at least, so that all end at about the same time."""
 
 
@@ -120,6 +120,10 @@ class Executor(Protocol):
         """The number of blocks that keeps it busy."""
         ...
 
+    def session(self, recipe: Recipe | None) -> AbstractContextManager[None]:
+        """What it needs while it counts; a UsageError if it cannot count without a recipe."""
+        ...
+
     def count(self, ranking: BlockRanking, blocks: Sequence[Block]) -> None:
         """Count these blocks and write their counts."""
         ...
@@ -153,6 +157,9 @@ class ThisProcess:
     @property
     def least_blocks(self) -> int:
         return 1
+
+    def session(self, recipe: Recipe | None) -> AbstractContextManager[None]:
+        return nullcontext()
 
     def count(self, ranking: BlockRanking, blocks: Sequence[Block]) -> None:
         resources, scorer = ranking.directory.plan.resources(ranking.resources), ranking.scorer
@@ -229,7 +236,11 @@ class ByBlocks:
     ) -> RankingDirectory:
         """Count the blocks that are missing in the directory, which is created or joined."""
         least = max(BLOCKS_PER_WORKER * (self.part.of if self.part else 0), self.executor.least_blocks)
-        directory = RankingDirectory.join(self.path, setting, model, info, resources, least)
-        ranking = BlockRanking(setting, scorer_of(model), directory, resources, progress, self.part, self.recipe)
-        ranking.count(self.executor)
+        scorer = scorer_of(model)
+        with ThreadPoolExecutor(1) as pool:  # the model is hashed while the session begins: both may take seconds
+            joining = pool.submit(RankingDirectory.join, self.path, setting, model, info, resources, least)
+            with self.executor.session(self.recipe):
+                directory = joining.result()
+                ranking = BlockRanking(setting, scorer, directory, resources, progress, self.part, self.recipe)
+                ranking.count(self.executor)
         return directory

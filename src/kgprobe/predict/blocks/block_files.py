@@ -111,7 +111,8 @@ class BlockFiles:
         entries = [entry.name for entry in _entries(self.finished) if not TEMPORARY.fullmatch(entry.name)]
         foreign = [name for name in entries if not (name.endswith(_ENDING) and _NAME.fullmatch(Path(name).stem))]
         if foreign:
-            self._refuse([f"{name}: not a file of a block" for name in sorted(foreign)])
+            problems = [f"{name}: not a file of a block" for name in sorted(foreign)]
+            raise DataError(f"{self.finished}: invalid files", problems, "move them away; nothing else is lost")
         return {Path(name).stem for name in entries}
 
     def path(self, block: Block) -> Path:
@@ -175,9 +176,6 @@ class BlockFiles:
             except DataError as error:
                 problems.append(": ".join([error.title, *error.problems]))
         return problems
-
-    def _refuse(self, problems: list[str]) -> None:
-        raise DataError(f"{self.finished}: invalid files", problems, "move them away; nothing else is lost")
 
     def refuse(self, problems: list[str]) -> None:
         """Raise a DataError if there are problems."""

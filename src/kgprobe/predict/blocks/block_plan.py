@@ -225,11 +225,12 @@ def _embedding_grid(
 
 
 def _cuts(queries: Queries, step: int, each: int, *, apart: bool) -> tuple[int, ...]:
-    """Where ranges of about ``each`` queries begin: at multiples of ``step``, for each relation if ``apart``."""
+    """Where even ranges of about ``each`` queries begin: at multiples of ``step``, for each relation if ``apart``."""
     total = len(queries)
     starts = run_starts(queries.relation.astype(np.int64)) if apart else np.zeros(min(total, 1), dtype=np.int64)
     run, number = spread(-(-np.diff(starts, append=total) // step))
     allowed: Ints = starts[run] + number * step
-    wanted = np.arange(each, total, each)
+    count = -(-total // each)
+    wanted = np.arange(1, count) * total // count
     chosen = allowed[np.minimum(np.searchsorted(allowed, wanted), len(allowed) - 1)] if len(wanted) else wanted
     return (*np.unique([0, *chosen]).tolist(), total) if total else (0,)

@@ -8,7 +8,7 @@ import time
 import warnings
 from collections import Counter, deque
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -74,21 +74,28 @@ class Ray:
         """The number of blocks that keeps all workers busy."""
         return BLOCKS_PER_WORKER * (self.workers or _USUAL_WORKERS)
 
-    def count(self, ranking: BlockRanking, blocks: Sequence[Block]) -> None:
-        """Count blocks on the workers of the cluster.
+    def session(self, recipe: Recipe | None) -> AbstractContextManager[None]:
+        """A connection to the cluster.
 
         Raises:
             UsageError: Workers cannot open the model by themselves, or Ray is not installed.
-            DataError: A worker found the model or the graph to be others, or workers died too often.
         """
-        if ranking.recipe is None:
+        if recipe is None:
             raise UsageError(
                 "workers of Ray open the model by themselves",
                 ["this model is in the memory of this process"],
                 "save it, and give its path",
             )
-        with _session(self.address):
-            _Driver(self, ranking, ranking.recipe, blocks).run()
+        return _session(self.address)
+
+    def count(self, ranking: BlockRanking, blocks: Sequence[Block]) -> None:
+        """Count blocks on the workers of the cluster.
+
+        Raises:
+            DataError: A worker found the model or the graph to be others, or workers died too often.
+        """
+        assert ranking.recipe is not None  # without one there is no session
+        _Driver(self, ranking, ranking.recipe, blocks).run()
 
     def _nodes(self) -> list[dict[str, float]]:
         """The resources of the nodes that work."""
