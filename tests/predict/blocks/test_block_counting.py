@@ -176,7 +176,7 @@ def finished(folder: Path) -> int:
 @pytest.mark.parametrize("kills", [3, pytest.param(30, marks=pytest.mark.slow)])
 def test_two_parts_at_the_same_time_one_of_them_killed(tmp_path: Path, kills: int) -> None:
     """Both work on one folder; one is killed when it has just written a block, and started again."""
-    graph, model = embedding_job(tmp_path, *(2 * [3000 + 500 * kills]))
+    graph, model = embedding_job(tmp_path, *(2 * [16_000 + 300 * kills]))
     ranking = tmp_path / "ranking"
     common = ["rank", str(model), "-g", str(graph), "--threads", "1", "--shards", str(4 * kills)]
     other = started([*common, "--blocks", str(ranking), "--part", "2/2"], tmp_path / "other.txt")

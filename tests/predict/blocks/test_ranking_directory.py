@@ -195,6 +195,13 @@ def test_a_directory_with_other_files_is_left_alone(tmp_path: Path) -> None:
         RankingDirectory.open(tmp_path / "nowhere")
 
 
+def test_a_directory_that_another_process_is_creating_may_be_joined(tmp_path: Path, expected: bytes) -> None:
+    path = tmp_path / "ranking"
+    (path / "blocks").mkdir(parents=True)
+    (path / ".kgprobe.01234567890123456789.tmp").touch()  # it is writing its queries, or was killed
+    assert written(count(path, in_memory()).merged(), tmp_path / "found.parquet") == expected
+
+
 def test_the_first_plan_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     one = count(tmp_path / "ranking", in_memory(), "1/4")
     monkeypatch.setattr(block_plan, "_PRODUCTS", 1 << 40)

@@ -27,7 +27,7 @@ from kgprobe.predict.tasks import Counts, Task
 from kgprobe.ranks import RanksInfo
 from kgprobe.resources import Progress, Resources
 
-BLOCKS_PER_WORKER = 8
+BLOCKS_PER_WORKER = 4
 """Blocks for each worker, at least, so that all end at about the same time."""
 
 
@@ -115,13 +115,12 @@ class BlockRanking:
 class Executor(Protocol):
     """What counts blocks."""
 
-    @property
-    def least_blocks(self) -> int:
-        """The number of blocks that keeps it busy."""
-        ...
-
     def session(self, recipe: Recipe | None) -> AbstractContextManager[None]:
         """What it needs while it counts; a UsageError if it cannot count without a recipe."""
+        ...
+
+    def workers_on(self, device: str) -> int:
+        """The number of workers among which it divides the blocks, in a session."""
         ...
 
     def count(self, ranking: BlockRanking, blocks: Sequence[Block]) -> None:
@@ -154,12 +153,11 @@ class ThisProcess:
     Blocks that another process is counting come last: other processes may be working in the same directory.
     """
 
-    @property
-    def least_blocks(self) -> int:
-        return 1
-
     def session(self, recipe: Recipe | None) -> AbstractContextManager[None]:
         return nullcontext()
+
+    def workers_on(self, device: str) -> int:
+        return 1
 
     def count(self, ranking: BlockRanking, blocks: Sequence[Block]) -> None:
         resources, scorer = ranking.directory.plan.resources(ranking.resources), ranking.scorer
@@ -235,12 +233,11 @@ class ByBlocks:
         self, setting: Setting, model: Model, info: RanksInfo, resources: Resources, progress: Progress
     ) -> RankingDirectory:
         """Count the blocks that are missing in the directory, which is created or joined."""
-        least = max(BLOCKS_PER_WORKER * (self.part.of if self.part else 0), self.executor.least_blocks)
         scorer = scorer_of(model)
-        with ThreadPoolExecutor(1) as pool:  # the model is hashed while the session begins: both may take seconds
-            joining = pool.submit(RankingDirectory.join, self.path, setting, model, info, resources, least)
-            with self.executor.session(self.recipe):
-                directory = joining.result()
-                ranking = BlockRanking(setting, scorer, directory, resources, progress, self.part, self.recipe)
-                ranking.count(self.executor)
+        with self.executor.session(self.recipe):
+            workers = max(self.part.of if self.part else 0, self.executor.workers_on(resources.device))
+            least = BLOCKS_PER_WORKER * workers if workers > 1 else 1
+            directory = RankingDirectory.join(self.path, setting, model, info, resources, least)
+            ranking = BlockRanking(setting, scorer, directory, resources, progress, self.part, self.recipe)
+            ranking.count(self.executor)
         return directory

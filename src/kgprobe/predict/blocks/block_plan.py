@@ -31,13 +31,13 @@ from kgprobe.predict.setting import Setting
 from kgprobe.predict.tasks import RelationCandidates
 from kgprobe.resources import Resources
 
-_PRODUCTS, _PRODUCTS_ON_GPU = 1 << 40, 1 << 46
+_PRODUCTS, _PRODUCTS_ON_GPU = 1 << 41, 1 << 46
 """Products of coordinates in a block, about: some seconds of work on two cores, or on a large GPU."""
 
 _SLOWER = 4
 """How much longer a norm takes than a product, about."""
 
-_LEAST_QUERIES = 1 << 13
+_LEAST_QUERIES = 1 << 14
 """Distinct queries in a block, if there are so many: the embeddings of a range are prepared once for each block."""
 
 _SCORES = 1 << 27

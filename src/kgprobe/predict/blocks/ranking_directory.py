@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from kgprobe.errors import DataError, UsageError, spans
-from kgprobe.files import require_writable
+from kgprobe.files import TEMPORARY, require_writable
 from kgprobe.json_files import read_json, write_json
 from kgprobe.predict.adapters.opening import Model
 from kgprobe.predict.blocks.block_files import BlockFiles, Running
@@ -296,7 +296,8 @@ def _require_room(path: Path) -> None:
     """Refuse a file, and a directory that holds other files than those of a ranking."""
     if path.exists() and not path.is_dir():
         raise UsageError(f"{path}: it is a file, not a directory", remedy="choose a new directory")
-    others = sorted(entry.name for entry in path.iterdir() if entry.name not in _OWN) if path.is_dir() else []
+    names = [entry.name for entry in path.iterdir()] if path.is_dir() else []
+    others = sorted(name for name in names if name not in _OWN and not TEMPORARY.fullmatch(name))
     if others and not (path / MANIFEST).exists():
         shown = ", ".join(others[:_NAMED]) + (f" and {len(others) - _NAMED:,} more" if len(others) > _NAMED else "")
         remedy = "choose a new or an empty directory"

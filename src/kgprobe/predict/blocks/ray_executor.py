@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from kgprobe.errors import DataError, KgprobeError, UsageError, one_line
-from kgprobe.predict.blocks.block_counting import BLOCKS_PER_WORKER, BlockRanking, Recipe, count_block
+from kgprobe.predict.blocks.block_counting import BlockRanking, Recipe, count_block
 from kgprobe.predict.blocks.block_files import here
 from kgprobe.predict.blocks.block_plan import Block
 from kgprobe.predict.blocks.ranking_identity import ModelFile, RankingIdentity, model_files, scorer_of
@@ -28,9 +28,6 @@ _QUEUED = 2
 
 _ATTEMPTS = 5
 """How often a block is tried on workers that die."""
-
-_USUAL_WORKERS = 16
-"""Workers for which a new plan has enough blocks, if their number is not given."""
 
 _POLL = 1.0
 
@@ -69,11 +66,6 @@ class Ray:
         if problems:
             raise UsageError("invalid arguments of Ray", problems, "workers and cpus are at least 1, gpus at least 0")
 
-    @property
-    def least_blocks(self) -> int:
-        """The number of blocks that keeps all workers busy."""
-        return BLOCKS_PER_WORKER * (self.workers or _USUAL_WORKERS)
-
     def session(self, recipe: Recipe | None) -> AbstractContextManager[None]:
         """A connection to the cluster.
 
@@ -88,6 +80,10 @@ class Ray:
             )
         return _session(self.address)
 
+    def workers_on(self, device: str) -> int:
+        """The number of workers for which the cluster has room."""
+        return self._shape(device)[2]
+
     def count(self, ranking: BlockRanking, blocks: Sequence[Block]) -> None:
         """Count blocks on the workers of the cluster.
 
@@ -101,7 +97,7 @@ class Ray:
         """The resources of the nodes that work."""
         return [node["Resources"] for node in _ray().nodes() if node["Alive"] and node["Resources"].get("CPU", 0) >= 1]
 
-    def shape(self, device: str) -> tuple[int, float, int]:
+    def _shape(self, device: str) -> tuple[int, float, int]:
         """CPUs and GPUs of a worker, and the number of workers."""
         nodes = self._nodes()
         gpus = self.gpus if self.gpus is not None else float(device.startswith("cuda"))
@@ -221,7 +217,7 @@ class _Driver:
 
     def __init__(self, options: Ray, ranking: BlockRanking, recipe: Recipe, blocks: Sequence[Block]) -> None:
         self._ray, self._ranking, self._recipe = _ray(), ranking, recipe
-        self._cpus, self._gpus, room = options.shape(ranking.resources.device)
+        self._cpus, self._gpus, room = options._shape(ranking.resources.device)
         self._size = min(room, len(blocks))
         self._waiting, self._left = _Waiting(blocks), len(blocks)
         self._attempts: Counter[Block | None] = Counter()
