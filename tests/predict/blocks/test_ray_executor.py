@@ -142,9 +142,11 @@ def test_without_ray_the_command_to_install_it_is_named(tmp_path: Path, monkeypa
     assert "pip install 'kgprobe[ray]'" in caught.value.remedy
 
 
-def test_a_cluster_that_is_not_there_is_named() -> None:
-    with pytest.raises(DataError, match="no Ray cluster can be used"):
-        kp.rank("random", "family-tree", executor=Ray("nonsense://address"))
+@pytest.mark.parametrize("address", ["nonsense://address", "127.0.0.1:9", "no-such-host.invalid:6379"])
+def test_a_cluster_that_is_not_there_is_named_at_once(address: str) -> None:
+    with pytest.raises(DataError, match="no Ray cluster can be used") as caught:
+        kp.rank("random", "family-tree", executor=Ray(address))
+    assert address in caught.value.title
 
 
 @pytest.mark.parametrize("arguments", [{"workers": 0}, {"cpus": 0}, {"gpus": -1}])

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 import os
+import re
+import socket
 import time
 import warnings
 from collections import Counter, deque
@@ -30,6 +32,9 @@ _ATTEMPTS = 5
 """How often a block is tried on workers that die."""
 
 _POLL = 1.0
+
+_ANSWER = 10.0
+"""Seconds in which the cluster must answer at its address."""
 
 _PATIENCE = 60.0
 """Seconds without any worker after which a warning is given."""
@@ -122,9 +127,10 @@ def _session(address: str | None) -> Iterator[None]:
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nothing is reported to others
     own = {"include_dashboard": False} if address is None else {}
     try:
+        _require_reachable(address)
         # Without an address, Ray would look for a cluster that somebody else has started.
         ray.init(address=address or "local", log_to_driver=False, logging_level=logging.ERROR, **own)
-    except (ConnectionError, ValueError, RuntimeError) as error:
+    except (OSError, ValueError, RuntimeError) as error:
         problem = (str(error).splitlines() or [type(error).__name__])[0][:200]
         remedy = "start it with `ray start --head`, or leave out the address to use this machine alone"
         raise DataError(f"{address}: no Ray cluster can be used", [problem], remedy) from None
@@ -132,6 +138,13 @@ def _session(address: str | None) -> Iterator[None]:
         yield
     finally:
         ray.shutdown()
+
+
+def _require_reachable(address: str | None) -> None:
+    """Raise an OSError if nothing answers at HOST:PORT: Ray would try for many minutes."""
+    match = re.fullmatch(r"([^/:]+):(\d{1,5})", address or "")
+    if match:
+        socket.create_connection((match[1], int(match[2])), timeout=_ANSWER).close()
 
 
 def _ray() -> Any:
