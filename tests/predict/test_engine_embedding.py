@@ -162,6 +162,21 @@ def test_nan_in_a_table_names_the_entities(similarity: Similarity) -> None:
     ]
 
 
+@pytest.mark.parametrize("shards", [1, 2, 3])
+@pytest.mark.parametrize("similarity", [Dot(), GroupNorm(2)], ids=str)
+def test_nan_names_the_entities_of_all_ranges(
+    similarity: Similarity, shards: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(encoding, "_PIECE", 1)
+    for broken, triples in (([1, 2], [[1, 0, 0]]), ([2], [[0, 0, 2]]), ([0], [[1, 1, 0]])):
+        model = people(similarity)
+        model.table[broken] = np.nan
+        for sides in ("head", "tail"):
+            with pytest.raises(DataError) as error:
+                rank(model, PEOPLE, triples=triples, sides=sides, resources=Resources(shards=shards))
+            assert error.value.problems[0].startswith(f"embeddings of {len(broken)} entities contain NaN")
+
+
 @pytest.mark.parametrize("device", DEVICES)
 def test_nan_in_a_query_names_it(device: str) -> None:
     model = people()
@@ -351,8 +366,28 @@ def test_tables_that_are_read_when_they_are_ranked(similarity: Similarity, backe
         assert of_relations == brute_force(model, GRAPH, allowed=allowed)
 
 
+@pytest.mark.parametrize("stored", [False, True])
+@pytest.mark.parametrize("backend", COUNTED)
+@pytest.mark.parametrize("piece", [1, 6 * 3, 6 * 7 + 5])
+def test_candidates_are_prepared_some_at_a_time(
+    piece: int, backend: str, stored: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(encoding, "_PIECE", piece)
+    sets, allowed = relation_sets(GRAPH, seed=3)
+    for kind, similarity in (("huge", Dot()), ("whole", GroupNorm(2))):
+        model = vectors(kind, similarity, GRAPH, 6, seed=4)
+        table: Any = StoredTable(Path("model"), "entity", model.table.shape, model.table.__getitem__)
+        read = Vectors(similarity, model.queries, table) if stored else model
+        for shards in (1, 4):
+            resources = Resources(threads=2, shards=shards, batch=2)
+            assert counted(read, GRAPH, COUNTING[backend](), resources) == brute_force(model, GRAPH)
+            of_relations = counted(read, GRAPH, COUNTING[backend](), resources, sets=sets)
+            assert of_relations == brute_force(model, GRAPH, allowed=allowed)
+
+
 @pytest.mark.parametrize("wrong", [np.nan, np.inf, 1e300])
-def test_rows_of_files_that_are_no_numbers_are_named(wrong: float) -> None:
+def test_rows_of_files_that_are_no_numbers_are_named(wrong: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(encoding, "_PIECE", 4 * 2)
     rows = np.zeros((GRAPH.num_entities, 4))
     rows[[3, 7]] = wrong
     model = vectors("random", Dot(), GRAPH, 4, seed=0)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import threading
+from collections import deque
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -28,6 +30,9 @@ _ENCODED_AT_ONCE, _MORE_ON_DEVICE = 1 << 18, 4
 """Coordinates of queries that are encoded in one call in the memory of the host, and how many times as many on another
 device. These are independent of the resources, so that an encoder whose last bit depends on its batch gives the same
 embeddings in every run."""
+
+_PIECE = 1 << 20
+"""Coordinates of candidates that a thread reads or checks at a time."""
 
 _ENCODING = threading.Lock()
 """Queries are encoded for one device at a time."""
@@ -78,16 +83,30 @@ def _name(task: Task) -> str:
     return f"candidates for the {task.queries.side} (the graph has {task.graph.num_entities:,} entities)"
 
 
-def on_host(values: Any, similarity: Similarity, task: Task) -> tuple[Singles, Floats]:
-    """The embeddings of all entities in float32 in the memory of the host, and their magnitudes.
+def on_host(values: Any, task: Task) -> Singles:
+    """The embeddings of all entities in float32 in the memory of the host."""
+    return as_embeddings(values, task.graph.num_entities, _name(task))
+
+
+def magnitudes(embeddings: Singles, similarity: Similarity, task: Task, pool: ThreadPoolExecutor) -> Floats:
+    """The magnitudes of the entities of the task, given the embeddings of all entities.
 
     Raises:
         DataError: Embeddings contain NaN.
     """
-    embeddings = as_embeddings(values, task.graph.num_entities, _name(task))
-    magnitude = similarity.magnitude(embeddings)
+    some = embeddings[task.entities.start : task.entities.stop]
+    found = np.concatenate(
+        [np.empty(0), *pool.map(lambda piece: similarity.magnitude(some[piece]), _pieces(some.shape))]
+    )
     # The magnitude of an embedding is NaN where one of its coordinates is.
-    broken = np.flatnonzero(np.isnan(magnitude))
+    if np.isnan(found).any():
+        require_numbers(embeddings, similarity, task)
+    return found
+
+
+def require_numbers(values: Any, similarity: Similarity, task: Task) -> None:
+    """Raise a DataError that names the entities whose embeddings contain NaN, if there are any."""
+    broken = np.flatnonzero(np.isnan(similarity.magnitude(on_host(values, task))))
     if len(broken):
         names = ", ".join(task.graph.entity_label(broken[:8]))
         raise DataError(
@@ -95,7 +114,31 @@ def on_host(values: Any, similarity: Similarity, task: Task) -> tuple[Singles, F
             [f"embeddings of {len(broken):,} entities contain NaN: ids {spans(broken.tolist(), 8)} ({names})"],
             "look for the cause in the model: a training that diverged, a table that was not filled",
         )
-    return embeddings, magnitude
+
+
+def read(shared: SharedCandidates, similarity: Similarity, pool: ThreadPoolExecutor) -> tuple[Singles, Floats]:
+    """The embeddings of candidates that stay in files, and their magnitudes; pieces are read by all threads."""
+    shape = len(shared.columns), shared.dimension
+    rows, found = np.empty(shape, dtype=np.float32), np.empty(len(shared.columns))
+    ids = shared.columns.entities
+
+    def fill(piece: slice) -> None:
+        part = ids[piece]
+        rows[piece] = shared.values[slice(part.start, part.stop) if isinstance(part, range) else part]
+        found[piece] = similarity.magnitude(rows[piece])
+
+    try:
+        deque(pool.map(fill, _pieces(shape)), maxlen=0)
+    except DataError:
+        shared.values[shared.columns.index]  # names the rows of all pieces
+        raise
+    return rows, found
+
+
+def _pieces(shape: tuple[int, ...]) -> list[slice]:
+    """Slices of rows that one thread reads or checks at a time."""
+    step = max(1, _PIECE // max(shape[1], 1))
+    return [slice(start, min(start + step, shape[0])) for start in range(0, shape[0], step)]
 
 
 def encoded_at_once(dimension: int, *, on_device: bool) -> int:

@@ -18,7 +18,16 @@ import numpy as np
 from kgprobe.arrays import Flags, Floats, Ints
 from kgprobe.graph import KnowledgeGraph
 from kgprobe.predict.backends.backend import Backend, Bounds, backend_for, is_fused
-from kgprobe.predict.encoding import AnyEmbeddingScorer, SharedCandidates, encoded, on_host, shared_candidates
+from kgprobe.predict.encoding import (
+    AnyEmbeddingScorer,
+    SharedCandidates,
+    encoded,
+    magnitudes,
+    on_host,
+    read,
+    require_numbers,
+    shared_candidates,
+)
 from kgprobe.predict.scorers import (
     AnyScorer,
     ClampedDot,
@@ -100,7 +109,7 @@ def _count_tiles(
 
     with single_blas_thread(), ThreadPoolExecutor(workers) as pool:
         try:
-            for table in tables(scorer, task, backend):
+            for table in tables(scorer, task, backend, pool):
                 for sweep, block in _blocks(
                     scorer, task, table, backend, _Shape.of(resources, workers, backend, table)
                 ):
@@ -132,21 +141,23 @@ class CandidateTable:
     magnitude: Floats
 
 
-def tables(scorer: AnyEmbeddingScorer, task: Task, backend: Backend) -> Iterator[CandidateTable]:
+def tables(
+    scorer: AnyEmbeddingScorer, task: Task, backend: Backend, pool: ThreadPoolExecutor
+) -> Iterator[CandidateTable]:
     """One table for all queries, or one per relation where candidates depend on the relation."""
-    last, entities, magnitude = None, np.empty((0, 0), dtype=np.float32), np.empty(0)
+    similarity, last, entities, magnitude = scorer.similarity, None, np.empty((0, 0), dtype=np.float32), np.empty(0)
     for shared in shared_candidates(scorer, task):
-        index = shared.columns.index
         if isinstance(shared.values, StoredTable):
-            candidates = shared.values[index]
-            yield CandidateTable(
-                shared, shared.values, backend.to_device(candidates), scorer.similarity.magnitude(candidates)
-            )
+            candidates, own = read(shared, similarity, pool)
+            yield CandidateTable(shared, shared.values, backend.to_device(candidates), own)
             continue
         # A scorer may reuse the memory of the candidates of one relation for those of the next.
         if isinstance(scorer, RelationEmbeddingScorer) or shared.values is not last:
-            last, (entities, magnitude) = shared.values, on_host(shared.values, scorer.similarity, task)
-        yield CandidateTable(shared, entities, backend.to_device(entities[index]), magnitude[index])
+            last, entities = shared.values, on_host(shared.values, task)
+            magnitude = magnitudes(entities, similarity, task, pool)
+        ids = shared.columns.entities
+        own = magnitude if isinstance(ids, range) else magnitude[ids - task.entities.start]
+        yield CandidateTable(shared, entities, backend.to_device(entities[shared.columns.index]), own)
 
 
 class _Shape(NamedTuple):
@@ -235,6 +246,13 @@ class _Sweep:
             low[overflow[row]], high[overflow[row]] = -np.inf, np.inf
         return Bounds(row, low, high, tally.own)
 
+    def refuse_nan(self, block: QueryBlock, row: Ints, scores: Singles) -> None:
+        """Raise a DataError if scores of these rows of a block are NaN."""
+        if np.isnan(scores).any():
+            if not isinstance(self.table.entities, StoredTable):  # perhaps of targets in another range of entities
+                require_numbers(self.table.entities, self.similarity, self.task)
+            raise self.task.nan_error(row[np.isnan(scores)] + block.start)
+
 
 @dataclass(frozen=True, eq=False)
 class _Tally:
@@ -261,7 +279,7 @@ class _Tally:
         queries = sweep.backend.to_device(embeddings)
         targets = sweep.backend.to_device(sweep.table.entities[block.target])
         own = sweep.backend.canonical(sweep.similarity, queries, block.row, targets, np.arange(len(block.target)))
-        _refuse_nan(block, block.row, own)
+        sweep.refuse_nan(block, block.row, own)
         beyond = np.zeros(len(own), np.int64)
         if isinstance(sweep.similarity, ClampedDot):
             limit = np.float32(sweep.similarity.limit)
@@ -287,14 +305,9 @@ class _Tally:
         """Count pairs of a target and a candidate by their canonical scores."""
         row, sweep = self.block.row[which], self.sweep
         scores = sweep.backend.canonical(sweep.similarity, self.queries, row, sweep.table.candidates, column)
-        _refuse_nan(self.block, row, scores)
+        sweep.refuse_nan(self.block, row, scores)
         for counts, pairs in ((self.greater, scores > self.own[which]), (self.equal, scores == self.own[which])):
             np.add(counts, np.bincount(which[pairs], minlength=len(counts)), out=counts)
-
-
-def _refuse_nan(block: QueryBlock, row: Ints, scores: Singles) -> None:
-    if np.isnan(scores).any():
-        raise block.task.nan_error(row[np.isnan(scores)] + block.start)
 
 
 def _portions(targets: Ints, pairs: Ints, most: int) -> list[Ints]:

@@ -18,7 +18,7 @@ from torch import Tensor
 from kgprobe.arrays import Ints
 from kgprobe.predict.backends.fused_counts import Footprint, FusedCount
 from kgprobe.predict.backends.triton_backend import TritonBackend
-from kgprobe.predict.encoding import AnyEmbeddingScorer, SharedCandidates, encoded, on_host, shared_candidates
+from kgprobe.predict.encoding import AnyEmbeddingScorer, SharedCandidates, encoded, require_numbers, shared_candidates
 from kgprobe.predict.stored_arrays import StoredTable
 from kgprobe.predict.tasks import Counts, QueryBlock, Task
 from kgprobe.resources import Progress, Resources
@@ -35,7 +35,7 @@ def count_fused(
     with backend.active():
         for shared in shared_candidates(scorer, task):
             if task.sets is not None and _has_nan(shared.values):  # perhaps of entities that are no candidates
-                on_host(shared.values, scorer.similarity, task)
+                require_numbers(shared.values, scorer.similarity, task)
             work = _Work(scorer, task, backend, resources, shared)
             for start, queries in work.blocks():
                 block = task.block(shared.columns, start, start + len(queries))
@@ -110,7 +110,7 @@ class _Work:
         greater, equal, wrong = counter.totals.cpu().numpy().T
         if wrong.any():
             if not isinstance(self.shared.values, StoredTable):
-                on_host(self.shared.values, similarity, self.task)  # names entities, if it is their fault
+                require_numbers(self.shared.values, similarity, self.task)  # names entities, if it is their fault
             raise self.task.nan_error(block.row[wrong > 0] + block.start)
         return greater, equal - (block.counts_itself >= 0), block.others
 

@@ -45,6 +45,7 @@ MODELS: dict[str, Callable[[], Any]] = {
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kgprobe.predict.encoding._ENCODED_AT_ONCE", 6 * 20)
+    monkeypatch.setattr("kgprobe.predict.encoding._PIECE", 6 * 7)
     monkeypatch.setattr(block_plan, "_LEAST_QUERIES", 1)
     monkeypatch.setattr(block_plan, "_PRODUCTS", 1)
     monkeypatch.setattr(block_plan, "_SCORES", 1)

@@ -19,7 +19,7 @@ from kgprobe.errors import DataError, UsageError
 from kgprobe.graph import KnowledgeGraph
 from kgprobe.predict.adapters.opening import Model
 from kgprobe.predict.adapters.top_k import TopKLists
-from kgprobe.predict.encoding import encoded, on_host, shared_candidates
+from kgprobe.predict.encoding import encoded, on_host, require_numbers, shared_candidates
 from kgprobe.predict.scorers import AnyScorer, EmbeddingScorer, RelationEmbeddingScorer, as_array
 from kgprobe.predict.setting import Setting
 from kgprobe.predict.stored_arrays import StoredTable
@@ -245,7 +245,8 @@ def _rows(values: Any, scorer: AnyScorer, task: Task) -> Iterator[NDArray[Any]]:
         yield from (values[start : start + _ROWS] for start in range(0, len(values), _ROWS))
     else:
         assert isinstance(scorer, EmbeddingScorer | RelationEmbeddingScorer)
-        yield on_host(values, scorer.similarity, task)[0].astype("<f4", copy=False)
+        require_numbers(values, scorer.similarity, task)
+        yield on_host(values, task).astype("<f4", copy=False)
 
 
 def _add_array(digest: Any, array: NDArray[Any]) -> None:
