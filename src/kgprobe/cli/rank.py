@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 import time
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -131,7 +132,7 @@ def rank(
     """
     from kgprobe.predict import Opening, Ray, Sampling, Setting, count_blocks, open_model, rank_in
     from kgprobe.predict.adapters.list_matching import ListOptions
-    from kgprobe.predict.blocks.block_counting import ByBlocks, Recipe, ThisProcess
+    from kgprobe.predict.blocks.block_counting import ByBlocks, Executor, Recipe, ThisProcess
     from kgprobe.predict.blocks.block_plan import Part
     from kgprobe.resources import Resources, parse_memory, raise_unpacking_limit
 
@@ -157,25 +158,30 @@ def rank(
         "candidates": candidates,
     }
     options: dict[str, Any] = {"seed": seed, "trust_pickle": trust_pickle, "lists": lists}
-    knowledge = load(graph, names)
-    assert knowledge is not None
-    setting = Setting.build(knowledge, **choices)
-    opened = open_model(model, Opening(setting.graph, setting.ranked, **options))
-    start = time.monotonic()
-    executor = ThisProcess() if ray is None else Ray(None if ray == LOCAL else ray, workers, cpus, gpus)
-    directory = None
-    with counting("ranking", setting.queries, "queries") as progress, naming(model):
+    with ExitStack() as stack:
+        if folder is not None:
+            # A session begins first: graph and model are opened while it starts.
+            executor: Executor = (
+                ThisProcess() if ray is None else Ray(None if ray == LOCAL else ray, workers, cpus, gpus)
+            )
+            session = stack.enter_context(executor.session(Recipe(model, graph, choices, options), device))
+        knowledge = load(graph, names)
+        assert knowledge is not None
+        setting = Setting.build(knowledge, **choices)
+        opened = open_model(model, Opening(setting.graph, setting.ranked, **options))
+        start = time.monotonic()
+        progress = stack.enter_context(counting("ranking", setting.queries, "queries"))
+        stack.enter_context(naming(model))
         if folder is None:
             ranks = rank_in(setting, opened, resources, name, progress, sampling)
         else:
-            divided = ByBlocks(folder, executor, share, Recipe(model, graph, choices, options))
-            directory = count_blocks(setting, opened, divided, resources, name, progress)
-    if directory is not None and output is None:
+            directory = count_blocks(setting, opened, ByBlocks(folder, session, share), resources, name, progress)
+    if folder is not None and output is None:
         of = counted(len(directory.plan.blocks), "block")
         note(f"counted part {share} of {of}; when all parts are: kgprobe blocks merge {folder}")
         return
     assert output is not None
-    ranks = ranks if directory is None else directory.merged()
+    ranks = ranks if folder is None else directory.merged()
     ranks.write(output)
     if folder is not None and blocks is None:
         shutil.rmtree(folder)

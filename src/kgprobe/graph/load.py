@@ -132,16 +132,26 @@ def load_graph(source: str | os.PathLike[str], *, names: NamesLike | Sequence[Na
 
 
 def _load(source: str | os.PathLike[str]) -> KnowledgeGraph:
-    tried = places(source)
-    directory = next((place for place in tried if place.is_dir()), None)
-    if directory is not None:
-        absolute = Path(os.path.abspath(directory))
-        return _with_recognised_names(read_directory(directory, absolute.name), absolute)
-    if os.fspath(source) == FAMILY_TREE:
+    directory = find_graph(source)
+    if directory is None:
         from kgprobe.graph.family_tree import family_tree
 
         return family_tree()
-    raise _not_found(os.fspath(source), tried)
+    absolute = Path(os.path.abspath(directory))
+    return _with_recognised_names(read_directory(directory, absolute.name), absolute)
+
+
+def find_graph(source: str | os.PathLike[str]) -> Path | None:
+    """The directory of a graph; None for the built-in graph, which has none.
+
+    Raises:
+        DataError: There is no such graph.
+    """
+    tried = places(source)
+    directory = next((place for place in tried if place.is_dir()), None)
+    if directory is None and os.fspath(source) != FAMILY_TREE:
+        raise _not_found(os.fspath(source), tried)
+    return directory
 
 
 def _with_recognised_names(graph: KnowledgeGraph, directory: Path) -> KnowledgeGraph:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import nullcontext
+from contextlib import ExitStack
 from dataclasses import replace
 from functools import reduce
 from operator import add
@@ -100,23 +100,22 @@ def rank(
     sampling, by_blocks = Sampling.of(sample, by, seed), blocks is not None or executor is not None
     if sampling is not None and by_blocks:
         raise UsageError("samples are not ranked by blocks", remedy="leave out `sample`, or `blocks` and `executor`")
-    knowledge = as_graph(graph)
-    setting = Setting.kept(knowledge, **choices)
-    recipe = None
-    if isinstance(model, str | os.PathLike):
-        opened = open_model(model, Opening(knowledge, setting.ranked, lists=lists))
-        recipe = Recipe(os.fspath(model), graph, choices)
-    else:
-        opened = with_list_options(model_of(model, knowledge, lists), lists)
-    named = naming(model) if recipe else nullcontext()
-    if not by_blocks:
-        with named:
+    recipe = Recipe(os.fspath(model), graph, choices) if isinstance(model, str | os.PathLike) else None
+    with ExitStack() as stack:
+        if by_blocks:
+            # A session begins first: graph and model are opened while it starts.
+            session = stack.enter_context((executor or ThisProcess()).session(recipe, resources.device))
+        knowledge = as_graph(graph)
+        setting = Setting.kept(knowledge, **choices)
+        if recipe is not None:
+            opened = open_model(recipe.model, Opening(knowledge, setting.ranked, lists=lists))
+            stack.enter_context(naming(recipe.model))
+        else:
+            opened = with_list_options(model_of(model, knowledge, lists), lists)
+        if not by_blocks:
             return rank_in(setting, opened, resources, name, progress, sampling)
-    with TemporaryDirectory() if blocks is None else nullcontext(blocks) as folder:
-        divided = ByBlocks(Path(folder), executor or ThisProcess(), recipe=recipe)
-        with named:
-            directory = count_blocks(setting, opened, divided, resources, name, progress)
-        return directory.merged()
+        folder = stack.enter_context(TemporaryDirectory()) if blocks is None else blocks
+        return count_blocks(setting, opened, ByBlocks(Path(folder), session), resources, name, progress).merged()
 
 
 def rank_in(

@@ -1,7 +1,8 @@
 """Rankings by blocks have the bytes of rankings without, whatever is ranked, and whoever is killed."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from kgprobe.errors import DataError, UsageError
 from kgprobe.predict import Dot, GroupNorm, Model, Resources, Setting, count_blocks, rank_in, stored_arrays
 from kgprobe.predict.adapters.embedding_files import write_embeddings
 from kgprobe.predict.blocks import block_counting, block_plan
-from kgprobe.predict.blocks.block_counting import ByBlocks, Recipe
+from kgprobe.predict.blocks.block_counting import ByBlocks, Recipe, ThisProcess
 from kgprobe.predict.blocks.block_plan import Part
 from kgprobe.predict.blocks.ranking_directory import RankingDirectory
 from kgprobe.predict.blocks.ranking_identity import RankingIdentity, model_files
@@ -141,6 +142,40 @@ def test_kp_rank_by_blocks(tmp_path: Path) -> None:
         kp.rank(model, GRAPH, blocks=tmp_path / "new", sample=5)
     with pytest.raises(UsageError, match="cannot be ranked by blocks"):
         kp.rank(lambda side, given, relation: np.zeros((len(given), 30)), GRAPH, blocks=tmp_path / "new")
+
+
+def test_a_session_begins_before_the_graph_is_opened_and_ends_with_its_error(tmp_path: Path) -> None:
+    class Noting:
+        def __init__(self) -> None:
+            self.events: list[Any] = []
+
+        @contextmanager
+        def session(self, recipe: Recipe | None, device: str) -> Iterator[ThisProcess]:
+            self.events.append((recipe and recipe.model, device))
+            try:
+                yield ThisProcess()
+            finally:
+                self.events.append("end")
+
+    executor = Noting()
+    with pytest.raises(DataError, match="no such graph"):
+        kp.rank("random", tmp_path / "no graph", executor=executor, resources=Resources("torch:cpu"))
+    assert executor.events == [("random", "torch:cpu"), "end"]
+    ranks = kp.rank("random", GRAPH, executor=executor, blocks=tmp_path / "ranking")
+    assert executor.events[2:] == [("random", "cpu"), "end"]
+    assert ranks.to_arrow() == kp.rank("random", GRAPH).to_arrow()
+
+
+def test_names_that_lead_nowhere_are_found_before_anything_is_opened(tmp_path: Path) -> None:
+    GRAPH.write(tmp_path / "graph")
+    _, model = embedding_job(tmp_path / "job")
+    for graph in (tmp_path / "graph", GRAPH, "family-tree"):
+        Recipe(str(model), graph).require_found()
+        Recipe("entity-frequency", graph).require_found()
+        with pytest.raises(DataError, match=r"gone\.npz: no model"):
+            Recipe(str(tmp_path / "gone.npz"), graph).require_found()
+    with pytest.raises(DataError, match="no graph here: no such graph"):
+        Recipe(str(model), "no graph here").require_found()
 
 
 def test_a_recipe_opens_the_same_ranking_from_another_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

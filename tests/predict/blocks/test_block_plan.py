@@ -75,6 +75,12 @@ def test_scores_of_a_matrix_are_asked_for_as_without_blocks() -> None:
     assert all(cut % 7 == 0 for cuts in plan.queries.values() for cut in cuts[:-1])
 
 
+def test_blocks_of_more_threads_are_larger(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(block_plan, "_PRODUCTS", 6 * GRAPH.num_entities * 5)
+    blocks = [len(Plan.build(Setting.build(GRAPH), MODELS["vectors"], Resources(threads=n)).blocks) for n in (1, 2, 4)]
+    assert blocks[0] > blocks[1] > blocks[2] > 2
+
+
 @pytest.mark.parametrize("least", [1, 8, 50, 1000])
 def test_there_are_blocks_for_all_workers(least: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.undo()

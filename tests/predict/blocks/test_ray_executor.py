@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import psutil
 import pytest
 
 import kgprobe as kp
@@ -86,6 +87,45 @@ def test_a_cluster_makes_the_same_bytes(
 
 
 @pytest.mark.slow
+def test_a_ranking_that_misses_fewer_blocks_than_there_are_workers(cluster: RayCluster, tmp_path: Path) -> None:
+    graph, path = job(tmp_path, {"model": "TransE", "p": 1})
+    expected = written(kp.rank(path, graph), tmp_path / "expected.parquet")
+    for missing in (None, 1, 0):
+        if missing is not None:
+            directory = RankingDirectory.open(tmp_path / "ranking")
+            assert len(directory.plan.blocks) > 4
+            for block in directory.plan.blocks[:missing]:
+                directory.blocks.path(block).unlink()
+        found = kp.rank(path, graph, executor=Ray(cluster.address), blocks=tmp_path / "ranking")
+        assert written(found, tmp_path / "found.parquet") == expected
+        assert cluster.workers() == []
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform == "win32", reason="signals")
+@pytest.mark.parametrize("finished", [0, 2])
+def test_sigterm_ends_the_processes_of_ray(tmp_path: Path, finished: int) -> None:
+    graph, model = job(tmp_path, {"model": "TransE", "p": 1}, entities=16_000, triples=16_000)
+    ranking = tmp_path / "ranking"
+    words = ["rank", model, "-g", graph, "--ray", "--blocks", ranking, "--shards", 16, "-o", tmp_path / "ranks.parquet"]
+    driver = started([str(word) for word in words], tmp_path / "said.txt")
+    while driver.is_alive():
+        began = driver.pid is not None and len(psutil.Process(driver.pid).children()) > 1
+        if began and len(list(ranking.glob("blocks/*.parquet"))) >= finished:
+            break
+        time.sleep(0.05)
+    below = psutil.Process(driver.pid).children(recursive=True)
+    assert below
+    driver.terminate()
+    driver.join()
+    assert driver.exitcode != 0
+    assert psutil.wait_procs(below, timeout=20)[1] == []
+    assert not (tmp_path / "ranks.parquet").exists()
+    if finished:
+        assert RankingDirectory.open(ranking).status().done >= finished
+
+
+@pytest.mark.slow
 def test_a_connection_that_the_user_made_is_used_and_kept(cluster: RayCluster, tmp_path: Path) -> None:
     graph, _ = job(tmp_path, {"model": "ComplEx"})
     ray.init(cluster.address, log_to_driver=False)
@@ -113,9 +153,8 @@ def test_a_worker_that_sees_another_model_is_refused(
         (Recipe(str(other), str(graph)), "the model has other weights"),
         (Recipe(str(tmp_path / "gone.npz"), str(graph)), "there is no such file"),
     ):
-        by = ByBlocks(tmp_path / "ranking", Ray(cluster.address), recipe=recipe)
-        with pytest.raises(DataError) as caught:
-            count_blocks(setting, model, by, Resources())
+        with pytest.raises(DataError) as caught, Ray(cluster.address).session(recipe, "cpu") as session:
+            count_blocks(setting, model, ByBlocks(tmp_path / "ranking", session), Resources())
         assert any(problem in line for line in caught.value.problems)
 
 
@@ -133,6 +172,17 @@ def test_a_model_in_memory_is_refused() -> None:
 
     with pytest.raises(UsageError, match="workers of Ray open the model by themselves"):
         kp.rank(Mine(), graph, executor=Ray())
+
+
+def test_names_that_lead_nowhere_are_found_before_ray_is_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    graph, model = job(tmp_path, {"model": "ComplEx"})
+    monkeypatch.setattr(Ray, "_begin", lambda *arguments: pytest.fail("Ray was started"))
+    with pytest.raises(DataError, match="no such graph"):
+        kp.rank(model, tmp_path / "no graph", executor=Ray())
+    with pytest.raises(DataError, match="no model"):
+        kp.rank(tmp_path / "no model", graph, executor=Ray())
 
 
 def test_without_ray_the_command_to_install_it_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

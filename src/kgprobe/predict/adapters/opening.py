@@ -261,11 +261,21 @@ def open_model(text: str | os.PathLike[str], opening: Opening) -> Model:
     if name in BASELINES:
         baseline = Model(*BASELINES[name](opening.graph, opening.seed), baseline=f"{name} {opening.seed}")
         return with_list_options(baseline, opening.lists)
+    adapter = find_adapter(path)
+    model = with_list_options(adapter.open(path, opening), opening.lists)
+    return model if model.files else replace(model, files=files_at(path))
+
+
+def find_adapter(path: Path) -> Adapter:
+    """The format of the model at a path.
+
+    Raises:
+        DataError: There is no model.
+    """
     adapter = next((adapter for adapter in ADAPTERS if path.exists() and adapter.matches(path)), None)
-    if adapter is not None:
-        model = with_list_options(adapter.open(path, opening), opening.lists)
-        return model if model.files else replace(model, files=files_at(path))
-    absent = f"there is no such file or folder{nearest(name, BASELINES)}"
-    problem = "not a recognised model file or folder" if path.exists() else absent
-    kinds = [f"a baseline: {', '.join(BASELINES)}", *(adapter.what for adapter in ADAPTERS)]
-    raise DataError(f"{name}: no model", [problem], "it can be " + "; ".join(kinds))
+    if adapter is None:
+        absent = f"there is no such file or folder{nearest(str(path), BASELINES)}"
+        problem = "not a recognised model file or folder" if path.exists() else absent
+        kinds = [f"a baseline: {', '.join(BASELINES)}", *(adapter.what for adapter in ADAPTERS)]
+        raise DataError(f"{path}: no model", [problem], "it can be " + "; ".join(kinds))
+    return adapter

@@ -8,14 +8,16 @@ import time
 from collections import deque
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, chdir, nullcontext
+from contextlib import AbstractContextManager, chdir, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
 
 from kgprobe.errors import DataError
 from kgprobe.graph import GraphLike, as_graph
-from kgprobe.predict.adapters.opening import Model, Opening, open_model
+from kgprobe.graph.load import find_graph
+from kgprobe.predict.adapters.opening import Model, Opening, find_adapter, open_model
+from kgprobe.predict.baselines import BASELINES
 from kgprobe.predict.blocks.block_files import here
 from kgprobe.predict.blocks.block_plan import Block, Part
 from kgprobe.predict.blocks.ranking_directory import RankingDirectory, targets_of
@@ -51,6 +53,14 @@ class Recipe:
     folder: str = field(default_factory=os.getcwd)
     data: str = field(default_factory=lambda: os.environ.get("KGPROBE_DATA", ""))
 
+    def require_found(self) -> None:
+        """Raise a DataError if there is no such graph or model, before anything is started to open them."""
+        with suppress(OSError):  # no permission, or not a valid name: reported when they are opened
+            if isinstance(self.graph, str | os.PathLike):
+                find_graph(self.graph)
+            if self.model not in BASELINES:
+                find_adapter(Path(self.model))
+
     def open(self) -> tuple[Setting, Model]:
         """The evaluation setting and the model."""
         os.environ.setdefault("KGPROBE_DATA", self.data)
@@ -73,7 +83,6 @@ class BlockRanking:
         resources: Device, threads and memory.
         progress: Called with the number of queries ranked since the last call.
         part: The share of the blocks that is counted; None for all.
-        recipe: How other processes open the model, if it has a path or a name.
     """
 
     setting: Setting
@@ -82,9 +91,8 @@ class BlockRanking:
     resources: Resources
     progress: Progress
     part: Part | None = None
-    recipe: Recipe | None = None
 
-    def count(self, executor: Executor) -> None:
+    def count(self, session: Session) -> None:
         """Count the blocks that are missing.
 
         Raises:
@@ -98,7 +106,7 @@ class BlockRanking:
             self.progress(self.queries(block))
         missing = [block for block in share if block not in finished]
         if missing:
-            executor.count(self, missing)
+            session.count(self, missing)
 
     def queries(self, block: Block) -> float:
         """The share of a block in the queries of the rank table."""
@@ -113,14 +121,27 @@ class BlockRanking:
 
 
 class Executor(Protocol):
-    """What counts blocks."""
+    """What counts blocks, in this process or elsewhere."""
 
-    def session(self, recipe: Recipe | None) -> AbstractContextManager[None]:
-        """What it needs while it counts; a UsageError if it cannot count without a recipe."""
+    def session(self, recipe: Recipe | None, device: str) -> AbstractContextManager[Session]:
+        """Start what counts blocks on a device, while this process opens the graph and the model.
+
+        Raises:
+            UsageError: It cannot count without a recipe.
+        """
         ...
 
-    def workers_on(self, device: str) -> int:
-        """The number of workers among which it divides the blocks, in a session."""
+
+class Session(Protocol):
+    """An executor from its start to its end."""
+
+    @property
+    def workers(self) -> int:
+        """The number of workers among which blocks are divided."""
+        ...
+
+    def resources(self, resources: Resources) -> Resources:
+        """The resources of a worker."""
         ...
 
     def count(self, ranking: BlockRanking, blocks: Sequence[Block]) -> None:
@@ -153,11 +174,13 @@ class ThisProcess:
     Blocks that another process is counting come last: other processes may be working in the same directory.
     """
 
-    def session(self, recipe: Recipe | None) -> AbstractContextManager[None]:
-        return nullcontext()
+    workers = 1
 
-    def workers_on(self, device: str) -> int:
-        return 1
+    def session(self, recipe: Recipe | None, device: str) -> AbstractContextManager[Session]:
+        return nullcontext(self)
+
+    def resources(self, resources: Resources) -> Resources:
+        return resources
 
     def count(self, ranking: BlockRanking, blocks: Sequence[Block]) -> None:
         resources, scorer = ranking.directory.plan.resources(ranking.resources), ranking.scorer
@@ -219,25 +242,21 @@ class ByBlocks:
 
     Attributes:
         path: The directory of its blocks.
-        executor: What counts the blocks.
+        session: What counts the blocks.
         part: The share of the blocks that is counted; None for all.
-        recipe: How other processes open the model, if it has a path or a name.
     """
 
     path: Path
-    executor: Executor = field(default_factory=ThisProcess)
+    session: Session = field(default_factory=ThisProcess)
     part: Part | None = None
-    recipe: Recipe | None = None
 
     def count(
         self, setting: Setting, model: Model, info: RanksInfo, resources: Resources, progress: Progress
     ) -> RankingDirectory:
         """Count the blocks that are missing in the directory, which is created or joined."""
-        scorer = scorer_of(model)
-        with self.executor.session(self.recipe):
-            workers = max(self.part.of if self.part else 0, self.executor.workers_on(resources.device))
-            least = BLOCKS_PER_WORKER * workers if workers > 1 else 1
-            directory = RankingDirectory.join(self.path, setting, model, info, resources, least)
-            ranking = BlockRanking(setting, scorer, directory, resources, progress, self.part, self.recipe)
-            ranking.count(self.executor)
+        scorer, resources = scorer_of(model), self.session.resources(resources)
+        workers = max(self.part.of if self.part else 0, self.session.workers)
+        least = BLOCKS_PER_WORKER * workers if workers > 1 else 1
+        directory = RankingDirectory.join(self.path, setting, model, info, resources, least)
+        BlockRanking(setting, scorer, directory, resources, progress, self.part).count(self.session)
         return directory

@@ -31,8 +31,8 @@ from kgprobe.predict.setting import Setting
 from kgprobe.predict.tasks import RelationCandidates
 from kgprobe.resources import Resources
 
-_PRODUCTS, _PRODUCTS_ON_GPU = 1 << 41, 1 << 46
-"""Products of coordinates in a block, about: some seconds of work on two cores, or on a large GPU."""
+_PRODUCTS, _PRODUCTS_ON_GPU = 1 << 40, 1 << 46
+"""Products of coordinates in a block, about: some seconds of work, for each thread or on a large GPU."""
 
 _SLOWER = 4
 """How much longer a norm takes than a product, about."""
@@ -217,7 +217,7 @@ def _embedding_grid(
         table = scorer.candidates_for(side, int(queries.relation[0]))
     shape: tuple[int, ...] = getattr(table, "shape", ())
     dimension = max(1, int(shape[1])) if len(shape) == 2 else 1  # others are refused when they are ranked
-    products = _PRODUCTS if resources.device == "cpu" else _PRODUCTS_ON_GPU
+    products = _PRODUCTS * resources.workers if resources.device == "cpu" else _PRODUCTS_ON_GPU
     products //= _SLOWER if isinstance(scorer.similarity, GroupNorm) else 1
     on_device = is_tensor(table) and table.device.type != "cpu"
     each = max(_LEAST_QUERIES, products // max(entities * dimension, 1))

@@ -5,14 +5,19 @@ from __future__ import annotations
 import logging
 import os
 import re
+import signal
 import socket
+import sys
+import threading
 import time
 import warnings
 from collections import Counter, deque
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kgprobe.errors import DataError, KgprobeError, UsageError, one_line
 from kgprobe.predict.blocks.block_counting import BlockRanking, Recipe, count_block
@@ -71,8 +76,9 @@ class Ray:
         if problems:
             raise UsageError("invalid arguments of Ray", problems, "workers and cpus are at least 1, gpus at least 0")
 
-    def session(self, recipe: Recipe | None) -> AbstractContextManager[None]:
-        """A connection to the cluster.
+    @contextmanager
+    def session(self, recipe: Recipe | None, device: str) -> Iterator[_Session]:
+        """Workers on the cluster, which open the graph and the model while this process does.
 
         Raises:
             UsageError: Workers cannot open the model by themselves, or Ray is not installed.
@@ -83,27 +89,31 @@ class Ray:
                 ["this model is in the memory of this process"],
                 "save it, and give its path",
             )
-        return _session(self.address)
+        if find_spec("ray") is None:
+            raise UsageError("Ray is not installed", remedy="pip install 'kgprobe[ray]'")
+        recipe.require_found()
+        # Processes that Ray starts on this machine end with the thread that has started them.
+        with _ended_by_sigterm(), ThreadPoolExecutor(1, "ray") as thread:
+            kept = ExitStack()
+            begun = thread.submit(self._begin, recipe, device, kept)
+            try:
+                yield _Session(begun)
+            finally:
+                thread.submit(kept.close).result()
 
-    def workers_on(self, device: str) -> int:
-        """The number of workers for which the cluster has room."""
-        return self._shape(device)[2]
-
-    def count(self, ranking: BlockRanking, blocks: Sequence[Block]) -> None:
-        """Count blocks on the workers of the cluster.
-
-        Raises:
-            DataError: A worker found the model or the graph to be others, or workers died too often.
-        """
-        assert ranking.recipe is not None  # without one there is no session
-        _Driver(self, ranking, ranking.recipe, blocks).run()
+    def _begin(self, recipe: Recipe, device: str, kept: ExitStack) -> _Crew:
+        """Connect to the cluster and hire workers."""
+        kept.enter_context(_connection(self.address))
+        crew = _Crew(self._shape(device), recipe)
+        kept.callback(crew.dismiss_all)
+        return crew
 
     def _nodes(self) -> list[dict[str, float]]:
         """The resources of the nodes that work."""
         return [node["Resources"] for node in _ray().nodes() if node["Alive"] and node["Resources"].get("CPU", 0) >= 1]
 
-    def _shape(self, device: str) -> tuple[int, float, int]:
-        """CPUs and GPUs of a worker, and the number of workers."""
+    def _shape(self, device: str) -> _Shape:
+        """What a worker takes, and the number of workers."""
         nodes = self._nodes()
         gpus = self.gpus if self.gpus is not None else float(device.startswith("cuda"))
         able = [node for node in nodes if node.get("GPU", 0) >= min(gpus, 1)] if gpus else nodes
@@ -114,11 +124,19 @@ class Ray:
             )
         cpus = self.cpus or (1 if gpus else int(min(node["CPU"] for node in able)))
         room = sum(int(min(node["CPU"] // cpus, node.get("GPU", 0) // gpus if gpus else node["CPU"])) for node in able)
-        return cpus, gpus, self.workers or max(1, room)
+        return _Shape(cpus, gpus, self.workers or max(1, room))
+
+
+class _Shape(NamedTuple):
+    """CPUs and GPUs of a worker, and the number of workers."""
+
+    cpus: int
+    gpus: float
+    workers: int
 
 
 @contextmanager
-def _session(address: str | None) -> Iterator[None]:
+def _connection(address: str | None) -> Iterator[None]:
     """A connection to a Ray cluster, unless this process has one; the cluster of this machine alone ends with it."""
     ray = _ray()
     if ray.is_initialized():
@@ -140,6 +158,19 @@ def _session(address: str | None) -> Iterator[None]:
         ray.shutdown()
 
 
+@contextmanager
+def _ended_by_sigterm() -> Iterator[None]:
+    """Let SIGTERM, by which a scheduler ends a job, stop the processes of Ray too."""
+    ours = threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
+    if ours:
+        signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
+    try:
+        yield
+    finally:
+        if ours:
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+
 def _require_reachable(address: str | None) -> None:
     """Raise an OSError if nothing answers at HOST:PORT: Ray would try for many minutes."""
     match = re.fullmatch(r"([^/:]+):(\d{1,5})", address or "")
@@ -148,40 +179,42 @@ def _require_reachable(address: str | None) -> None:
 
 
 def _ray() -> Any:
-    try:
-        import ray
-    except ModuleNotFoundError:
-        raise UsageError("Ray is not installed", remedy="pip install 'kgprobe[ray]'") from None
+    import ray
+
     return ray
 
 
 class _Worker:
     """A worker on a node of the cluster: it opens the model once, and counts blocks."""
 
-    def open(
+    def open(self, recipe: Recipe) -> None:
+        """Open the graph and the model."""
+        self._setting, self._model = recipe.open()
+
+    def join(
         self,
-        recipe: Recipe,
+        opened: None,
         expected: RankingIdentity,
         files: Sequence[ModelFile],
         info: RanksInfo,
         resources: Resources,
     ) -> str:
-        """Open the graph and the model; returns where this worker is.
+        """Join a ranking, after `open`; returns where this worker is.
 
         Raises:
-            DataError: They are not those of the ranking.
+            DataError: The graph or the model is not that of the ranking.
         """
-        setting, model = recipe.open()
-        found = RankingIdentity.of(setting, model, info, model_files(model.files, files))
+        found = RankingIdentity.of(self._setting, self._model, info, model_files(self._model.files, files))
         if differences := expected.differences(found):
             raise DataError(f"{here()}: this worker sees another model or graph", differences, _SAME_FILES)
-        self._setting, self._scorer, self._resources = setting, scorer_of(model), resources
+        self._resources = resources
         return here()
 
     def count(self, block: Block) -> tuple[Counts, float]:
         """The counts of a block, and the seconds that they took."""
         start = time.monotonic()
-        return count_block(self._setting, self._scorer, block, self._resources), time.monotonic() - start
+        counts = count_block(self._setting, scorer_of(self._model), block, self._resources)
+        return counts, time.monotonic() - start
 
 
 _SAME_FILES = "the paths of model and graph must lead to the same files on every node"
@@ -214,62 +247,106 @@ class _Hired:
 
     Attributes:
         actor: The handle of the actor.
-        place: Machine and process; empty until it has opened the model.
+        opened: The task that opens the model there.
+        place: Machine and process; empty until it has joined the ranking.
         held: The range of entities of its last block.
         signs: The signs of life of its blocks.
     """
 
     actor: Any
+    opened: Any
     place: str = ""
     held: range | None = None
     signs: dict[Block, ExitStack] = field(default_factory=dict)
 
 
+class _Crew:
+    """The workers of a session. Each opens the graph and the model as soon as it is hired."""
+
+    def __init__(self, shape: _Shape, recipe: Recipe) -> None:
+        self.shape, self._recipe = shape, recipe
+        self.hired: list[_Hired] = []
+        for _ in range(shape.workers):
+            self.hire()
+
+    def hire(self) -> _Hired:
+        options = {"num_cpus": self.shape.cpus, "num_gpus": self.shape.gpus, "max_restarts": 0}
+        actor = _ray().remote(**options)(_Worker).remote()
+        worker = _Hired(actor, actor.open.remote(self._recipe))
+        self.hired.append(worker)
+        return worker
+
+    def dismiss(self, worker: _Hired) -> None:
+        self.hired.remove(worker)
+        for signs in worker.signs.values():
+            signs.close()
+        with suppress(Exception):  # it is dead, or the cluster is
+            _ray().kill(worker.actor)
+
+    def dismiss_all(self) -> None:
+        for worker in list(self.hired):
+            self.dismiss(worker)
+
+
+class _Session:
+    """A connection to a cluster with its workers, which is made while the driver goes on."""
+
+    def __init__(self, begun: Future[_Crew]) -> None:
+        self._begun = begun
+
+    @property
+    def workers(self) -> int:
+        """The number of workers for which the cluster has room."""
+        return self._begun.result().shape.workers
+
+    def resources(self, resources: Resources) -> Resources:
+        """The resources with the CPUs of a worker."""
+        return replace(resources, threads=self._begun.result().shape.cpus)
+
+    def count(self, ranking: BlockRanking, blocks: Sequence[Block]) -> None:
+        """Count blocks on the workers of the cluster.
+
+        Raises:
+            DataError: A worker found the model or the graph to be others, or workers died too often.
+        """
+        _Driver(self._begun.result(), ranking, blocks).run()
+
+
 class _Driver:
     """Hands blocks to workers, replaces workers that die, and writes the counts."""
 
-    def __init__(self, options: Ray, ranking: BlockRanking, recipe: Recipe, blocks: Sequence[Block]) -> None:
-        self._ray, self._ranking, self._recipe = _ray(), ranking, recipe
-        self._cpus, self._gpus, room = options._shape(ranking.resources.device)
-        self._size = min(room, len(blocks))
+    def __init__(self, crew: _Crew, ranking: BlockRanking, blocks: Sequence[Block]) -> None:
+        self._ray, self._crew, self._ranking = _ray(), crew, ranking
+        self._size = min(crew.shape.workers, len(blocks))
         self._waiting, self._left = _Waiting(blocks), len(blocks)
         self._attempts: Counter[Block | None] = Counter()
-        self._hired: list[_Hired] = []
         self._tasks: dict[Any, tuple[_Hired, Block | None]] = {}
 
     def run(self) -> None:
         """Count all blocks."""
         active = time.monotonic()
-        try:
-            while self._left:
-                while len(self._hired) < self._size:
-                    self._hire()
-                ready, _ = self._ray.wait(list(self._tasks), timeout=_POLL)
-                for task in ready:
-                    self._end(task)
-                if any(worker.place for worker in self._hired):
-                    active = time.monotonic()
-                elif time.monotonic() - active > _PATIENCE:
-                    warnings.warn("no worker has opened the model yet: the cluster may have no room", stacklevel=2)
-                    active = time.monotonic()
-        finally:
-            for worker in list(self._hired):
-                self._dismiss(worker)
+        for worker in self._crew.hired[self._size :]:
+            self._crew.dismiss(worker)
+        for worker in self._crew.hired:
+            self._take_in(worker)
+        while self._left:
+            while len(self._crew.hired) < self._size:
+                self._take_in(self._crew.hire())
+            ready, _ = self._ray.wait(list(self._tasks), timeout=_POLL)
+            for task in ready:
+                self._end(task)
+            if any(worker.place for worker in self._crew.hired):
+                active = time.monotonic()
+            elif time.monotonic() - active > _PATIENCE:
+                warnings.warn("no worker has opened the model yet: the cluster may have no room", stacklevel=2)
+                active = time.monotonic()
 
-    def _hire(self) -> None:
-        actor = self._ray.remote(num_cpus=self._cpus, num_gpus=self._gpus, max_restarts=0)(_Worker).remote()
-        worker, directory = _Hired(actor), self._ranking.directory
-        resources = replace(directory.plan.resources(self._ranking.resources), threads=self._cpus)
-        opened = actor.open.remote(self._recipe, directory.identity, directory.files, directory.info, resources)
-        self._hired.append(worker)
-        self._tasks[opened] = worker, None
-
-    def _dismiss(self, worker: _Hired) -> None:
-        self._hired.remove(worker)
-        for signs in worker.signs.values():
-            signs.close()
-        with suppress(Exception):  # it is dead, or the cluster is
-            self._ray.kill(worker.actor)
+    def _take_in(self, worker: _Hired) -> None:
+        """Let a worker join the ranking."""
+        directory = self._ranking.directory
+        resources = directory.plan.resources(self._ranking.resources)
+        about = directory.identity, directory.files, directory.info, resources
+        self._tasks[worker.actor.join.remote(worker.opened, *about)] = worker, None
 
     def _end(self, task: Any) -> None:
         """Take the result of a task, and give its worker the next block."""
@@ -294,7 +371,7 @@ class _Driver:
 
     def _give(self, worker: _Hired) -> bool:
         """Give a worker the next block, if there is one."""
-        in_use = Counter(other.held for other in self._hired if other is not worker and other.held is not None)
+        in_use = Counter(other.held for other in self._crew.hired if other is not worker and other.held is not None)
         block = self._waiting.next(worker.held, in_use)
         if block is None:
             return False
@@ -309,8 +386,8 @@ class _Driver:
         reason = one_line(str(error))[:400]
         if block is not None:
             self._waiting.put(block)
-        if worker in self._hired:
-            self._dismiss(worker)
+        if worker in self._crew.hired:
+            self._crew.dismiss(worker)
             warnings.warn(f"a worker died ({worker.place or 'before it had opened the model'}): {reason}", stacklevel=2)
         self._attempts[block] += 1
         if self._attempts[block] >= _ATTEMPTS * (1 if block else self._size):
