@@ -6,6 +6,7 @@ import time
 import warnings
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +16,10 @@ import pytest
 
 import kgprobe as kp
 from kgprobe.errors import DataError, UsageError
-from kgprobe.predict import Resources
+from kgprobe.predict import Opening, Resources, Setting, count_blocks, open_model
 from kgprobe.predict.adapters.embedding_files import write_embeddings
-from kgprobe.predict.blocks.block_plan import Block
+from kgprobe.predict.blocks.block_counting import ByBlocks, Recipe
+from kgprobe.predict.blocks.block_plan import Block, Part
 from kgprobe.predict.blocks.ranking_directory import RankingDirectory
 from kgprobe.predict.blocks.ray_executor import Ray, _Waiting
 from killing import started
@@ -98,7 +100,22 @@ def test_a_ranking_that_misses_fewer_blocks_than_there_are_workers(cluster: RayC
                 directory.blocks.path(block).unlink()
         found = kp.rank(path, graph, executor=Ray(cluster.address), blocks=tmp_path / "ranking")
         assert written(found, tmp_path / "found.parquet") == expected
-        assert cluster.workers() == []
+        assert psutil.wait_procs(cluster.workers(), timeout=20)[1] == []
+
+
+@pytest.mark.slow
+def test_workers_beyond_the_missing_blocks_are_dismissed(cluster: RayCluster, tmp_path: Path) -> None:
+    graph, path = job(tmp_path, {"model": "TransE", "p": 1})
+    by = ByBlocks(tmp_path / "ranking", part=Part(1, 1))
+    setting = Setting.build(kp.load_graph(graph))
+    model = open_model(path, Opening(setting.graph, setting.ranked))
+    directory = count_blocks(setting, model, by, Resources(shards=5))
+    directory.blocks.path(directory.plan.blocks[0]).unlink()
+    with Ray(cluster.address).session(Recipe(str(path), str(graph)), "cpu") as session:
+        assert session.workers == 4
+        count_blocks(setting, model, replace(by, session=session), Resources())
+        assert len(session.crew.hired) == 1
+    assert directory.merged().to_arrow() == kp.rank(path, graph).to_arrow()
 
 
 @pytest.mark.slow
@@ -122,7 +139,9 @@ def test_sigterm_ends_the_processes_of_ray(tmp_path: Path, finished: int) -> Non
     assert psutil.wait_procs(below, timeout=20)[1] == []
     assert not (tmp_path / "ranks.parquet").exists()
     if finished:
-        assert RankingDirectory.open(ranking).status().done >= finished
+        directory = RankingDirectory.open(ranking)
+        assert directory.status().done >= finished
+        assert directory.blocks.beats() == []
 
 
 @pytest.mark.slow
@@ -141,17 +160,16 @@ def test_a_connection_that_the_user_made_is_used_and_kept(cluster: RayCluster, t
 def test_a_worker_that_sees_another_model_is_refused(
     cluster: RayCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from kgprobe.predict.blocks.block_counting import ByBlocks, Recipe
-    from kgprobe.predict.ranking import count_blocks
-
     graph, path = job(tmp_path, {"model": "ComplEx"})
-    setting = kp.predict.Setting.build(kp.load_graph(graph))  # type: ignore[attr-defined]
-    model = kp.predict.open_model(path, kp.predict.Opening(setting.graph, setting.ranked))  # type: ignore[attr-defined]
+    setting = Setting.build(kp.load_graph(graph))
+    model = open_model(path, Opening(setting.graph, setting.ranked))
     (tmp_path / "other").mkdir()
     _, other = job(tmp_path / "other", {"model": "DistMult"})
+    (tmp_path / "smaller").mkdir()
+    _, smaller = job(tmp_path / "smaller", {"model": "ComplEx"}, entities=200)
     for recipe, problem in (
         (Recipe(str(other), str(graph)), "the model has other weights"),
-        (Recipe(str(tmp_path / "gone.npz"), str(graph)), "there is no such file"),
+        (Recipe(str(smaller), str(graph)), "200"),
     ):
         with pytest.raises(DataError) as caught, Ray(cluster.address).session(recipe, "cpu") as session:
             count_blocks(setting, model, ByBlocks(tmp_path / "ranking", session), Resources())
@@ -178,11 +196,13 @@ def test_names_that_lead_nowhere_are_found_before_ray_is_started(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     graph, model = job(tmp_path, {"model": "ComplEx"})
-    monkeypatch.setattr(Ray, "_begin", lambda *arguments: pytest.fail("Ray was started"))
+    begun: list[Any] = []
+    monkeypatch.setattr(Ray, "_begin", lambda *arguments: begun.append(arguments))
     with pytest.raises(DataError, match="no such graph"):
         kp.rank(model, tmp_path / "no graph", executor=Ray())
     with pytest.raises(DataError, match="no model"):
         kp.rank(tmp_path / "no model", graph, executor=Ray())
+    assert begun == []
 
 
 def test_without_ray_the_command_to_install_it_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

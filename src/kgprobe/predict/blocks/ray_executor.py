@@ -295,13 +295,18 @@ class _Session:
         self._begun = begun
 
     @property
+    def crew(self) -> _Crew:
+        """The workers, once the cluster is there."""
+        return self._begun.result()
+
+    @property
     def workers(self) -> int:
         """The number of workers for which the cluster has room."""
-        return self._begun.result().shape.workers
+        return self.crew.shape.workers
 
     def resources(self, resources: Resources) -> Resources:
         """The resources with the CPUs of a worker."""
-        return replace(resources, threads=self._begun.result().shape.cpus)
+        return replace(resources, threads=self.crew.shape.cpus)
 
     def count(self, ranking: BlockRanking, blocks: Sequence[Block]) -> None:
         """Count blocks on the workers of the cluster.
@@ -309,7 +314,7 @@ class _Session:
         Raises:
             DataError: A worker found the model or the graph to be others, or workers died too often.
         """
-        _Driver(self._begun.result(), ranking, blocks).run()
+        _Driver(self.crew, ranking, blocks).run()
 
 
 class _Driver:
