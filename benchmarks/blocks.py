@@ -1,16 +1,18 @@
 """What ranking by blocks and on Ray costs beyond the plain command, on a job of a minute or more.
 
-Usage: python benchmarks/blocks.py [--model norm|dot] [--entities 160000] [--triples 160000] [--dimension 64]
+Usage: python benchmarks/blocks.py [--model norm|dot] [--entities 160000] [--triples 160000] [--dimension 64] [--runs 1]
 """
 
 from __future__ import annotations
 
 import argparse
+import shutil
 import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
+from statistics import median
 
 import numpy as np
 
@@ -31,32 +33,52 @@ def main() -> None:
     parser.add_argument("--triples", type=int, default=160_000)
     parser.add_argument("--dimension", type=int, default=64)
     parser.add_argument("--workers", type=int, default=2, help="parts with a thread each")
+    parser.add_argument("--runs", type=int, default=1, help="runs of each way in turn; ratios are those of medians")
     arguments = parser.parse_args()
     print(describe())
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         make(folder, arguments)
-        shared = ["--threads", str(arguments.workers)]
-        plain = timed(folder, "plain", "-o", "plain.parquet", *shared)
+        seconds: dict[str, list[float]] = {way: [] for way in WAYS}
+        for _ in range(arguments.runs):
+            for way, run in WAYS.items():
+                shutil.rmtree(folder / way, ignore_errors=True)
+                start = time.perf_counter()
+                run(folder, way, arguments.workers)
+                seconds[way].append(time.perf_counter() - start)
+                print(f"{way:>8}: {seconds[way][-1]:6.1f} s", flush=True)
         expected = (folder / "plain.parquet").read_bytes()
+        for way in list(WAYS)[1:]:
+            ratio = median(seconds[way]) / median(seconds["plain"])
+            same = "the same bytes" if (folder / f"{way}.parquet").read_bytes() == expected else "OTHER BYTES"
+            blocks = len(RankingDirectory.open(folder / way).plan.blocks)
+            print(f"{way}: {ratio:.3f} x as long as the plain command, {blocks} blocks, {same}", flush=True)
 
-        seconds = timed(folder, "blocks", "--blocks", "kept", "-o", "blocks.parquet", *shared)
-        show(folder, "blocks, one process", "blocks.parquet", "kept", seconds / plain, expected)
 
-        start = time.perf_counter()
-        parts = [
-            started(folder, "--blocks", "parts", "--part", f"{i}/{arguments.workers}", "--threads", "1")
-            for i in range(1, arguments.workers + 1)
-        ]
-        if any(part.wait() for part in parts):
-            raise SystemExit("a part failed")
-        merge = [sys.executable, "-m", "kgprobe", "blocks", "merge", "parts", "-o", "parts.parquet"]
-        subprocess.run(merge, cwd=folder, check=True, stderr=subprocess.DEVNULL)
-        seconds = time.perf_counter() - start
-        show(folder, f"{arguments.workers} parts at the same time", "parts.parquet", "parts", seconds / plain, expected)
+def plain(folder: Path, way: str, workers: int) -> None:
+    """The command without blocks."""
+    ended(started(folder, "-o", f"{way}.parquet", "--threads", str(workers)))
 
-        seconds = timed(folder, "ray", "--ray", "--blocks", "ray", "-o", "ray.parquet")
-        show(folder, "Ray on this machine, its start included", "ray.parquet", "ray", seconds / plain, expected)
+
+def by_blocks(folder: Path, way: str, workers: int) -> None:
+    """The command with blocks, in one process."""
+    ended(started(folder, "--blocks", way, "-o", f"{way}.parquet", "--threads", str(workers)))
+
+
+def in_parts(folder: Path, way: str, workers: int) -> None:
+    """Parts at the same time, with a thread each, and the command that merges them."""
+    parts = [f"{number}/{workers}" for number in range(1, workers + 1)]
+    ended(*[started(folder, "--blocks", way, "--part", part, "--threads", "1") for part in parts])
+    merge = [sys.executable, "-m", "kgprobe", "blocks", "merge", way, "-o", f"{way}.parquet"]
+    subprocess.run(merge, cwd=folder, check=True, stderr=subprocess.DEVNULL)
+
+
+def on_ray(folder: Path, way: str, workers: int) -> None:
+    """Ray on this machine, its start and its end included."""
+    ended(started(folder, "--ray", "--blocks", way, "-o", f"{way}.parquet"))
+
+
+WAYS = {"plain": plain, "blocks": by_blocks, "parts": in_parts, "ray": on_ray}
 
 
 def make(folder: Path, arguments: argparse.Namespace) -> None:
@@ -79,21 +101,11 @@ def started(folder: Path, *options: str) -> subprocess.Popen[bytes]:
     return subprocess.Popen(command, cwd=folder, stderr=subprocess.DEVNULL)
 
 
-def timed(folder: Path, what: str, *options: str) -> float:
-    """Seconds of a whole command."""
-    start = time.perf_counter()
-    if started(folder, *options).wait():
-        raise SystemExit(f"{what} failed")
-    seconds = time.perf_counter() - start
-    print(f"{what:>8}: {seconds:6.1f} s", flush=True)
-    return seconds
-
-
-def show(folder: Path, what: str, file: str, ranking: str, ratio: float, expected: bytes) -> None:
-    """Print the ratio to the plain command, and whether the bytes are the same."""
-    same = "the same bytes" if (folder / file).read_bytes() == expected else "OTHER BYTES"
-    blocks = len(RankingDirectory.open(folder / ranking).plan.blocks)
-    print(f"{what}: {ratio:.2f} x as long as the plain command, {blocks} blocks, {same}", flush=True)
+def ended(*processes: subprocess.Popen[bytes]) -> None:
+    """Wait for processes, none of which may fail."""
+    codes = [process.wait() for process in processes]
+    if any(codes):
+        raise SystemExit("a command failed")
 
 
 if __name__ == "__main__":
