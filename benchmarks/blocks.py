@@ -1,6 +1,7 @@
 """What ranking by blocks and on Ray costs beyond the plain command, on a job of a minute or more.
 
-Usage: python benchmarks/blocks.py [--model norm|dot] [--entities 160000] [--triples 160000] [--dimension 64] [--runs 1]
+Usage: python benchmarks/blocks.py [--model norm|dot] [--entities 160000] [--triples 160000] [--dimension 64]
+       [--runs 1] [--ways blocks parts ray cluster]
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from functools import cache
 from pathlib import Path
 from statistics import median
 
@@ -34,21 +36,25 @@ def main() -> None:
     parser.add_argument("--dimension", type=int, default=64)
     parser.add_argument("--workers", type=int, default=2, help="parts with a thread each")
     parser.add_argument("--runs", type=int, default=1, help="runs of each way in turn; ratios are those of medians")
+    parser.add_argument("--ways", nargs="+", choices=[*WAYS][1:], default=[*WAYS][1:])
     arguments = parser.parse_args()
+    ways = {way: run for way, run in WAYS.items() if way in ("plain", *arguments.ways)}
+    if "cluster" in ways:
+        cluster(arguments.workers)
     print(describe())
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         make(folder, arguments)
-        seconds: dict[str, list[float]] = {way: [] for way in WAYS}
+        seconds: dict[str, list[float]] = {way: [] for way in ways}
         for _ in range(arguments.runs):
-            for way, run in WAYS.items():
+            for way, run in ways.items():
                 shutil.rmtree(folder / way, ignore_errors=True)
                 start = time.perf_counter()
                 run(folder, way, arguments.workers)
                 seconds[way].append(time.perf_counter() - start)
                 print(f"{way:>8}: {seconds[way][-1]:6.1f} s", flush=True)
         expected = (folder / "plain.parquet").read_bytes()
-        for way in list(WAYS)[1:]:
+        for way in list(ways)[1:]:
             ratio = median(seconds[way]) / median(seconds["plain"])
             same = "the same bytes" if (folder / f"{way}.parquet").read_bytes() == expected else "OTHER BYTES"
             blocks = len(RankingDirectory.open(folder / way).plan.blocks)
@@ -78,7 +84,24 @@ def on_ray(folder: Path, way: str, workers: int) -> None:
     ended(started(folder, "--ray", "--blocks", way, "-o", f"{way}.parquet"))
 
 
-WAYS = {"plain": plain, "blocks": by_blocks, "parts": in_parts, "ray": on_ray}
+def on_cluster(folder: Path, way: str, workers: int) -> None:
+    """A Ray cluster that is running, of a node with a CPU for each worker."""
+    ended(started(folder, "--ray", cluster(workers), "--blocks", way, "-o", f"{way}.parquet"))
+
+
+@cache
+def cluster(nodes: int) -> str:
+    """The address of a cluster of processes of this machine, which end with this process."""
+    from ray.cluster_utils import Cluster
+
+    running = Cluster(initialize_head=True, head_node_args={"num_cpus": 1})
+    for _ in range(nodes - 1):
+        running.add_node(num_cpus=1)
+    running.wait_for_nodes()
+    return str(running.address)
+
+
+WAYS = {"plain": plain, "blocks": by_blocks, "parts": in_parts, "ray": on_ray, "cluster": on_cluster}
 
 
 def make(folder: Path, arguments: argparse.Namespace) -> None:

@@ -151,7 +151,7 @@ def _connection(address: str | None) -> Iterator[None]:
     except (OSError, ValueError, RuntimeError) as error:
         problem = (str(error).splitlines() or [type(error).__name__])[0][:200]
         remedy = "start it with `ray start --head`, or leave out the address to use this machine alone"
-        raise DataError(f"{address}: no Ray cluster can be used", [problem], remedy) from None
+        raise DataError(f"{address or 'this machine'}: no Ray cluster can be used", [problem], remedy) from None
     try:
         yield
     finally:
