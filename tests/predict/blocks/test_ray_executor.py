@@ -89,6 +89,16 @@ def test_a_cluster_makes_the_same_bytes(
 
 
 @pytest.mark.slow
+def test_relative_paths_lead_from_the_folder_of_the_driver(
+    cluster: RayCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job(tmp_path, {"model": "ComplEx"})
+    monkeypatch.chdir(tmp_path)
+    found = kp.rank("model.npz", "graph", executor=Ray(cluster.address), blocks="ranking")
+    assert found.to_arrow() == kp.rank("model.npz", "graph").to_arrow()
+
+
+@pytest.mark.slow
 def test_a_ranking_that_misses_fewer_blocks_than_there_are_workers(cluster: RayCluster, tmp_path: Path) -> None:
     graph, path = job(tmp_path, {"model": "TransE", "p": 1})
     expected = written(kp.rank(path, graph), tmp_path / "expected.parquet")

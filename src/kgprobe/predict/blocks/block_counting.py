@@ -8,7 +8,7 @@ import time
 from collections import deque
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, chdir, nullcontext, suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
@@ -62,14 +62,14 @@ class Recipe:
                 find_adapter(Path(self.model))
 
     def open(self) -> tuple[Setting, Model]:
-        """The evaluation setting and the model."""
+        """The evaluation setting and the model, in a process that moves to the folder: files may be read later."""
         os.environ.setdefault("KGPROBE_DATA", self.data)
         if not os.path.isdir(self.folder):
             raise DataError(f"{self.folder}: there is no such folder here", remedy="give absolute paths, or share it")
-        with chdir(self.folder):
-            setting = Setting.build(as_graph(self.graph), **self.choices)
-            model = open_model(self.model, Opening(setting.graph, setting.ranked, **self.options))
-            return setting.limited(model.sets), model
+        os.chdir(self.folder)
+        setting = Setting.build(as_graph(self.graph), **self.choices)
+        model = open_model(self.model, Opening(setting.graph, setting.ranked, **self.options))
+        return setting.limited(model.sets), model
 
 
 @dataclass(frozen=True, eq=False)
